@@ -1,0 +1,82 @@
+"""Build hook: generates the gRPC stubs from proto/ and puts the plugin jar into the package.
+
+Runs for the editable install of `make setup` and for wheels alike. Stubs land where their package says
+(`tiering/rpc/v1`, `sys_tables/rpc/v1`), the jar in `sys_tables/plugin/`; both are git-ignored.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+JAR_NAME = "lakeward-spark-plugin.jar"
+STUB_PACKAGES = ("tiering/rpc", "tiering/rpc/v1", "sys_tables/rpc", "sys_tables/rpc/v1")
+
+
+def generate_stubs(root: Path) -> list[str]:
+    """Runs protoc over every .proto; returns the generated files, relative to `root`."""
+    from grpc_tools import protoc  # a build requirement, absent at run time
+
+    sources = sorted(path.relative_to(root / "proto").as_posix() for path in (root / "proto").rglob("*.proto"))
+    google = Path(protoc.__file__).parent / "_proto"
+    for package in STUB_PACKAGES:
+        folder = root / package
+        folder.mkdir(parents=True, exist_ok=True)
+        for stale in folder.glob("*_pb2*"):
+            stale.unlink()
+        (folder / "__init__.py").write_text('"""Generated from proto/; do not edit."""\n')
+    plugins = Path(sys.executable).parent
+    outcome = protoc.main(
+        [
+            "protoc",
+            f"-I{root / 'proto'}",
+            f"-I{google}",
+            f"--plugin=protoc-gen-mypy={plugins / 'protoc-gen-mypy'}",
+            f"--plugin=protoc-gen-mypy_grpc={plugins / 'protoc-gen-mypy_grpc'}",
+            f"--python_out={root}",
+            f"--grpc_python_out={root}",
+            f"--mypy_out=quiet:{root}",
+            f"--mypy_grpc_out=quiet:{root}",
+            *sources,
+        ]
+    )
+    if outcome != 0:
+        raise RuntimeError("protoc failed: see its message above")
+    return [path.relative_to(root).as_posix() for package in STUB_PACKAGES for path in (root / package).glob("*.py*")]
+
+
+def build_jar(root: Path) -> str:
+    """Builds the plugin with Maven unless it is newer than its sources; returns its path relative to `root`."""
+    target = root / "sys_tables" / "plugin" / JAR_NAME
+    if not target.exists() or target.stat().st_mtime < newest_source(root):
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise RuntimeError("building the Spark plugin needs Maven and a JDK 17+: install them, or run `make setup`")
+        subprocess.run([maven, "-q", "-B", "-f", str(root / "catalog" / "pom.xml"), "package"], check=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / "catalog" / "target" / JAR_NAME, target)
+    return target.relative_to(root).as_posix()
+
+
+def newest_source(root: Path) -> float:
+    """Modification time of the newest file the jar is built from."""
+    sources = [root / "catalog" / "pom.xml", *(root / "catalog" / "src").rglob("*"), *(root / "proto").rglob("*.proto")]
+    return max(path.stat().st_mtime for path in sources if path.is_file())
+
+
+class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Called by hatchling before it packs a wheel or an editable install."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Adds stubs and jar to what is packed."""
+        if self.target_name != "wheel":
+            return
+        root = Path(self.root)
+        build_data["artifacts"] += [*generate_stubs(root), build_jar(root)]

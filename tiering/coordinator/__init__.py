@@ -1,0 +1,1 @@
+"""Assigns tables to tierers and remembers everything durably."""

@@ -1,0 +1,148 @@
+"""What the coordinator offers inside its own process: to the gRPC services and to the system tables.
+
+Reads (`CoordinatorView`) see one moment and never wait for tiering. Controls (`CoordinatorControl`) are coroutines:
+a CALL may wait for minutes and must not hold a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tiering.model import TableInfo, TablePath
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """How the tiering of one lake table stands: `sys.lake_tiering_status` (SYS.md), field by column. None = unknown."""
+
+    database_name: str
+    table_name: str
+    status: str
+    tiering_epoch: int
+    last_tiered_time: datetime | None
+    last_error: str | None
+    last_error_time: datetime | None
+    table_id: int
+    table_type: str
+    lake_format: str
+    status_since: datetime
+    status_reason: str | None
+    status_source: str
+    freshness_ms: int
+    lag_ms: int | None
+    freshness_deadline: datetime | None
+    pending_records: int | None
+    pending_bytes: int | None
+    oldest_pending_time: datetime | None
+    offsets_observed_time: datetime | None
+    is_backlog: bool | None
+    round_id: str | None
+    tierer_id: str | None
+    round_started_time: datetime | None
+    heartbeat_time: datetime | None
+    fraction_completed: float | None
+    last_checked_time: datetime | None
+    last_round_duration_ms: int | None
+    lake_snapshot_id: int | None
+    lake_records: int | None
+    lake_bytes: int | None
+    lake_files: int | None
+    error_class: str | None
+    error_phase: str | None
+    error_hint: str | None
+    error_retryable: bool | None
+    error_count: int
+    consecutive_failures: int
+    next_retry_time: datetime | None
+    paused: bool
+    paused_by: str | None
+    paused_reason: str | None
+    paused_until: datetime | None
+    observed_time: datetime
+
+
+class CoordinatorView(Protocol):
+    """A read-only look at one moment. Cheap to make; methods may be called from any thread."""
+
+    @property
+    def now(self) -> datetime:
+        """The moment, UTC."""
+        ...
+
+    def databases(self) -> Sequence[str]:
+        """Real databases, sorted; without `sys`."""
+        ...
+
+    def tables(self, database_name: str) -> Sequence[TableInfo]:
+        """Tables of one database, sorted. Raises UnknownDatabase."""
+        ...
+
+    def table(self, path: TablePath) -> TableInfo:
+        """Raises UnknownTable, UnknownDatabase."""
+        ...
+
+    def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
+        """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
+        ...
+
+
+@dataclass(frozen=True)
+class TierTable:
+    """Arguments of `CALL sys.tier_table` (SYS.md, DESIGN 5)."""
+
+    path: TablePath
+    caller: str
+    wait: bool = True
+    timeout_ms: int = 300_000
+    dry_run: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class TierTableResult:
+    """Its output. `state` is the round's, or EMPTY; the table's state when the call did not wait for the end."""
+
+    path: TablePath
+    round_id: str | None
+    state: str
+    tiering_epoch: int
+    lake_snapshot_id: int | None
+    splits: int | None
+    records: int | None
+    files: int | None
+    bytes: int | None
+    lag_ms_before: int | None
+    lag_ms_after: int | None
+    duration_ms: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A line for people while a call goes on."""
+
+    message: str
+
+
+class CoordinatorControl(Protocol):
+    """What may be asked of the coordinator. Errors are of `tiering.errors`."""
+
+    def tier_table(self, call: TierTable) -> AsyncIterator[Progress | TierTableResult]:
+        """Zero or more progress lines, then exactly one result. Closing the iterator ends the wait, not the round.
+
+        Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
+        """
+        ...
+
+
+class CoordinatorHandle(Protocol):
+    """Both together, as the services get them."""
+
+    @property
+    def control(self) -> CoordinatorControl: ...
+
+    def view(self) -> CoordinatorView:
+        """Now."""
+        ...

@@ -1,0 +1,227 @@
+"""The one tree of errors that Lakeward raises.
+
+    LakewardError
+    ├── BadRequest                      the caller can mend it: a wrong name, argument or option
+    │   ├── InvalidName
+    │   ├── InvalidArgument
+    │   ├── UnknownDatabase
+    │   ├── UnknownTable
+    │   ├── AlreadyExists
+    │   ├── UnsupportedType
+    │   ├── InvalidData                 a file or batch that does not fit; nothing of it was taken
+    │   ├── LakeDisabled
+    │   └── TablePaused
+    ├── PermanentTieringError           tiering of this table stops until a person or a change mends it
+    │   ├── ClusterMismatch             the lake table was tiered from another cluster
+    │   ├── TableMismatch               ... from another table of that name (dropped and made anew)
+    │   ├── LakeTableReplaced           another lake table stands where ours was
+    │   ├── UntrackedLakeTable          rows, but no marker
+    │   ├── MarkerLost                  offsets are recorded, the lake has no marker
+    │   ├── RecordAheadOfLake           offsets are recorded that the lake does not have
+    │   ├── LakeRolledBack
+    │   ├── ForeignTiering              another tiering service committed to the lake table
+    │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
+    │   ├── LogTruncated                the log no longer holds the next row to tier
+    │   ├── SchemaDrift
+    │   └── MarkerCorrupt
+    ├── TransientTieringError           the next attempt may go through
+    │   ├── RoundFailed
+    │   ├── CommitOutcomeUnknown
+    │   ├── LakeUnavailable
+    │   ├── ClusterUnavailable
+    │   └── TiererStopped
+    ├── Fenced                          an older epoch: somebody else owns the table now
+    ├── DataCorrupt                     a segment or snapshot does not match its checksum
+    ├── ServiceUnreachable
+    ├── StoreError
+    └── SetupError                      this machine lacks something: Java, a free port, a writable folder
+
+`error_class` is what SQL shows (the class name, unless an outside error was wrapped), `retryable` whether
+the same attempt may go through later, `hint` what to do. Ids travel in `ids`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+MESSAGE_LIMIT = 2_048
+"""Characters of an error message that are kept (DESIGN 5)."""
+
+
+class LakewardError(Exception):
+    """The root. Carries a message for the user, a hint, and the ids it is about."""
+
+    retryable: ClassVar[bool] = False
+    default_hint: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, hint: str | None = None, **ids: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = self.default_hint if hint is None else hint
+        self.ids = {name: str(value) for name, value in ids.items() if value is not None}
+
+    @property
+    def error_class(self) -> str:
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class BadRequest(LakewardError):
+    """The caller can mend it."""
+
+
+class InvalidName(BadRequest):
+    """A database, table or column name outside the name rule."""
+
+    default_hint = "Use ASCII letters, digits, '_' and '-', at most 200 characters, not starting with '__'."
+
+
+class InvalidArgument(BadRequest):
+    """An argument or option with a value it cannot have; the message names it."""
+
+
+class UnknownDatabase(BadRequest):
+    """No such database."""
+
+
+class UnknownTable(BadRequest):
+    """No such table."""
+
+
+class AlreadyExists(BadRequest):
+    """A database or table of that name is already there."""
+
+
+class UnsupportedType(BadRequest):
+    """A column type that the lake cannot hold."""
+
+
+class InvalidData(BadRequest):
+    """Input that cannot be read or does not fit its table. Nothing of it was taken."""
+
+
+class LakeDisabled(BadRequest):
+    """Tiering was asked for a table that has its lake disabled."""
+
+    default_hint = "Enable it with the table option table.datalake.enabled=true."
+
+
+class TablePaused(BadRequest):
+    """Tiering was asked for a table that is paused."""
+
+
+class PermanentTieringError(LakewardError):
+    """Tiering of this table stops until somebody mends the cause."""
+
+
+class ClusterMismatch(PermanentTieringError):
+    """The lake table's marker names another cluster."""
+
+
+class TableMismatch(PermanentTieringError):
+    """The lake table's marker names another source table id."""
+
+
+class LakeTableReplaced(PermanentTieringError):
+    """The lake table is not the one tiered to before: its uuid changed."""
+
+
+class UntrackedLakeTable(PermanentTieringError):
+    """The lake table holds snapshots but no marker of ours."""
+
+
+class MarkerLost(PermanentTieringError):
+    """Offsets are recorded for the table, but the lake has no marker."""
+
+
+class RecordAheadOfLake(PermanentTieringError):
+    """The coordinator or the cluster records offsets beyond the lake's marker."""
+
+
+class LakeRolledBack(PermanentTieringError):
+    """The lake table was rolled back behind its marker."""
+
+
+class ForeignTiering(PermanentTieringError):
+    """Another tiering service committed to the lake table."""
+
+
+class HistoryExpired(PermanentTieringError):
+    """Lake history that would tell whether the table was rolled back is gone."""
+
+
+class LogTruncated(PermanentTieringError):
+    """The log starts after the next row to tier."""
+
+
+class SchemaDrift(PermanentTieringError):
+    """The lake table's columns do not fit the source table's; the message names the column."""
+
+
+class MarkerCorrupt(PermanentTieringError):
+    """A marker that cannot be read."""
+
+
+class TransientTieringError(LakewardError):
+    """The next attempt may go through."""
+
+    retryable = True
+
+
+class RoundFailed(TransientTieringError):
+    """A round ended without a commit for a reason outside this tree; the cause is in the message."""
+
+    def __init__(self, message: str, *, cause_class: str = "RoundFailed", hint: str | None = None, **ids: object) -> None:
+        super().__init__(message, hint=hint, **ids)
+        self.cause_class = cause_class
+
+    @property
+    def error_class(self) -> str:
+        return self.cause_class
+
+
+class CommitOutcomeUnknown(TransientTieringError):
+    """A commit was sent and its outcome could not be learned; the next round's base check will tell."""
+
+
+class LakeUnavailable(TransientTieringError):
+    """The lake's catalog or storage does not answer."""
+
+
+class ClusterUnavailable(TransientTieringError):
+    """The source cluster does not answer."""
+
+
+class TiererStopped(TransientTieringError):
+    """The tierer was told to stop; the table goes to the next one without back-off."""
+
+
+class Fenced(LakewardError):
+    """The epoch or round is no longer the current one: somebody else owns the table now."""
+
+
+class DataCorrupt(LakewardError):
+    """Stored data does not match its checksum; names file, bucket and offset range."""
+
+
+class ServiceUnreachable(LakewardError):
+    """No Lakeward service answers at the uri."""
+
+    retryable = True
+
+
+class StoreError(LakewardError):
+    """The state store refused or lost a write."""
+
+    retryable = True
+
+
+class SetupError(LakewardError):
+    """This machine lacks something: Java, a free port, a writable folder."""
+
+
+def cut_message(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """`text` cut to `limit` characters, on a character boundary; the cut shows as an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,178 @@
+"""What Lakeward needs of a lake format. Two faces: `Lake` and `LakeCommitter` on the driver, `LakeWriter` on executors.
+
+The plug of the source design: a `LakeTieringFactory` makes writers and a committer, and versioned serializers carry
+write results and committables between processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from tiering.lake.marker import Marker
+from tiering.model import BucketKey, TableInfo, TablePath
+
+FLUSS_COMMIT_USER = "__fluss_lake_tiering"
+"""Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""
+
+
+@dataclass(frozen=True)
+class LakeSnapshot:
+    """One committed version of a lake table, as far as the rules of DESIGN 6 look at it."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    committed_at: datetime
+    operation: str
+    commit_user: str | None = None
+    round_id: str | None = None
+
+
+@dataclass(frozen=True)
+class LakeView:
+    """One read of a lake table's metadata: everything in it is of one moment.
+
+    `tag` is the snapshot that `lakeward-tiered` names, `marker` that snapshot's marker. `handle` is the format's own
+    (for Iceberg, the loaded table); only the lake that made the view looks at it.
+    """
+
+    path: TablePath
+    table_uuid: str
+    head: int | None
+    tag: int | None
+    marker: Marker | None
+    snapshots: Mapping[int, LakeSnapshot]
+    records: int | None = None
+    size_bytes: int | None = None
+    files: int | None = None
+    handle: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class WriterInitContext:
+    """What a writer is told: one split's bucket, and names for its files."""
+
+    table: TableInfo
+    lake_table_uuid: str
+    bucket: BucketKey
+    partition_name: str | None
+    round_id: str
+    attempt_nonce: str
+    """Random per attempt: round and attempt number repeat after a hand-over, this does not."""
+
+
+@dataclass(frozen=True)
+class CommitterInitContext:
+    """What a committer is told."""
+
+    table: TableInfo
+    round_id: str
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """What one split's writer hands back. `payload` is the format's own description of the files."""
+
+    bucket: BucketKey
+    starting_offset: int
+    reached_offset: int
+    records: int
+    files: int
+    size_bytes: int
+    payload: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Committable:
+    """All of a round's write results, ready to become one lake snapshot."""
+
+    round_id: str
+    results: tuple[WriteResult, ...]
+
+
+@runtime_checkable
+class LakeWriter(Protocol):
+    """Writes the rows of one split. One thread."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch in the table's lake schema, in offset order. Raises LakeUnavailable."""
+        ...
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        """Closes all files; nothing of them is visible in the lake yet."""
+        ...
+
+    def abort(self) -> None:
+        """Deletes the files written so far. Never raises."""
+        ...
+
+
+@runtime_checkable
+class LakeCommitter(Protocol):
+    """Turns one round's write results into one snapshot."""
+
+    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
+        """Puts results together; order does not matter."""
+        ...
+
+    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+        """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
+
+        Raises CommitOutcomeUnknown after **any** error of the request, a conflict included: re-read the lake then.
+        An error before the request was sent is raised as another class of the tree: nothing can have landed.
+        """
+        ...
+
+    def abort(self, committable: Committable) -> None:
+        """Deletes the files of a committable for which no request was ever sent. Never raises."""
+        ...
+
+
+@runtime_checkable
+class LakeTieringFactory(Protocol):
+    """Makes writers, a committer and serializers for one table. Pickles."""
+
+    def create_writer(self, context: WriterInitContext) -> LakeWriter: ...
+
+    def create_committer(self, context: CommitterInitContext) -> LakeCommitter: ...
+
+    def serialize_write_result(self, result: WriteResult) -> bytes:
+        """Versioned; what executors send to the driver."""
+        ...
+
+    def deserialize_write_result(self, data: bytes) -> WriteResult:
+        """Raises ValueError naming the version it does not know."""
+        ...
+
+    def serialize_committable(self, committable: Committable) -> bytes: ...
+
+    def deserialize_committable(self, data: bytes) -> Committable: ...
+
+
+@runtime_checkable
+class Lake(Protocol):
+    """The driver side. Safe to call from several threads; every call may raise LakeUnavailable."""
+
+    @property
+    def format(self) -> str:
+        """`iceberg` or `paimon`."""
+        ...
+
+    def view(self, path: TablePath) -> LakeView | None:
+        """A fresh read; None if there is no such lake table. Raises MarkerCorrupt."""
+        ...
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        """Creates the lake table if need be; checks that its columns fit. Raises SchemaDrift, UnsupportedType."""
+        ...
+
+    def check_schema(self, table: TableInfo) -> None:
+        """Raises UnsupportedType, naming column and type, for a schema this lake cannot hold. No I/O."""
+        ...
+
+    def tiering_factory(self, table: TableInfo) -> LakeTieringFactory: ...

@@ -1,0 +1,78 @@
+"""Errors over gRPC: the tree of `tiering.errors` to a status with details, and back.
+
+The details (`PbError`) ride in the binary trailing metadata `lakeward-error-bin`, so that clients in any language
+can show class and hint; the status code and its text alone say enough for a client that ignores them.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import grpc
+
+from tiering import errors
+from tiering.redact import redact
+from tiering.rpc.v1.common_pb2 import PbError
+
+ERROR_METADATA_KEY = "lakeward-error-bin"
+
+_CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
+    (errors.UnknownDatabase, grpc.StatusCode.NOT_FOUND),
+    (errors.UnknownTable, grpc.StatusCode.NOT_FOUND),
+    (errors.AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
+    (errors.LakeDisabled, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.TablePaused, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.BadRequest, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.Fenced, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.PermanentTieringError, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.DataCorrupt, grpc.StatusCode.DATA_LOSS),
+    (errors.TransientTieringError, grpc.StatusCode.UNAVAILABLE),
+    (errors.StoreError, grpc.StatusCode.UNAVAILABLE),
+)
+
+
+def status_code(error: errors.LakewardError) -> grpc.StatusCode:
+    """The gRPC code nearest in meaning."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def to_pb(error: BaseException) -> PbError:
+    """The error as it travels: redacted and cut. An error outside the tree keeps its class name."""
+    if isinstance(error, errors.LakewardError):
+        return PbError(
+            error_class=error.error_class,
+            message=errors.cut_message(redact(error.message)),
+            hint=redact(error.hint),
+            retryable=error.retryable,
+            ids=error.ids,
+        )
+    text = str(error) or type(error).__name__
+    return PbError(error_class=type(error).__name__, message=errors.cut_message(redact(text)), retryable=False)
+
+
+def from_pb(pb: PbError) -> errors.LakewardError:
+    """The error again, as its own class where this version knows it."""
+    kind = getattr(errors, pb.error_class, None)
+    if isinstance(kind, type) and issubclass(kind, errors.LakewardError) and kind is not errors.RoundFailed:
+        return kind(pb.message, hint=pb.hint, **pb.ids)
+    return errors.RoundFailed(pb.message, cause_class=pb.error_class or "RoundFailed", hint=pb.hint, **pb.ids)
+
+
+def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
+    """What a service sends behind a failed call."""
+    return ((ERROR_METADATA_KEY, to_pb(error).SerializeToString()),)
+
+
+def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
+    """What a client raises for a failed call to the service at `uri`."""
+    call = cast("grpc.Call", error)  # every RpcError a channel raises is one
+    for key, value in call.trailing_metadata() or ():
+        if key == ERROR_METADATA_KEY and isinstance(value, bytes):
+            return from_pb(PbError.FromString(value))
+    code, details = call.code(), redact(call.details() or "")
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        return errors.ServiceUnreachable(
+            f"no Lakeward service answers at {uri}: {details}",
+            hint="Check the uri, and that `lakeward up` or `lakeward coordinator` runs there.",
+        )
+    return errors.RoundFailed(f"the service at {uri} failed ({code.name}): {details}", cause_class="ServiceError")
