@@ -22,6 +22,7 @@
     │   ├── ForeignTiering              another tiering service committed to the lake table
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
+    │   ├── LogBehindLake               the lake holds rows that the log does not have yet
     │   ├── SchemaDrift
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
@@ -30,6 +31,7 @@
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
     │   └── TiererStopped
+    ├── Cancelled                       a person or a stopping tierer ended the round before its fence
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── ServiceUnreachable
@@ -156,6 +158,10 @@ class LogTruncated(PermanentTieringError):
     """The log starts after the next row to tier."""
 
 
+class LogBehindLake(PermanentTieringError):
+    """The lake holds records beyond the end of the log."""
+
+
 class SchemaDrift(PermanentTieringError):
     """The lake table's columns do not fit the source table's; the message names the column."""
 
@@ -196,6 +202,10 @@ class ClusterUnavailable(TransientTieringError):
 
 class TiererStopped(TransientTieringError):
     """The tierer was told to stop; the table goes to the next one without back-off."""
+
+
+class Cancelled(LakewardError):
+    """The round was ended on request before its commit was granted."""
 
 
 class Fenced(LakewardError):

@@ -31,6 +31,10 @@ _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
 )
 
 
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""What a call ends with when nobody listens, nobody answers, or the server goes down under it."""
+
+
 def status_code(error: errors.LakewardError) -> grpc.StatusCode:
     """The gRPC code nearest in meaning."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
@@ -70,7 +74,7 @@ def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
         if key == ERROR_METADATA_KEY and isinstance(value, bytes):
             return from_pb(PbError.FromString(value))
     code, details = call.code(), redact(call.details() or "")
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    if code in _AWAY:
         return errors.ServiceUnreachable(
             f"no Lakeward service answers at {uri}: {details}",
             hint="Check the uri, and that `lakeward up` or `lakeward coordinator` runs there.",

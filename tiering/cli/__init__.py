@@ -1,1 +1,1 @@
-"""cli."""
+"""The `lakeward` command and the composition root: here, and only here, all parts meet."""

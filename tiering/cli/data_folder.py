@@ -1,0 +1,63 @@
+"""The data folder of a coordinator (DESIGN 12): `VERSION, coordinator.db, cluster/, lake/, lake-catalog.db, logs/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiering.errors import SetupError
+
+FORMAT_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """Where everything lives. Made by `open_data_folder`; paths are absolute."""
+
+    root: Path
+
+    @property
+    def store_url(self) -> str:
+        return f"sqlite:///{self.root / 'coordinator.db'}"
+
+    @property
+    def cluster(self) -> Path:
+        return self.root / "cluster"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def lake_properties(self) -> dict[str, str]:
+        """The default lake: a SQL catalog on SQLite and a folder, as pyiceberg's `load_catalog` takes them."""
+        return {"type": "sql", "uri": f"sqlite:///{self.root / 'lake-catalog.db'}", "warehouse": (self.root / "lake").as_uri()}
+
+
+def open_data_folder(path: Path) -> DataFolder:
+    """The folder, made if need be. Raises SetupError if it cannot be written, is another program's or another version's."""
+    root = path.expanduser().resolve()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        version = root / "VERSION"
+        if not version.exists():
+            if any(root.iterdir()):
+                raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
+            version.write_text(FORMAT_VERSION + "\n")
+        found = version.read_text().strip()
+        for name in ("cluster", "lake", "logs"):
+            (root / name).mkdir(exist_ok=True)
+            probe = root / name / ".writable"
+            probe.touch()
+            probe.unlink()
+    except OSError as error:
+        raise SetupError(
+            f"the data folder {root} cannot be written: {error.strerror or error}",
+            hint="Name a folder that this user may write, with --data.",
+        ) from error
+    if found != FORMAT_VERSION:
+        raise SetupError(
+            f"the data folder {root} has format version {found}; this version of Lakeward reads version {FORMAT_VERSION}",
+            hint="Use the version of Lakeward that wrote it, or name another folder.",
+        )
+    return DataFolder(root)

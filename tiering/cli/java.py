@@ -1,0 +1,33 @@
+"""Finds the Java that Spark will start, or says what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tiering.errors import SetupError
+
+MINIMUM_JAVA = 17
+"""Spark 4.1 runs on Java 17 and 21."""
+_VERSION = re.compile(r'version "(?P<major>\d+)(?:\.(?P<minor>\d+))?')
+
+
+def require_java() -> Path:
+    """The `java` command Spark will use. Raises SetupError naming what was found and what to install."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if command is None or not Path(command).exists():
+        where = f"JAVA_HOME={home}" if home else "the PATH"
+        raise SetupError(f"no Java was found ({where})", hint="Install a JDK 17 or newer, such as Debian's openjdk-17-jdk-headless.")
+    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    match = _VERSION.search(said)
+    major = int(match["major"]) if match else 0
+    if major < MINIMUM_JAVA:
+        raise SetupError(
+            f"{command} is Java {major or 'of an unknown version'}; Spark needs {MINIMUM_JAVA} or newer",
+            hint="Install a JDK 17 or newer and point JAVA_HOME at it.",
+        )
+    return Path(command)

@@ -1,0 +1,185 @@
+"""What the round's machine asks for, what it is told, and how a round ends. Plain values.
+
+Each action is answered by the event named behind it, or by `ActionFailed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tiering.errors import LakewardError
+from tiering.lake.base import Committable, LakeView
+from tiering.lake.marker import Marker
+from tiering.model import BucketKey, BucketOffsets, Partition, Phase, RecordedLakeSnapshot, RoundState, RoundStats, TableInfo
+from tiering.round.base import Grant, WorkDone
+from tiering.round.plan import Plan
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """The source table at the assignment's path -> TableRead."""
+
+
+@dataclass(frozen=True)
+class ReadLake:
+    """A fresh look at the lake, and at what the cluster remembers of it -> LakeRead."""
+
+    table: TableInfo
+
+
+@dataclass(frozen=True)
+class Ack:
+    """Tells the coordinator what the lake holds -> Acked."""
+
+    marker: Marker
+    lake_snapshot_id: int
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """Log ends and partitions, now -> LogRead."""
+
+    table: TableInfo
+
+
+@dataclass(frozen=True)
+class EnsureLakeTable:
+    """Creates the lake table if need be -> LakeEnsured."""
+
+    table: TableInfo
+
+
+@dataclass(frozen=True)
+class RecordPlan:
+    """Leaves plan and lake table uuid with the coordinator -> PlanRecorded."""
+
+    plan: Plan
+    lake_table_uuid: str
+    passed_head: int | None
+
+
+@dataclass(frozen=True)
+class RunSplits:
+    """Reads and writes -> SplitsRun."""
+
+    table: TableInfo
+    plan: Plan
+    lake_table_uuid: str
+
+
+@dataclass(frozen=True)
+class BeginCommit:
+    """Asks for the fence -> CommitGranted; ActionFailed with Fenced if it is not granted."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True)
+class CommitLake:
+    """Sends one compare-and-set -> CommitSent; ActionFailed with CommitOutcomeUnknown after any error of the request."""
+
+    table: TableInfo
+    committable: Committable
+    base: LakeView
+    marker: Marker
+
+
+@dataclass(frozen=True)
+class AbortFiles:
+    """Deletes files of this round, for which no commit request was ever sent -> FilesAborted."""
+
+    table: TableInfo
+    committable: Committable
+
+
+@dataclass(frozen=True)
+class End:
+    """The round is over."""
+
+    outcome: RoundOutcome
+
+
+Action = ReadTable | ReadLake | Ack | ReadLog | EnsureLakeTable | RecordPlan | RunSplits | BeginCommit | CommitLake | AbortFiles | End
+
+
+@dataclass(frozen=True)
+class TableRead:
+    table: TableInfo
+
+
+@dataclass(frozen=True)
+class LakeRead:
+    view: LakeView | None
+    recorded_by_cluster: RecordedLakeSnapshot | None
+
+
+@dataclass(frozen=True)
+class Acked: ...
+
+
+@dataclass(frozen=True)
+class LogRead:
+    ends: Mapping[BucketKey, BucketOffsets]
+    partitions: Sequence[Partition]
+
+
+@dataclass(frozen=True)
+class LakeEnsured:
+    view: LakeView
+
+
+@dataclass(frozen=True)
+class PlanRecorded: ...
+
+
+@dataclass(frozen=True)
+class SplitsRun:
+    work: WorkDone
+
+
+@dataclass(frozen=True)
+class CommitGranted: ...
+
+
+@dataclass(frozen=True)
+class CommitSent: ...
+
+
+@dataclass(frozen=True)
+class FilesAborted: ...
+
+
+@dataclass(frozen=True)
+class ActionFailed:
+    """The action before raised. `error` is of our tree."""
+
+    action: Action
+    error: LakewardError
+
+
+Event = (
+    TableRead
+    | LakeRead
+    | Acked
+    | LogRead
+    | LakeEnsured
+    | PlanRecorded
+    | SplitsRun
+    | CommitGranted
+    | CommitSent
+    | FilesAborted
+    | ActionFailed
+)
+
+
+@dataclass(frozen=True)
+class RoundOutcome:
+    """How a round ended. `error` and `phase` unless it went well; `passed_head`: the head its base check passed."""
+
+    state: RoundState
+    stats: RoundStats = field(default_factory=RoundStats)
+    lake_snapshot_id: int | None = None
+    passed_head: int | None = None
+    error: LakewardError | None = None
+    phase: Phase = Phase.PLAN

@@ -1,0 +1,106 @@
+"""What a round needs beside `Cluster` and `Lake`: a way to the coordinator and a place to run tasks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tiering.cluster.base import SplitReader
+from tiering.errors import LakewardError
+from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
+from tiering.lake.marker import Marker
+from tiering.model import Assignment, Offsets, Phase, RoundStats
+from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What the fence is asked to allow: the commit that this round is about to send."""
+
+    base_round_id: str | None
+    base_tag: int | None
+    offsets: Offsets
+    records: int
+    files: int
+
+
+class HeartbeatCall(Protocol):
+    """A heartbeat under way."""
+
+    def wait(self, wake: threading.Event) -> bool:
+        """Waits until it was answered (True), or until somebody else set `wake` (False)."""
+        ...
+
+    def result(self) -> LakeTieringHeartbeatResponse:
+        """The answer; waits for it. Raises an error of our tree."""
+        ...
+
+
+class Transport(Protocol):
+    """The coordinator, as a tierer sees it. All calls may raise ServiceUnreachable; repeating any of them is harmless."""
+
+    def heartbeat(self, request: LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
+        """Sends a report and a wish for work; returns at once."""
+        ...
+
+    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
+        """Before any file is written. Raises Fenced."""
+        ...
+
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+        """Returns when the commit is granted; raises Fenced otherwise."""
+        ...
+
+    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
+        """The ack, with the marker as found in the lake."""
+        ...
+
+    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+        """Best effort: never raises."""
+        ...
+
+
+@dataclass(frozen=True)
+class SplitTask:
+    """One split's work, ready for an executor. Pickles. Each attempt at it takes a nonce of its own."""
+
+    reader: SplitReader
+    factory: LakeTieringFactory
+    context: WriterInitContext
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """What became of one task: a write result, or the error and where it happened."""
+
+    result: WriteResult | None
+    error: LakewardError | None = None
+    phase: Phase = Phase.WRITE
+
+
+@dataclass(frozen=True)
+class WorkLimits:
+    """When work on splits has to end early: after `budget_ms`, or as soon as `cancelled` says so (driver side)."""
+
+    budget_ms: int
+    cancelled: Callable[[], bool]
+
+
+class TaskRunner(Protocol):
+    """Runs a round's tasks somewhere."""
+
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+        """An outcome a task, in order. Raises only what is not one task's fault."""
+        ...
+
+
+@dataclass(frozen=True)
+class WorkDone:
+    """All of a round's outcomes together. `error` = the first failure, with its phase."""
+
+    results: tuple[WriteResult, ...]
+    stats: RoundStats
+    error: LakewardError | None = None
+    phase: Phase = Phase.WRITE

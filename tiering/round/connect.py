@@ -1,0 +1,33 @@
+"""Opens what a tierer works with, from what the coordinator tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiering.cluster.base import Cluster
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.errors import SetupError
+from tiering.lake.base import Lake
+from tiering.lake.registry import open_lake
+from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
+
+
+def connect_cluster(config: GetServiceConfigResponse, uri: str) -> Cluster:
+    """The source cluster. Raises SetupError for a kind that this version does not know."""
+    if config.cluster_kind == "embedded":
+        return RemoteEmbeddedCluster(uri)
+    raise SetupError(
+        f"this tierer cannot read a cluster of kind {config.cluster_kind!r}", hint="Use the same version as the coordinator's."
+    )
+
+
+def lake_opener(config: GetServiceConfigResponse) -> Callable[[str], Lake]:
+    """Opens a lake by its format, once."""
+    opened: dict[str, Lake] = {}
+
+    def lake(lake_format: str) -> Lake:
+        if lake_format not in opened:
+            opened[lake_format] = open_lake(lake_format, dict(config.lake_properties))
+        return opened[lake_format]
+
+    return lake

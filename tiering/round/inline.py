@@ -1,0 +1,21 @@
+"""Runs a small round's tasks in the tierer's own process, one after the other: no Spark job, one batch in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.task import deadline, run_split
+
+
+class InlineTaskRunner:
+    """A `TaskRunner` without Spark. Stops at the first failure: what follows would be thrown away."""
+
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+        over = deadline(limits.budget_ms)
+        outcomes: list[TaskOutcome] = []
+        for task in tasks:
+            outcomes.append(run_split(task, lambda: over() or limits.cancelled()))
+            if outcomes[-1].error is not None:
+                break
+        return outcomes

@@ -1,0 +1,76 @@
+"""What a round reads: from the lake's marker and the log's ends to splits. Pure (DESIGN 6 step 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tiering.errors import LogBehindLake, LogTruncated
+from tiering.lake.marker import Marker, TieredRange
+from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TieringLogSplit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which records to read, and where each bucket of the table stands before the round.
+
+    `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier.
+    """
+
+    splits: tuple[TieringLogSplit, ...]
+    starts: Offsets
+    bases: Offsets
+    estimated_bytes: int
+
+    @property
+    def stops(self) -> Offsets:
+        """Where each bucket stands after the round, if it goes through whole."""
+        return {**self.bases, **{split.bucket: split.stopping_offset for split in self.splits}}
+
+
+def plan_round(table: TableInfo, marker: Marker | None, ends: Mapping[BucketKey, BucketOffsets], partitions: Sequence[Partition]) -> Plan:
+    """A log split for each bucket with something new; no splits = nothing to do.
+
+    A bucket the marker does not know begins at its log's start. Raises LogTruncated when the log no longer holds the
+    next record, LogBehindLake when the lake holds records that the log does not have yet.
+    """
+    names = {partition.partition_id: partition.partition_name for partition in partitions}
+    known = {} if marker is None else marker.buckets
+    splits: list[TieringLogSplit] = []
+    starts: dict[BucketKey, int] = {}
+    bases: dict[BucketKey, int] = {}
+    estimated = 0.0
+    for bucket in sorted(ends, key=BucketKey.sort_key):
+        log = ends[bucket]
+        tiered = known.get(bucket, TieredRange(log.log_start, log.log_start))
+        check_reachable(table, bucket, tiered.tiered, log)
+        starts[bucket], bases[bucket] = tiered.start, tiered.tiered
+        if log.log_end > tiered.tiered:
+            name = None if bucket.partition_id is None else names.get(bucket.partition_id)
+            splits.append(TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end))
+            estimated += (log.log_end - tiered.tiered) * log.bytes_per_record
+    return Plan(tuple(splits), starts, bases, int(estimated))
+
+
+def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
+    """Raises if tiering cannot go on from `tiered` in a log that holds `[log_start, log_end)`."""
+    if tiered < log.log_start:
+        raise LogTruncated(
+            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
+            f"records {tiered} to {log.log_start - 1} are in neither",
+            hint="The missing records cannot be tiered any more. Drop the lake table and the source table, or load the records again.",
+            table_path=table.path,
+            bucket=bucket,
+        )
+    if tiered > log.log_end:
+        raise LogBehindLake(
+            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
+            hint="The cluster lost records that were tiered already, or was restored from an older copy.",
+            table_path=table.path,
+            bucket=bucket,
+        )
+
+
+def next_buckets(plan: Plan, reached: Offsets) -> dict[BucketKey, TieredRange]:
+    """The buckets of the new marker. Those of vanished partitions are gone, for `plan` has live buckets only."""
+    return {bucket: TieredRange(plan.starts[bucket], reached.get(bucket, base)) for bucket, base in plan.bases.items()}

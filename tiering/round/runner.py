@@ -1,0 +1,172 @@
+"""Carries out the actions of the round's machine and feeds it what came back. All effects of a round are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from tiering import crash_points
+from tiering.cluster.base import Cluster
+from tiering.effects import Clock, Ids
+from tiering.errors import Cancelled, LakeUnavailable
+from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
+from tiering.model import Assignment, Phase, RoundStats, TableInfo
+from tiering.round import actions as act
+from tiering.round import machine
+from tiering.round.base import SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits
+from tiering.round.task import as_lakeward_error
+
+log = structlog.get_logger(__name__)
+
+REREAD_SECONDS = 60
+"""How long a lake that does not answer is asked again for the outcome of a commit."""
+
+_CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
+_CRASH_AFTER = {act.SplitsRun: crash_points.AFTER_FILES, act.CommitSent: crash_points.AFTER_LAKE_COMMIT}
+
+
+@dataclass(frozen=True)
+class RoundWorld:
+    """Everything outside that a round touches."""
+
+    transport: Transport
+    cluster: Cluster
+    lake: Callable[[str], Lake]
+    """Opens the lake of a format."""
+    inline: TaskRunner
+    spark: TaskRunner
+    clock: Clock
+    ids: Ids
+    inline_round_bytes: int
+
+
+class RoundRunner:
+    """Runs one round to its end. One thread; `cancel` may be called from any other."""
+
+    def __init__(self, world: RoundWorld, assignment: Assignment) -> None:
+        self._world = world
+        self._assignment = assignment
+        self._cancel_reason: str | None = None
+        self._granted = False
+        self._started_ms = world.clock.monotonic_ms()
+
+    @property
+    def granted(self) -> bool:
+        """Whether the fence was passed: from then on a cancel comes too late."""
+        return self._granted
+
+    def cancel(self, reason: str) -> None:
+        """Ends the round at its next step, unless its commit was granted."""
+        self._cancel_reason = reason
+
+    def run(self) -> act.RoundOutcome:
+        """Never raises: whatever happens is in the outcome."""
+        state, action = machine.start(self._assignment, self._world.cluster.cluster_id)
+        while not isinstance(action, act.End):
+            if (point := _CRASH_BEFORE.get(type(action))) is not None:
+                crash_points.reach(point)
+            event = self._carry_out(action)
+            if (point := _CRASH_AFTER.get(type(event))) is not None:
+                crash_points.reach(point)
+            log.debug("round step", round_id=self._assignment.round_id, action=type(action).__name__, event=type(event).__name__)
+            state, action = machine.step(state, event)
+        return action.outcome
+
+    def _carry_out(self, action: act.Action) -> act.Event:
+        try:
+            self._check_cancelled(action)
+            return self._effect(action)
+        except Exception as error:
+            return act.ActionFailed(action, as_lakeward_error(error))
+
+    def _check_cancelled(self, action: act.Action) -> None:
+        if self._cancel_reason is not None and not self._granted and not isinstance(action, act.AbortFiles):
+            raise Cancelled(self._cancel_reason, round_id=self._assignment.round_id)
+
+    def _effect(self, action: act.Action) -> act.Event:
+        world, assignment = self._world, self._assignment
+        match action:
+            case act.ReadTable():
+                return act.TableRead(world.cluster.table(assignment.path))
+            case act.ReadLake(table):
+                return self._read_lake(table)
+            case act.Ack(marker, snapshot_id):
+                world.transport.commit_lake_snapshot(assignment, marker, snapshot_id)
+                crash_points.reach(crash_points.AFTER_ACK)
+                return act.Acked()
+            case act.ReadLog(table):
+                return act.LogRead(world.cluster.offsets(table), world.cluster.partitions(table))
+            case act.EnsureLakeTable(table):
+                return act.LakeEnsured(world.lake(table.lake_format).ensure_table(table))
+            case act.RecordPlan(plan, uuid, passed_head):
+                world.transport.record_plan(assignment, uuid, plan.stops, len(plan.splits), passed_head)
+                return act.PlanRecorded()
+            case act.RunSplits():
+                return act.SplitsRun(self._run_splits(action))
+            case act.BeginCommit(grant):
+                world.transport.begin_lake_commit(assignment, grant)
+                self._granted = True
+                return act.CommitGranted()
+            case act.CommitLake(table, committable, base, marker):
+                self._committer(table).commit(committable, base, marker)
+                return act.CommitSent()
+            case act.AbortFiles(table, committable):
+                self._committer(table).abort(committable)
+                return act.FilesAborted()
+        raise AssertionError(f"no effect for {action}")
+
+    def _committer(self, table: TableInfo) -> LakeCommitter:
+        factory = self._world.lake(table.lake_format).tiering_factory(table)
+        return factory.create_committer(CommitterInitContext(table, self._assignment.round_id))
+
+    def _read_lake(self, table: TableInfo) -> act.LakeRead:
+        """After a commit was sent its outcome depends on this read, so a lake that is away is asked again for a while."""
+        world = self._world
+        patience = REREAD_SECONDS if self._granted else 0
+        retrying = Retrying(
+            retry=retry_if_exception_type(LakeUnavailable),
+            stop=stop_after_delay(patience),
+            wait=wait_exponential_jitter(0.1, 5),
+            reraise=True,
+        )
+        view = retrying(world.lake(table.lake_format).view, table.path)
+        return act.LakeRead(view, world.cluster.lake_snapshot(table))
+
+    def _run_splits(self, action: act.RunSplits) -> WorkDone:
+        world, assignment, plan = self._world, self._assignment, action.plan
+        tasks = [self._task(action, index) for index in range(len(plan.splits))]
+        inline = plan.estimated_bytes <= world.inline_round_bytes
+        world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
+        spent = world.clock.monotonic_ms() - self._started_ms
+        limits = WorkLimits(max(assignment.max_duration_ms - spent, 1), lambda: self._cancel_reason is not None)
+        runner = world.inline if inline else world.spark
+        outcomes = runner.run(assignment.round_id, tasks, limits)
+        done = _together(outcomes)
+        if self._cancel_reason is not None:
+            return WorkDone(done.results, done.stats, Cancelled(self._cancel_reason), Phase.WRITE)
+        world.transport.report_progress(assignment, Phase.WRITE, len(done.results), len(tasks))
+        return done
+
+    def _task(self, action: act.RunSplits, index: int) -> SplitTask:
+        split = action.plan.splits[index]
+        table = action.table
+        context = WriterInitContext(
+            table, action.lake_table_uuid, split.bucket, split.partition_name, self._assignment.round_id, self._world.ids.new_id()
+        )
+        return SplitTask(self._world.cluster.reader(table, split), self._world.lake(table.lake_format).tiering_factory(table), context)
+
+
+def _together(outcomes: Sequence[TaskOutcome]) -> WorkDone:
+    results = tuple(outcome.result for outcome in outcomes if outcome.result is not None)
+    stats = RoundStats(
+        splits=len(outcomes),
+        records_read=sum(result.reached_offset - result.starting_offset for result in results),
+        records_written=sum(result.records for result in results),
+        bytes_written=sum(result.size_bytes for result in results),
+        files_written=sum(result.files for result in results),
+    )
+    failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
+    return WorkDone(results, stats) if failed is None else WorkDone(results, stats, failed.error, failed.phase)

@@ -1,0 +1,33 @@
+"""The Spark session of a tierer: any master; executors run the Python environment of the driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULTS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Splits come one a task and results are small: nothing here shuffles or adapts.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.python.worker.reuse": "true",
+}
+
+
+def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
+    """A session on `master`. `conf` overrides the defaults above."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in {**DEFAULTS, **conf}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark

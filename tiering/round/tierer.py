@@ -1,0 +1,205 @@
+"""The tierer: a long-running service that asks for tables, runs their rounds and reports how they ended.
+
+Stateless: what it needs after a restart is in the coordinator and the lake. One loop talks to the coordinator, each
+round has a thread. Every end of a round stays in the outbox until a heartbeat that told it was answered; telling it
+twice is harmless. Only the answer to the newest heartbeat counts: a table in an older one, which was overtaken, is
+handed over again because the newer request does not list it (DESIGN 4).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import structlog
+
+from tiering.errors import Cancelled, LakewardError
+from tiering.model import Assignment, RoundState
+from tiering.round.actions import RoundOutcome
+from tiering.round.reports import Report, renewal
+from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.transport import assignment_from_pb
+from tiering.rpc.v1 import coordinator_pb2 as pb
+
+log = structlog.get_logger(__name__)
+
+ANSWER_TIMEOUT_MS = 10_000
+"""How long a heartbeat may take beyond the time it is held."""
+LAST_HEARTBEAT_MS = 2_000
+"""The last one, within the ten seconds a stopping tierer has."""
+
+
+@dataclass(frozen=True)
+class TiererOptions:
+    """How a tierer behaves. Times in milliseconds."""
+
+    tierer_id: str
+    host: str
+    application_id: str
+    version: str
+    started_at_ms: int
+    slots: int = 1
+    """Rounds at a time."""
+    poll_ms: int = 1_000
+    """Between heartbeats while rounds run and a slot is free."""
+    service_timeout_ms: int = 120_000
+    """The coordinator's: heartbeats come at least four times as often."""
+    stop_grace_ms: int = 6_000
+    """How long a round whose commit was granted may go on after a stop."""
+
+
+@dataclass
+class _Running:
+    assignment: Assignment
+    runner: RoundRunner
+    thread: threading.Thread
+
+
+class Tierer:
+    """Runs until `stop` is called. `run` is the loop; everything else is safe from other threads."""
+
+    def __init__(self, world: RoundWorld, options: TiererOptions) -> None:
+        self._world = world
+        self._options = options
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._running: dict[str, _Running] = {}
+        self._outbox: list[Report] = []
+        self._sequence = 0
+
+    def stop(self) -> None:
+        """Ends `run`: tables that are not granted yet are given back at once ("tierer stopped")."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """The loop. Returns after `stop`, when the coordinator was told or could not be."""
+        delay_ms = 0
+        while not self._stopping.is_set():
+            delay_ms = self._beat() if delay_ms == 0 else self._pause(delay_ms)
+        self._give_back()
+
+    def _pause(self, delay_ms: int) -> int:
+        self._wake.wait(delay_ms / 1_000)
+        return 0
+
+    def _beat(self) -> int:
+        """One heartbeat; returns how long to wait before the next, 0 = not at all."""
+        self._wake.clear()
+        request, told = self._request()
+        sent_ms = self._world.clock.monotonic_ms()
+        call = self._world.transport.heartbeat(request, request.max_wait_ms + ANSWER_TIMEOUT_MS)
+        if request.max_wait_ms and not call.wait(self._wake):
+            return 0  # held, and overtaken: there is something to report now
+        try:
+            answer = call.result()
+        except LakewardError as error:
+            log.warning("heartbeat failed", error=error.message)
+            return 1_000
+        self._settle(answer, told)
+        started = self._start(answer)
+        held_ms = self._world.clock.monotonic_ms() - sent_ms
+        return 0 if started or told else self._interval(held_ms)
+
+    def _interval(self, held_ms: int) -> int:
+        """An idle tierer's requests are held by the coordinator, so it need not wait; a busy one polls."""
+        with self._lock:
+            busy, free = len(self._running), self._options.slots - len(self._running)
+        if not busy:
+            return max(self._options.poll_ms - held_ms, 0)
+        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, 10_000)
+
+    def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[Report]]:
+        options = self._options
+        with self._lock:
+            self._sequence += 1
+            told = list(self._outbox)
+            running = [one.assignment for one in self._running.values()]
+            wants = not stopping and len(running) < options.slots
+        request = pb.LakeTieringHeartbeatRequest(
+            tierer=pb.PbTierer(
+                tierer_id=options.tierer_id,
+                sequence=self._sequence,
+                host=options.host,
+                application_id=options.application_id,
+                version=options.version,
+                started_at_ms=options.started_at_ms,
+                slots=options.slots,
+            ),
+            tiering_tables=[renewal(assignment) for assignment in running],
+            finished_tables=[report.to_pb() for report in told if report.finished],
+            failed_tables=[report.to_pb() for report in told if not report.finished],
+            force_finished_tables=[report.assignment.table_id for report in told if report.forced],
+            request_table=wants,
+            max_wait_ms=0 if told or running or not wants else options.service_timeout_ms // 4,
+            stopping=stopping,
+        )
+        return request, told
+
+    def _settle(self, answer: pb.LakeTieringHeartbeatResponse, told: list[Report]) -> None:
+        """What the coordinator answered about each table: told reports are done with, refused rounds are cancelled."""
+        with self._lock:
+            self._outbox = [report for report in self._outbox if report not in told]
+            running = {one.assignment.table_id: one for one in self._running.values()}
+        for item in answer.tiering_table_resp:
+            one = running.get(item.table_id)
+            if one is not None and (item.cancel or item.HasField("error")):
+                one.runner.cancel(item.error.message or "the coordinator cancelled the round")
+
+    def _start(self, answer: pb.LakeTieringHeartbeatResponse) -> bool:
+        """Starts the round that was handed over, unless it runs already."""
+        if not answer.HasField("tiering_table") or self._stopping.is_set():
+            return False
+        assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+        with self._lock:
+            if assignment.round_id in self._running:
+                return False
+            runner = RoundRunner(self._world, assignment)
+            thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
+            self._running[assignment.round_id] = _Running(assignment, runner, thread)
+        log.info("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
+        thread.start()
+        return True
+
+    def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
+        outcome = runner.run()
+        said = {"table": str(assignment.path), "round_id": assignment.round_id, "state": outcome.state.value}
+        if outcome.error is None:
+            log.info("round ended", **said, records=outcome.stats.records_written)
+        else:
+            log.warning("round ended", **said, error_class=outcome.error.error_class, error=outcome.error.message)
+        self._ended(assignment, outcome)
+
+    def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
+        with self._lock:
+            self._running.pop(assignment.round_id, None)
+            self._outbox.append(Report(assignment, outcome, tierer_stopped=self._stopping.is_set()))
+        self._wake.set()
+
+    def _give_back(self) -> None:
+        """After a stop: cancels what is not granted, lets the rest end within the grace, and tells the coordinator once."""
+        with self._lock:
+            running = list(self._running.values())
+        for one in running:
+            one.runner.cancel("tierer stopped")
+        end_ms = self._world.clock.monotonic_ms() + self._options.stop_grace_ms
+        for one in running:
+            if one.runner.granted:
+                one.thread.join(max(end_ms - self._world.clock.monotonic_ms(), 0) / 1_000)
+        self._report_abandoned()
+        request, _ = self._request(stopping=True)
+        call = self._world.transport.heartbeat(request, LAST_HEARTBEAT_MS)
+        try:
+            call.result()
+        except LakewardError as error:
+            log.warning("could not tell the coordinator that this tierer stops", error=error.message)
+
+    def _report_abandoned(self) -> None:
+        """Rounds that did not end in time, reported as stopped. What a granted one left is read from the lake by the next round."""
+        with self._lock:
+            for one in self._running.values():
+                if not one.runner.granted:
+                    outcome = RoundOutcome(RoundState.CANCELLED, error=Cancelled("tierer stopped"))
+                    self._outbox.append(Report(one.assignment, outcome, tierer_stopped=True))
+            self._running.clear()

@@ -1,0 +1,177 @@
+"""The coordinator over gRPC, as a tierer sees it. Repeats a call while the coordinator is away; none of them minds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import grpc
+import structlog
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_using_event, stop_when_event_set, wait_exponential_jitter
+
+from tiering.errors import ServiceUnreachable
+from tiering.lake.marker import Marker
+from tiering.model import Assignment, BucketKey, Offsets, Phase, RecordedLakeSnapshot, TablePath
+from tiering.round.base import Grant
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset
+from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
+from tiering.rpc_channel import open_channel
+from tiering.rpc_errors import from_pb, from_rpc_error
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+CALL_TIMEOUT_SECONDS = 30
+"""Of one attempt. An ack may read the lake on the coordinator's side."""
+
+
+def pb_offsets(offsets: Offsets) -> list[PbBucketOffset]:
+    """Offsets as they travel, in a fixed order."""
+    return [
+        PbBucketOffset(bucket=PbBucket(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id), offset=offsets[bucket])
+        for bucket in sorted(offsets, key=BucketKey.sort_key)
+    ]
+
+
+def offsets_from_pb(offsets: list[PbBucketOffset]) -> dict[BucketKey, int]:
+    """The inverse."""
+    return {
+        BucketKey(one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id): one.offset
+        for one in offsets
+    }
+
+
+def assignment_from_pb(info: pb.PbLakeTieringTableInfo, coordinator_epoch: int) -> Assignment:
+    """The assignment in a heartbeat's answer."""
+    recorded = RecordedLakeSnapshot(info.recorded.lake_snapshot_id, offsets_from_pb(list(info.recorded.offsets)))
+    return Assignment(
+        table_id=info.table_id,
+        path=TablePath(info.table_path.database_name, info.table_path.table_name),
+        tiering_epoch=info.tiering_epoch,
+        coordinator_epoch=coordinator_epoch,
+        round_id=info.round_id,
+        lake_table_uuid=info.lake_table_uuid if info.HasField("lake_table_uuid") else None,
+        passed_head=info.passed_head if info.HasField("passed_head") else None,
+        recorded=recorded if info.HasField("recorded") else None,
+        max_duration_ms=info.max_duration_ms,
+    )
+
+
+class GrpcHeartbeatCall:
+    """A `HeartbeatCall` over a gRPC future."""
+
+    def __init__(self, future: grpc.CallFuture[pb.LakeTieringHeartbeatResponse], uri: str) -> None:
+        self._future = future
+        self._uri = uri
+
+    def wait(self, wake: threading.Event) -> bool:
+        self._future.add_done_callback(lambda _: wake.set())
+        wake.wait()
+        return self._future.done()
+
+    def result(self) -> pb.LakeTieringHeartbeatResponse:
+        try:
+            return self._future.result()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self._uri) from error
+
+
+class GrpcTransport:
+    """A `Transport`. `stop` ends all waiting for a coordinator that is away."""
+
+    def __init__(self, uri: str, tierer_id: str) -> None:
+        self._uri = uri
+        self._tierer_id = tierer_id
+        self._channel = open_channel(uri)
+        self._stub = TieringCoordinatorStub(self._channel)
+        self._stop = threading.Event()
+
+    def service_config(self) -> pb.GetServiceConfigResponse:
+        """What a tierer must know to open cluster and lake; waits for the coordinator."""
+        return self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
+
+    def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> GrpcHeartbeatCall:
+        return GrpcHeartbeatCall(self._stub.LakeTieringHeartbeat.future(request, timeout=timeout_ms / 1_000), self._uri)
+
+    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
+        request = pb.RecordPlanRequest(
+            round=self._round(assignment),
+            lake_table_uuid=lake_table_uuid,
+            planned_stops=pb_offsets(stops),
+            splits=splits,
+            passed_head=passed_head or 0,
+            has_passed_head=passed_head is not None,
+        )
+        self._patiently(self._stub.RecordPlan, request)
+
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+        request = pb.BeginLakeCommitRequest(
+            round=self._round(assignment),
+            base_round_id=grant.base_round_id,
+            base_tag_snapshot_id=grant.base_tag,
+            offsets=pb_offsets(grant.offsets),
+            records=grant.records,
+            files=grant.files,
+        )
+        answer = self._patiently(self._stub.BeginLakeCommit, request)
+        if not answer.granted:
+            raise from_pb(answer.error)
+
+    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
+        offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+        request = pb.CommitLakeSnapshotRequest(
+            round=self._round(assignment),
+            marker=pb.PbRecordedSnapshot(lake_snapshot_id=lake_snapshot_id, offsets=pb_offsets(offsets)),
+            marker_round_id=marker.round_id,
+            lake_table_uuid=marker.lake_table_uuid,
+        )
+        self._patiently(self._stub.CommitLakeSnapshot, request)
+
+    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+        request = pb.ReportProgressRequest(
+            round=self._round(assignment), phase=phase.value, splits_done=splits_done, splits_total=splits_total
+        )
+        self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
+
+    def stop(self) -> None:
+        """No more waiting: calls that cannot reach the coordinator now fail at once."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Ends the channel."""
+        self._stop.set()
+        self._channel.close()
+
+    def _round(self, assignment: Assignment) -> pb.PbRound:
+        return pb.PbRound(
+            table_id=assignment.table_id,
+            coordinator_epoch=assignment.coordinator_epoch,
+            tiering_epoch=assignment.tiering_epoch,
+            round_id=assignment.round_id,
+            tierer_id=self._tierer_id,
+        )
+
+    def _patiently(self, method: Callable[..., T], request: Any) -> T:
+        """Repeats the call until the coordinator answers or this tierer stops."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(ServiceUnreachable),
+            stop=stop_when_event_set(self._stop),
+            wait=wait_exponential_jitter(0.1, 2),
+            sleep=sleep_using_event(self._stop),
+            before_sleep=self._say,
+            reraise=True,
+        )
+        answer: T = retrying(self._call, method, request, CALL_TIMEOUT_SECONDS)
+        return answer
+
+    def _say(self, state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            log.warning("the coordinator does not answer; trying again until it does", uri=self._uri)
+
+    def _call(self, method: Callable[..., T], request: Any, timeout_seconds: float) -> T:
+        try:
+            return method(request, timeout=timeout_seconds)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self._uri) from error
