@@ -1,0 +1,30 @@
+# The two commands of the README are `make demo` and `make test`; `make setup` is their common first part.
+.PHONY: setup demo test check lint unit integration plugin-test clean
+
+VENV := .venv/bin
+
+setup:
+	@./setup.sh
+
+demo: setup
+	@$(VENV)/lakeward demo
+
+test: setup plugin-test unit integration
+
+unit: setup
+	$(VENV)/pytest --ignore=tests/integration --ignore=tests/faults
+
+integration: setup
+	$(VENV)/pytest tests/integration tests/faults
+
+plugin-test: setup
+	@mvn -q -B -f catalog/pom.xml test -DskipTests=false
+
+check: setup
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+
+clean:
+	rm -rf .venv catalog/target sys_tables/plugin/*.jar tiering/rpc sys_tables/rpc

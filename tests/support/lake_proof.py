@@ -1,0 +1,44 @@
+"""Reads a lake table with pyiceberg and tells whether it holds every offset of the log exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+
+from tiering.lake.marker import Marker
+from tiering.lake.registry import open_lake
+from tiering.model import TablePath
+
+
+def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
+    """All rows of the lake table's head."""
+    catalog = load_catalog("lake", **dict(lake_properties))
+    return catalog.load_table((path.database_name, path.table_name)).scan().to_arrow()
+
+
+def marker_of(lake_properties: Mapping[str, str], path: TablePath) -> Marker | None:
+    """The marker that the tag's snapshot carries."""
+    view = open_lake("iceberg", dict(lake_properties)).view(path)
+    return None if view is None else view.marker
+
+
+def assert_every_offset_once(lake_properties: Mapping[str, str], path: TablePath, ends: Mapping[int, int]) -> pa.Table:
+    """Each bucket's offsets are 0 .. end-1, none missing, none doubled; commits form a chain. Returns the rows."""
+    rows = lake_rows(lake_properties, path)
+    found: dict[int, list[int]] = {bucket: [] for bucket in ends}
+    for bucket, offset in zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True):
+        found[bucket].append(offset)
+    for bucket, end in ends.items():
+        assert sorted(found[bucket]) == list(range(end)), f"bucket {bucket} of {path}"
+    assert_chain(lake_properties, path)
+    return rows
+
+
+def assert_chain(lake_properties: Mapping[str, str], path: TablePath) -> None:
+    """Every round id is in one snapshot at most, and each marker's base is the marker before it."""
+    view = open_lake("iceberg", dict(lake_properties)).view(path)
+    assert view is not None
+    rounds = [snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None]
+    assert len(rounds) == len(set(rounds))

@@ -1,0 +1,77 @@
+"""Real `lakeward` processes for tests: started on free ports, awaited by what they print, stopped by pid."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+READY = re.compile(r"lakeward is ready: (\S+)")
+POLL_SECONDS = 0.05
+
+
+def wait_for(what: str, probe: Callable[[], T | None], seconds: float = 60) -> T:
+    """The first result of `probe` that is neither None nor False; fails the test after `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = probe()
+        if found is not None and found is not False:
+            return found
+        time.sleep(POLL_SECONDS)  # between two looks at another process
+    raise AssertionError(f"waited {seconds} s in vain: {what}")
+
+
+class Process:
+    """One running `lakeward` command. Its output goes to `log`; kill or stop it by pid."""
+
+    def __init__(self, *arguments: str, log: Path, env: Mapping[str, str] | None = None) -> None:
+        self.log = log
+        self._out = log.open("wb")
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "tiering.cli.main", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+            start_new_session=True,
+        )
+
+    def output(self) -> str:
+        """What it printed so far."""
+        return self.log.read_text(errors="replace")
+
+    def wait_ready(self, seconds: float = 90) -> str:
+        """The `HOST:PORT` of its ready line."""
+
+        def probe() -> str | None:
+            if self.popen.poll() is not None:
+                raise AssertionError(f"ended with {self.popen.returncode}:\n{self.output()}")
+            match = READY.search(self.output())
+            return match[1] if match else None
+
+        return wait_for(f"the ready line of {self.log.name}", probe, seconds)
+
+    def wait_ended(self, seconds: float = 30) -> int:
+        """Its exit status; negative = the signal that ended it."""
+        return self.popen.wait(seconds)
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the process alone."""
+        os.kill(self.popen.pid, number)
+
+    def close(self) -> None:
+        """Ends the process and everything it started."""
+        for number, patience in ((signal.SIGCONT, 0.0), (signal.SIGTERM, 12.0), (signal.SIGKILL, 5.0)):
+            try:
+                os.killpg(self.popen.pid, number)
+                self.popen.wait(patience)
+            except (ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
+                continue
+        self._out.close()

@@ -1,0 +1,27 @@
+"""Options that several commands share, and how `NAME=VALUE` options are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from tiering.errors import InvalidArgument
+from tiering.rpc_channel import DEFAULT_PORT
+
+DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
+
+UriOption = Annotated[str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port.", show_default=True)]
+LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+
+
+def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` options as a mapping; raises InvalidArgument naming the option."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise InvalidArgument(f"{option} {pair!r} is not of the form NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found

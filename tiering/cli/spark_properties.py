@@ -1,0 +1,84 @@
+"""The properties that make any Spark see Lakeward, and the lake: `lakeward spark-conf`, `lakeward lake-conf`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tiering.errors import SetupError
+from tiering.redact import redact_property
+
+CATALOG = "fluss"
+LAKE_CATALOG = "lake"
+CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
+ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.49.1.0"
+_PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
+
+
+def plugin_jar() -> Path:
+    """The catalog plugin inside the installed package. Raises SetupError if it was installed without."""
+    import sys_tables
+
+    jar = Path(sys_tables.__file__).parent / "plugin" / "lakeward-spark-plugin.jar"
+    if not jar.exists():
+        raise SetupError(f"the Spark plugin is missing: {jar}", hint="Run `make setup`, or install the wheel, which carries it.")
+    return jar
+
+
+def catalog_properties(uri: str, jar: Path) -> dict[str, str]:
+    """Catalog `fluss` for a Spark that can read `jar`. The jar goes on the driver's class path: `spark.jars` comes too late
+    for a default catalog (the session fails with ClassNotFoundException)."""
+    return {
+        "spark.driver.extraClassPath": str(jar),
+        f"spark.sql.catalog.{CATALOG}": CATALOG_CLASS,
+        f"spark.sql.catalog.{CATALOG}.uri": uri,
+    }
+
+
+def lake_properties_for_spark(properties: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg catalog `lake` of Spark over the lake that pyiceberg opens with `properties`.
+
+    The catalog's name is stored in its rows, so it has to be `lake` everywhere (DESIGN 12).
+    """
+    kind = properties.get("type", "sql")
+    prefix = f"spark.sql.catalog.{LAKE_CATALOG}"
+    found = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": _PYICEBERG_TO_SPARK_TYPE.get(kind, kind),
+    }
+    packages = [ICEBERG_RUNTIME]
+    for name, value in properties.items():
+        if name == "uri" and kind == "sql":
+            found[f"{prefix}.uri"] = _jdbc_uri(value)
+        elif name != "type":
+            found[f"{prefix}.{name}"] = value
+    if kind == "sql":
+        # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables.
+        found[f"{prefix}.jdbc.init-catalog-tables"] = "false"
+        found[f"{prefix}.jdbc.schema-version"] = "V1"
+        if found[f"{prefix}.uri"].startswith("jdbc:sqlite"):
+            packages.append(SQLITE_JDBC)
+    return {"spark.jars.packages": ",".join(packages), **found}
+
+
+def _jdbc_uri(uri: str) -> str:
+    """`sqlite:////a/b.db` -> `jdbc:sqlite:/a/b.db`; `postgresql+psycopg://h/d` -> `jdbc:postgresql://h/d`."""
+    scheme, _, rest = uri.partition("://")
+    dialect = scheme.split("+")[0]
+    if dialect == "sqlite":
+        return f"jdbc:sqlite:{rest.removeprefix('/')}"
+    return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"
+
+
+def as_properties_file(properties: Mapping[str, str]) -> str:
+    """As `spark-submit --properties-file` and `spark-defaults.conf` read it."""
+    width = max(len(name) for name in properties)
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in properties.items())
+
+
+def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
+    """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
+    lines = [f"    {name}: {redact_property(name, value)}" for name, value in properties.items()]
+    return "\n".join(["catalog:", f"  {LAKE_CATALOG}:", *lines, ""])
