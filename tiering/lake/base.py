@@ -19,6 +19,9 @@ from tiering.model import BucketKey, TableInfo, TablePath
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
 """Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""
 
+TAG = "lakeward-tiered"
+"""Names the snapshot with the newest marker; moved in the same commit, kept for ever (DESIGN 6)."""
+
 
 @dataclass(frozen=True)
 class LakeSnapshot:

@@ -1,15 +1,41 @@
 """The marker: the record inside a lake table of how far it is tiered, and its codec (DESIGN 6).
 
 It travels in the snapshot that it describes. Keys in the snapshot's summary: `lakeward.round-id` (plain), and
-`lakeward.marker` (JSON, version 1), `lakeward.marker.zst` (base64 of zstd of it) or `lakeward.marker.path`.
+`lakeward.marker` (JSON, version 1), `lakeward.marker.zst` (base64 of zstd of it) or `lakeward.marker.path`, which
+names a file with that zstd. Pure: the lake reads and writes the file.
+
+The JSON lists buckets grouped by partition, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, sorted, so
+that one marker always has one text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import zstandard
+
+from tiering.errors import MarkerCorrupt
 from tiering.model import BucketKey
+
+ROUND_ID_KEY = "lakeward.round-id"
+PLAIN_KEY = "lakeward.marker"
+ZSTD_KEY = "lakeward.marker.zst"
+PATH_KEY = "lakeward.marker.path"
+
+VERSION = 1
+PLAIN_LIMIT_BYTES = 4 * 1024
+"""A summary is part of every later metadata file of the table: a longer marker is compressed."""
+SUMMARY_LIMIT_BYTES = 256 * 1024
+"""Still longer: a file of its own."""
+DECODED_LIMIT_BYTES = 256 * 1024 * 1024
+"""Far above any real marker; a damaged length must not exhaust the memory."""
+
+_ZSTD_LEVEL = 3
 
 
 @dataclass(frozen=True)
@@ -31,3 +57,147 @@ class Marker:
     tiering_epoch: int
     base_round_id: str | None
     buckets: Mapping[BucketKey, TieredRange]
+
+
+@dataclass(frozen=True)
+class EncodedMarker:
+    """Summary properties, and what does not fit into them: with `overflow`, the lake adds `lakeward.marker.path`."""
+
+    properties: dict[str, str]
+    overflow: bytes | None = None
+
+
+def encode(marker: Marker) -> EncodedMarker:
+    """The marker as summary properties; equal markers give equal text."""
+    properties = {ROUND_ID_KEY: marker.round_id}
+    text = _to_json(marker)
+    if len(text) <= PLAIN_LIMIT_BYTES:
+        return EncodedMarker({**properties, PLAIN_KEY: text})
+    packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compress(text.encode("ascii"))
+    encoded = base64.b64encode(packed).decode("ascii")
+    if len(encoded) <= SUMMARY_LIMIT_BYTES:
+        return EncodedMarker({**properties, ZSTD_KEY: encoded})
+    return EncodedMarker(properties, packed)
+
+
+def decode(summary: Mapping[str, str], read_file: Callable[[str], bytes]) -> Marker | None:
+    """The marker in a snapshot's summary; None if there is none of ours.
+
+    `read_file` fetches an overflow file by its path; what it raises of our tree passes through. Raises MarkerCorrupt
+    for anything that cannot be read, an unknown version included.
+    """
+    round_id = summary.get(ROUND_ID_KEY)
+    present = [key for key in (PLAIN_KEY, ZSTD_KEY, PATH_KEY) if key in summary]
+    if round_id is None and not present:
+        return None
+    if round_id is None or len(present) != 1:
+        raise _corrupt(f"its snapshot summary has {', '.join(present) or 'no marker'} and round id {round_id}", round_id)
+    key = present[0]
+    text = summary[key]
+    if key == ZSTD_KEY:
+        text = _unpack(_from_base64(text, round_id), round_id)
+    elif key == PATH_KEY:
+        text = _unpack(_read(read_file, text, round_id), round_id)
+    marker = _from_json(text, round_id)
+    if marker.round_id != round_id:
+        raise _corrupt(f"it is the marker of round {marker.round_id}", round_id)
+    return marker
+
+
+def _to_json(marker: Marker) -> str:
+    groups: dict[int | None, list[int]] = defaultdict(list)
+    for bucket in sorted(marker.buckets, key=BucketKey.sort_key):
+        tiered = marker.buckets[bucket]
+        groups[bucket.partition_id].extend((bucket.bucket_id, tiered.start, tiered.tiered))
+    document = {
+        "version": VERSION,
+        "cluster_id": marker.cluster_id,
+        "table_id": marker.table_id,
+        "lake_table_uuid": marker.lake_table_uuid,
+        "round_id": marker.round_id,
+        "tiering_epoch": marker.tiering_epoch,
+        "base_round_id": marker.base_round_id,
+        "buckets": list(groups.items()),
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _from_json(text: str, round_id: str) -> Marker:
+    try:
+        document = json.loads(text)
+        version = document["version"]
+        if version != VERSION:
+            raise _corrupt(f"its version is {version!r}; this Lakeward reads version {VERSION}", round_id)
+        return Marker(
+            cluster_id=_text(document["cluster_id"]),
+            table_id=_number(document["table_id"]),
+            lake_table_uuid=_text(document["lake_table_uuid"]),
+            round_id=_text(document["round_id"]),
+            tiering_epoch=_number(document["tiering_epoch"]),
+            base_round_id=None if document["base_round_id"] is None else _text(document["base_round_id"]),
+            buckets=_buckets(document["buckets"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
+
+
+def _buckets(groups: list[tuple[int | None, list[int]]]) -> dict[BucketKey, TieredRange]:
+    buckets: dict[BucketKey, TieredRange] = {}
+    for partition_id, numbers in groups:
+        partition = None if partition_id is None else _number(partition_id)
+        if len(numbers) % 3:
+            raise ValueError(f"partition {partition_id} lists {len(numbers)} numbers, not three a bucket")
+        for position in range(0, len(numbers), 3):
+            bucket_id, start, tiered = (_number(number) for number in numbers[position : position + 3])
+            key = BucketKey(partition, bucket_id)
+            if not 0 <= start <= tiered:
+                raise ValueError(f"bucket {key} has the range [{start}, {tiered})")
+            if key in buckets:
+                raise ValueError(f"bucket {key} is listed twice")
+            buckets[key] = TieredRange(start, tiered)
+    return buckets
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _from_base64(text: str, round_id: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _corrupt(f"it is not base64: {error}", round_id) from error
+
+
+def _read(read_file: Callable[[str], bytes], path: str, round_id: str) -> bytes:
+    try:
+        return read_file(path)
+    except FileNotFoundError as error:
+        raise _corrupt(f"its file {path} is missing", round_id) from error
+
+
+def _unpack(packed: bytes, round_id: str) -> str:
+    try:
+        size = zstandard.frame_content_size(packed)
+        if not 0 <= size <= DECODED_LIMIT_BYTES:
+            raise _corrupt(f"it claims to be {size} bytes long", round_id)
+        return zstandard.ZstdDecompressor().decompress(packed).decode("ascii")
+    except (zstandard.ZstdError, UnicodeDecodeError) as error:
+        raise _corrupt(f"it cannot be decompressed: {error}", round_id) from error
+
+
+def _corrupt(why: str, round_id: str | None) -> MarkerCorrupt:
+    return MarkerCorrupt(
+        f"the marker of round {round_id} cannot be read: {why}",
+        hint="Nothing was lost and nothing is tiered until it can be read. Was the table tiered by a newer Lakeward, "
+        "or were its snapshot properties or the .lakeward folder changed by hand?",
+        round_id=round_id,
+    )
