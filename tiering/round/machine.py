@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tiering.errors import Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, TableMismatch, UnknownTable
+from tiering.errors import Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, UnknownTable
 from tiering.lake.base import Committable, LakeView, WriteResult
 from tiering.lake.base_check import Base, CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
 from tiering.lake.marker import Marker
@@ -38,6 +38,7 @@ class Round:
     phase: Phase = Phase.PLAN
     table: TableInfo | None = None
     base: Base | None = None
+    recorded_by_cluster: RecordedLakeSnapshot | None = None
     plan: Plan | None = None
     lake_table_uuid: str | None = None
     stats: RoundStats = field(default_factory=RoundStats)
@@ -111,7 +112,8 @@ def _known(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -> Kn
 
 def _base_read(state: Round, event: act.LakeRead) -> Step:
     base = check_base(event.view, _known(state, event.recorded_by_cluster))
-    state = replace(state, base=base, passed_head=None if base.view is None else base.view.head)
+    head = None if base.view is None else base.view.head
+    state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
     if base.ahead and base.marker is not None and base.view is not None and base.view.tag is not None:
         return replace(state, phase=Phase.ACK), act.Ack(base.marker, base.view.tag)
     return state, act.ReadLog(_table(state))
@@ -132,11 +134,10 @@ def _log_read(state: Round, event: act.LogRead) -> Step:
 
 
 def _lake_ensured(state: Round, view: LakeView) -> Step:
-    base = _base(state)
-    if base.view is not None and base.view.table_uuid != view.table_uuid:
-        raise TableMismatch(f"the lake table of {view.path} was replaced while its round was planned", table_path=view.path)
-    state = replace(state, lake_table_uuid=view.table_uuid, base=base if base.view is not None else replace(base, view=view))
-    return state, act.RecordPlan(_plan(state), view.table_uuid, state.passed_head)
+    """The table may have come, or changed, since the base was read: the whole check again, on what stands there now."""
+    base = check_same_base(_base(state), view, _known(state, state.recorded_by_cluster))
+    state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head)
+    return state, act.RecordPlan(_plan(state), view.table_uuid, view.head)
 
 
 def _splits_run(state: Round, event: act.SplitsRun) -> Step:

@@ -71,7 +71,7 @@ class RoundRunner:
             event = self._carry_out(action)
             if (point := _CRASH_AFTER.get(type(event))) is not None:
                 crash_points.reach(point)
-            log.debug("round step", round_id=self._assignment.round_id, action=type(action).__name__, event=type(event).__name__)
+            log.debug("round step", round_id=self._assignment.round_id, action=type(action).__name__, led_to=type(event).__name__)
             state, action = machine.step(state, event)
         return action.outcome
 
@@ -129,7 +129,7 @@ class RoundRunner:
         retrying = Retrying(
             retry=retry_if_exception_type(LakeUnavailable),
             stop=stop_after_delay(patience),
-            wait=wait_exponential_jitter(0.1, 5),
+            wait=wait_exponential_jitter(multiplier=0.1, max=5),
             reraise=True,
         )
         view = retrying(world.lake(table.lake_format).view, table.path)
@@ -141,7 +141,7 @@ class RoundRunner:
         inline = plan.estimated_bytes <= world.inline_round_bytes
         world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
         spent = world.clock.monotonic_ms() - self._started_ms
-        limits = WorkLimits(max(assignment.max_duration_ms - spent, 1), lambda: self._cancel_reason is not None)
+        limits = WorkLimits(max(assignment.max_duration_ms - spent, 0), lambda: self._cancel_reason is not None)
         runner = world.inline if inline else world.spark
         outcomes = runner.run(assignment.round_id, tasks, limits)
         done = _together(outcomes)

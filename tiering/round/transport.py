@@ -158,7 +158,7 @@ class GrpcTransport:
         retrying = Retrying(
             retry=retry_if_exception_type(ServiceUnreachable),
             stop=stop_when_event_set(self._stop),
-            wait=wait_exponential_jitter(0.1, 2),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2),
             sleep=sleep_using_event(self._stop),
             before_sleep=self._say,
             reraise=True,

@@ -1,0 +1,94 @@
+"""A cluster in memory: tables whose buckets have as many records as `append` was told; rows are offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from tiering.errors import UnknownTable
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    Offsets,
+    Partition,
+    RecordedLakeSnapshot,
+    TableInfo,
+    TablePath,
+    TableType,
+    TieringLogSplit,
+)
+
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+BATCH_ROWS = 3
+
+
+def log_table(table_id: int = 1, path: TablePath | None = None, buckets: int = 2) -> TableInfo:
+    """A lake-enabled log table with one column."""
+    schema = pa.schema([pa.field("id", pa.int64())])
+    return TableInfo(
+        table_id, path or TablePath("sales", "orders"), TableType.LOG, schema, buckets, WHEN, lake_enabled=True, lake_enabled_at=WHEN
+    )
+
+
+@dataclass(frozen=True)
+class MemoryReader:
+    """A `SplitReader` whose rows are their offsets."""
+
+    table: TableInfo
+    split: TieringLogSplit
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for start in range(self.split.starting_offset, self.split.stopping_offset, BATCH_ROWS):
+            offsets = list(range(start, min(start + BATCH_ROWS, self.split.stopping_offset)))
+            columns = {"id": offsets, "__bucket": [self.split.bucket.bucket_id] * len(offsets), "__offset": offsets}
+            yield pa.RecordBatch.from_pydict({**columns, "__timestamp": [WHEN] * len(offsets)}, schema=self.table.lake_schema())
+
+
+class MemoryCluster:
+    """A `Cluster` of log tables without partitions."""
+
+    cluster_id = "cluster-1"
+
+    def __init__(self, *tables: TableInfo) -> None:
+        self.by_path: dict[TablePath, TableInfo] = {table.path: table for table in tables}
+        self.logs: dict[int, dict[BucketKey, tuple[int, int]]] = {}
+        self.recorded: dict[int, RecordedLakeSnapshot] = {}
+        for table in tables:
+            self.logs[table.table_id] = {BucketKey(None, number): (0, 0) for number in range(table.bucket_count)}
+
+    def append(self, table: TableInfo, bucket: int, records: int) -> None:
+        """Adds records to one bucket."""
+        start, end = self.logs[table.table_id][BucketKey(None, bucket)]
+        self.logs[table.table_id][BucketKey(None, bucket)] = (start, end + records)
+
+    def databases(self) -> Sequence[str]:
+        return sorted({path.database_name for path in self.by_path})
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        return [self.by_path[path] for path in sorted(self.by_path) if database_name in (None, path.database_name)]
+
+    def table(self, path: TablePath) -> TableInfo:
+        if path not in self.by_path:
+            raise UnknownTable(f"there is no table {path}", table_path=path)
+        return self.by_path[path]
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        return []
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        return {bucket: BucketOffsets(start, end, 8.0) for bucket, (start, end) in self.logs[table.table_id].items()}
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        return {bucket: WHEN for bucket, offset in offsets.items() if self.logs[table.table_id][bucket][1] > offset}
+
+    def reader(self, table: TableInfo, split: TieringLogSplit) -> MemoryReader:
+        return MemoryReader(table, split)
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        return self.recorded.get(table.table_id)
+
+    def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        self.recorded[table.table_id] = snapshot
