@@ -6,6 +6,8 @@
     │   ├── InvalidArgument
     │   ├── UnknownDatabase
     │   ├── UnknownTable
+    │   ├── UnknownProcedure
+    │   ├── StatementOutdated           what a SQL statement was planned with has changed
     │   ├── AlreadyExists
     │   ├── UnsupportedType
     │   ├── InvalidData                 a file or batch that does not fit; nothing of it was taken
@@ -30,7 +32,8 @@
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
-    │   └── TiererStopped
+    │   ├── TiererStopped
+    │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
@@ -90,6 +93,16 @@ class UnknownDatabase(BadRequest):
 
 class UnknownTable(BadRequest):
     """No such table."""
+
+
+class UnknownProcedure(BadRequest):
+    """No such procedure."""
+
+
+class StatementOutdated(BadRequest):
+    """A column that a SQL statement was planned with is gone or has another type."""
+
+    default_hint = "Run the statement again."
 
 
 class AlreadyExists(BadRequest):
@@ -206,6 +219,12 @@ class TiererStopped(TransientTieringError):
 
 class Cancelled(LakewardError):
     """The round was ended on request before its commit was granted."""
+
+
+class TiererLost(TransientTieringError):
+    """Nothing was heard of the tierer for the service timeout; the table goes to the next one."""
+
+    default_hint = "Look at the tierer's log, and whether it still runs and reaches the coordinator."
 
 
 class Fenced(LakewardError):

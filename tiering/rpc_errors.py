@@ -16,9 +16,16 @@ from tiering.rpc.v1.common_pb2 import PbError
 
 ERROR_METADATA_KEY = "lakeward-error-bin"
 
+_METADATA_BYTES = 3_072
+_DETAILS_BYTES = 512
+"""Peers refuse trailing metadata above 8 KiB. There the details grow by a third (base64), and the status text, which holds
+the message again, to three times its size (percent-encoding)."""
+
 _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.UnknownDatabase, grpc.StatusCode.NOT_FOUND),
     (errors.UnknownTable, grpc.StatusCode.NOT_FOUND),
+    (errors.UnknownProcedure, grpc.StatusCode.NOT_FOUND),
+    (errors.StatementOutdated, grpc.StatusCode.FAILED_PRECONDITION),
     (errors.AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
     (errors.LakeDisabled, grpc.StatusCode.FAILED_PRECONDITION),
     (errors.TablePaused, grpc.StatusCode.FAILED_PRECONDITION),
@@ -63,8 +70,29 @@ def from_pb(pb: PbError) -> errors.LakewardError:
 
 
 def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
-    """What a service sends behind a failed call."""
-    return ((ERROR_METADATA_KEY, to_pb(error).SerializeToString()),)
+    """What a service sends behind a failed call; of long texts in other scripts only what fits."""
+    pb = to_pb(error)
+    excess = pb.ByteSize() - _METADATA_BYTES
+    if excess > 0:
+        pb.hint = _cut_bytes(pb.hint, _METADATA_BYTES // 3)
+        pb.ids.clear()
+        excess = pb.ByteSize() - _METADATA_BYTES
+        pb.message = _cut_bytes(pb.message, len(pb.message.encode()) - max(excess, 0))
+    return ((ERROR_METADATA_KEY, pb.SerializeToString()),)
+
+
+def status_text(error: BaseException) -> str:
+    """The text beside the status code, for clients that ignore the metadata: message and hint, cut."""
+    pb = to_pb(error)
+    return _cut_bytes(f"{pb.message} ({pb.hint})" if pb.hint else pb.message, _DETAILS_BYTES)
+
+
+def _cut_bytes(text: str, limit: int) -> str:
+    """`text` within `limit` bytes of UTF-8, on a character boundary; the cut shows as an ellipsis."""
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    return encoded[: max(limit - len("…".encode()), 0)].decode(errors="ignore") + "…"
 
 
 def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:

@@ -1,0 +1,1 @@
+"""The procedures, one module each; every module here is found and served."""

@@ -1,0 +1,50 @@
+"""CALL sys.help: the procedures and their parameters, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, Procedure, procedure
+from sys_tables.lookup import near_hint
+from sys_tables.procedure_input import parameter
+from tiering.errors import UnknownProcedure
+
+NAME = "help"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    procedure: str | None = parameter("The procedure to explain; NULL = all of them.", default=None)
+
+
+@dataclass(frozen=True)
+class Output:
+    """First a row for the procedure itself, with its description; then a row for each parameter."""
+
+    procedure: str = column("Name of the procedure.")
+    parameter: str | None = column("Name of the parameter; NULL in the row of the procedure itself.")
+    type: str | None = column("Its Spark SQL type.")
+    required: bool | None = column("Whether it must be given.")
+    default: str | None = column("What it is if it is not given, as a literal.")
+    comment: str = column("What the parameter means, or what the procedure does.")
+
+
+@procedure(NAME, Parameters, Output, comment="Explains the procedures and their parameters.", mutates=False)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    wanted = [p for p in call.procedures if given.procedure is None or p.name == given.procedure.lower()]
+    if not wanted and given.procedure is not None:
+        hint = near_hint(given.procedure, [p.name for p in call.procedures], "procedures")
+        raise UnknownProcedure(f"there is no procedure {given.procedure!r}", hint=hint)
+    for explained in wanted:
+        for row in _rows(explained):
+            yield row
+
+
+def _rows(explained: Procedure) -> Iterator[Output]:
+    yield Output(explained.name, None, None, None, None, explained.comment)
+    for p in explained.parameters:
+        yield Output(explained.name, p.name, p.type, p.required, p.default, p.comment)

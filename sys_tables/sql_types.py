@@ -1,0 +1,65 @@
+"""Arrow types and Python values as Spark SQL writes them: type names, column lists, literals, quoted identifiers."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+_PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+_SIMPLE: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.large_binary(): "BINARY",
+    pa.date32(): "DATE",
+}
+
+
+def quote_identifier(name: str) -> str:
+    """`name` as an identifier, in back-quotes unless it is a plain word."""
+    return name if _PLAIN_IDENTIFIER.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def spark_type(arrow_type: pa.DataType) -> str:
+    """The Spark SQL type, such as `ARRAY<STRUCT<name: STRING>>`; a type that Spark lacks keeps its Arrow name."""
+    if arrow_type in _SIMPLE:
+        return _SIMPLE[arrow_type]
+    if isinstance(arrow_type, pa.TimestampType):
+        return "TIMESTAMP" if arrow_type.tz else "TIMESTAMP_NTZ"
+    if isinstance(arrow_type, pa.Decimal128Type):
+        return f"DECIMAL({arrow_type.precision},{arrow_type.scale})"
+    if isinstance(arrow_type, (pa.ListType, pa.LargeListType)):
+        return f"ARRAY<{spark_type(arrow_type.value_type)}>"
+    if isinstance(arrow_type, pa.MapType):
+        return f"MAP<{spark_type(arrow_type.key_type)}, {spark_type(arrow_type.item_type)}>"
+    if isinstance(arrow_type, pa.StructType):
+        fields = ", ".join(f"{quote_identifier(field.name)}: {spark_type(field.type)}" for field in arrow_type)
+        return f"STRUCT<{fields}>"
+    return str(arrow_type).upper()
+
+
+def column_list(schema: pa.Schema) -> str:
+    """`id BIGINT NOT NULL, name STRING`: what stands between the brackets of a CREATE TABLE."""
+    return ", ".join(f"{quote_identifier(field.name)} {spark_type(field.type)}{'' if field.nullable else ' NOT NULL'}" for field in schema)
+
+
+def literal(value: str | int | float | bool | None) -> str:
+    """A value as a Spark SQL literal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, float):
+        return f"double('{value!r}')"
+    return str(value)

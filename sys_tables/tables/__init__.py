@@ -1,0 +1,1 @@
+"""The system tables, one module each; every module here is found and served."""

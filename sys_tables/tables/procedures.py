@@ -1,0 +1,41 @@
+"""sys.procedures: what can be called, from the procedures' own definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sys_tables.columns import column
+from sys_tables.definitions import system_table
+from sys_tables.scan import ScanRequest
+from sys_tables.sql_types import column_list
+from tiering.coordinator.api import CoordinatorView
+
+
+@dataclass(frozen=True)
+class ParameterItem:
+    """One parameter of a procedure."""
+
+    name: str = column("Name, for named arguments.")
+    type: str = column("Spark SQL type.")
+    required: bool = column("Whether it must be given.")
+    default: str | None = column("What it is if it is not given, as a literal.")
+    comment: str = column("What it means.")
+
+
+@dataclass(frozen=True)
+class ProcedureRow:
+    """One procedure."""
+
+    procedure_name: str = column("Name, to be called as CALL <catalog>.sys.<name>(...).")
+    parameters: tuple[ParameterItem, ...] = column("Its parameters, in the order of positional arguments.")
+    output: str = column("Columns of its result.")
+    privilege: str = column("What a caller needs: READ, or OPERATE to change something.")
+    description: str = column("What it does.")
+
+
+@system_table("procedures", ProcedureRow, comment="The procedures that can be called, with parameters and output.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[ProcedureRow]:
+    for procedure in scan.procedures:
+        parameters = tuple(ParameterItem(p.name, p.type, p.required, p.default, p.comment) for p in procedure.parameters)
+        yield ProcedureRow(procedure.name, parameters, column_list(procedure.output_schema), procedure.privilege, procedure.comment)

@@ -1,0 +1,66 @@
+"""sys.tables: the source tables, whether or not they are tiered.
+
+Partition counts and the lake table's location are unknown (NULL) where the coordinator has not learned them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.columns import INT, column
+from sys_tables.definitions import system_table
+from sys_tables.scan import ScanRequest
+from sys_tables.sql_types import column_list
+from tiering.coordinator.api import CoordinatorView
+from tiering.model import TableInfo
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One source table."""
+
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    table_id: int = column("Id of the table, never reused.")
+    table_type: str = column("LOG or PRIMARY_KEY.")
+    bucket_count: int = column("Number of buckets, in each partition.", arrow_type=INT)
+    bucket_keys: tuple[str, ...] = column("Columns that choose the bucket; empty = round robin.")
+    primary_key: tuple[str, ...] = column("Columns of the primary key; empty in a log table.")
+    partition_keys: tuple[str, ...] = column("Columns that make the partitions; empty = not partitioned.")
+    partitions: int | None = column("Number of partitions; 0 in a table that is not partitioned.", arrow_type=INT)
+    lake_enabled: bool = column("Whether the table is tiered into the lake.")
+    lake_format: str | None = column("Format of its lake table; NULL while lake is disabled.")
+    lake_location: str | None = column("Where its lake table is stored.")
+    freshness_ms: int | None = column("How old its lake copy may be, in milliseconds; NULL while lake is disabled.")
+    schema: str = column("Its columns, as in a CREATE TABLE.")
+    created_at: datetime = column("When it was created.")
+
+
+@system_table("tables", TableRow, comment="The source tables and their options.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableRow]:
+    database_name, table_name = scan.equals("database_name"), scan.equals("table_name")
+    for database in view.databases():
+        if database_name in (None, database):
+            yield from (_row(table) for table in view.tables(database) if table_name in (None, table.path.table_name))
+
+
+def _row(table: TableInfo) -> TableRow:
+    return TableRow(
+        database_name=table.path.database_name,
+        table_name=table.path.table_name,
+        table_id=table.table_id,
+        table_type=table.table_type.value,
+        bucket_count=table.bucket_count,
+        bucket_keys=table.bucket_keys,
+        primary_key=table.primary_key,
+        partition_keys=table.partition_keys,
+        partitions=None if table.partition_keys else 0,
+        lake_enabled=table.lake_enabled,
+        lake_format=table.lake_format if table.lake_enabled else None,
+        lake_location=None,
+        freshness_ms=table.freshness_ms if table.lake_enabled else None,
+        schema=column_list(table.schema),
+        created_at=table.created_at,
+    )

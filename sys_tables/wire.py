@@ -1,0 +1,121 @@
+"""Between the messages of sys_catalog.proto and the plain values of this package. No I/O, no decisions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+
+from sys_tables.definitions import Procedure, SystemTable
+from sys_tables.plan_token import PlanToken
+from sys_tables.registry import Registry
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.scan import Filter, Instant, Operator, ScanRequest, Value
+from tiering.errors import InvalidArgument
+from tiering.model import TableInfo
+from tiering.names import SYSTEM_DATABASE
+from tiering.redact import redact_property
+
+
+def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
+    """All there is, with its token."""
+    said = pb.DescribeResponse(
+        namespaces=[*databases, SYSTEM_DATABASE],
+        system_tables=[_system_table(table) for table in registry.tables],
+        procedures=[_procedure(procedure) for procedure in registry.procedures],
+    )
+    said.token = str(PlanToken.of(said.SerializeToString(deterministic=True), registry.tables))
+    return said
+
+
+def data_table(table: TableInfo) -> pb.DescribeTableResponse:
+    """A data table with the user's columns. Properties are those of the table, redacted, and what its shape is."""
+    properties = {name: redact_property(name, value) for name, value in table.properties.items()}
+    shape = {
+        "table-id": str(table.table_id),
+        "table-type": table.table_type.value,
+        "bucket.num": str(table.bucket_count),
+        "bucket.key": ",".join(table.bucket_keys),
+        "primary.key": ",".join(table.primary_key),
+        "partition.keys": ",".join(table.partition_keys),
+    }
+    return pb.DescribeTableResponse(
+        name=table.path.table_name,
+        comment=table.properties.get("comment", ""),
+        schema=table.schema.serialize().to_pybytes(),
+        properties={**properties, **{name: value for name, value in shape.items() if value}},
+    )
+
+
+def described_system_table(table: SystemTable) -> pb.DescribeTableResponse:
+    """The same answer for a system table."""
+    return pb.DescribeTableResponse(name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
+
+
+def scan_request(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:
+    """Raises InvalidArgument for a filter without an operator."""
+    return ScanRequest(
+        columns=tuple(request.columns),
+        filters=tuple(_filter(condition) for condition in request.filters),
+        limit=request.limit if request.HasField("limit") else None,
+        procedures=procedures,
+    )
+
+
+def arguments(request: pb.CallProcedureRequest) -> list[tuple[str, Value]]:
+    """Names and values as they were given; None is NULL."""
+    return [(argument.name, _value(argument.value)) for argument in request.arguments]
+
+
+def page_token(namespace: str, last_name: str) -> str:
+    """The token of the page that follows `last_name`."""
+    return base64.urlsafe_b64encode(json.dumps([namespace, last_name]).encode()).decode()
+
+
+def last_name(token: str, namespace: str) -> str:
+    """Where the page before ended; empty for the first. Raises InvalidArgument for a token of another listing."""
+    if not token:
+        return ""
+    try:
+        decoded = json.loads(base64.urlsafe_b64decode(token.encode()))
+    except (binascii.Error, ValueError) as error:
+        raise InvalidArgument("the page token is not one of this service") from error
+    match decoded:
+        case [str(listed), str(name)] if listed == namespace:
+            return name
+    raise InvalidArgument("the page token belongs to another listing")
+
+
+def _system_table(table: SystemTable) -> pb.SystemTable:
+    return pb.SystemTable(namespace=SYSTEM_DATABASE, name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
+
+
+def _procedure(procedure: Procedure) -> pb.Procedure:
+    return pb.Procedure(
+        namespace=SYSTEM_DATABASE,
+        name=procedure.name,
+        comment=procedure.comment,
+        parameters=[
+            pb.Parameter(name=p.name, type=p.type, required=p.required, default_value=p.default, comment=p.comment)
+            for p in procedure.parameters
+        ],
+        output_schema=procedure.output_schema.serialize().to_pybytes(),
+    )
+
+
+def _filter(condition: pb.Filter) -> Filter:
+    name = pb.Filter.Operator.Name(condition.operator) if condition.operator in pb.Filter.Operator.values() else str(condition.operator)
+    if name not in Operator.__members__:
+        raise InvalidArgument(f"the filter on {condition.column!r} has the unknown operator {name}")
+    return Filter(condition.column, Operator[name], tuple(_value(literal) for literal in condition.values))
+
+
+def _value(literal: pb.Literal) -> Value:
+    kind = literal.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "timestamp_us":
+        return Instant(literal.timestamp_us)
+    value: Value = getattr(literal, kind)
+    return value

@@ -1,0 +1,117 @@
+"""A CoordinatorHandle that holds plain values: what the services show is what a test put there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.coordinator.api import Progress, TableStatus, TierTable, TierTableResult
+from tiering.errors import UnknownDatabase, UnknownTable
+from tiering.model import TableInfo, TablePath, TableType
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+FLIGHT_COLUMNS = pa.schema([pa.field("flight", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
+
+TierSteps = AsyncGenerator[Progress | TierTableResult, None]
+
+
+def table_info(path: str, **changes: Any) -> TableInfo:
+    """A log table with two columns and four buckets, tiered."""
+    database_name, table_name = path.split(".")
+    values: dict[str, Any] = {
+        "table_id": 1,
+        "path": TablePath(database_name, table_name),
+        "table_type": TableType.LOG,
+        "schema": FLIGHT_COLUMNS,
+        "bucket_count": 4,
+        "created_at": NOON,
+        "lake_enabled": True,
+    }
+    return TableInfo(**(values | changes))
+
+
+def table_status(path: str, **changes: Any) -> TableStatus:
+    """A table at rest that was never tiered: all that may be unknown is None."""
+    database_name, table_name = path.split(".")
+    values: dict[str, Any] = dict.fromkeys(TableStatus.__dataclass_fields__)
+    values |= {
+        "database_name": database_name,
+        "table_name": table_name,
+        "status": "Scheduled",
+        "tiering_epoch": 0,
+        "table_id": 1,
+        "table_type": "LOG",
+        "lake_format": "iceberg",
+        "status_since": NOON,
+        "status_source": "coordinator",
+        "freshness_ms": 180_000,
+        "error_count": 0,
+        "consecutive_failures": 0,
+        "paused": False,
+        "observed_time": NOON,
+    }
+    return TableStatus(**(values | changes))
+
+
+@dataclass(frozen=True)
+class MemoryView:
+    """CoordinatorView over values; remembers what it was asked for."""
+
+    now: datetime
+    infos: Sequence[TableInfo]
+    statuses: Sequence[TableStatus]
+    empty_databases: Sequence[str]
+    asked: list[tuple[str | None, str | None]]
+
+    def databases(self) -> Sequence[str]:
+        return sorted({info.path.database_name for info in self.infos} | set(self.empty_databases))
+
+    def tables(self, database_name: str) -> Sequence[TableInfo]:
+        if database_name not in self.databases():
+            raise UnknownDatabase(f"there is no database {database_name!r}")
+        return sorted((info for info in self.infos if info.path.database_name == database_name), key=lambda info: info.path)
+
+    def table(self, path: TablePath) -> TableInfo:
+        for info in self.tables(path.database_name):
+            if info.path == path:
+                return info
+        raise UnknownTable(f"there is no table {path}")
+
+    def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
+        self.asked.append((database_name, table_name))
+        wanted = (s for s in self.statuses if database_name in (None, s.database_name) and table_name in (None, s.table_name))
+        return sorted(wanted, key=lambda status: (status.database_name, status.table_name))
+
+
+@dataclass
+class MemoryCoordinator:
+    """CoordinatorHandle and CoordinatorControl. `tier` is what `tier_table` does; `calls` are those that came."""
+
+    infos: Iterable[TableInfo] = ()
+    statuses: Iterable[TableStatus] = ()
+    empty_databases: Sequence[str] = ()
+    now: datetime = NOON
+    tier: Callable[[TierTable], TierSteps] | None = None
+    calls: list[TierTable] = field(default_factory=list)
+    asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+
+    @property
+    def control(self) -> MemoryCoordinator:
+        return self
+
+    def view(self) -> MemoryView:
+        return MemoryView(self.now, list(self.infos), list(self.statuses), self.empty_databases, self.asked)
+
+    def tier_table(self, call: TierTable) -> TierSteps:
+        self.calls.append(call)
+        return (self.tier or nothing_to_do)(call)
+
+
+async def nothing_to_do(call: TierTable) -> TierSteps:
+    """One line of progress, then EMPTY."""
+    yield Progress(f"looking at {call.path}")
+    yield TierTableResult(call.path, None, "EMPTY", 3, None, 0, 0, 0, 0, 0, 0, 12)

@@ -1,0 +1,102 @@
+"""A real gRPC server on a loopback port, and a client that asks it as the plugin does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc.aio
+import pyarrow as pa
+import pytest
+
+from support.memory_coordinator import MemoryCoordinator
+from sys_tables.registry import Registry, default_registry
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
+from sys_tables.service import SysCatalogService
+from tiering import rpc_errors
+from tiering.errors import LakewardError
+
+_PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class Client:
+    """Typed short forms over the stub. `raises` of a call is the error the trailing metadata carries."""
+
+    stub: Any
+
+    async def token(self) -> str:
+        return (await self.stub.Describe(pb.DescribeRequest())).token
+
+    async def read(
+        self, name: str, *columns: str, filters: tuple[pb.Filter, ...] = (), limit: int | None = None, token: str = ""
+    ) -> pa.Table:
+        pieces = await self.pieces(name, *columns, filters=filters, limit=limit, token=token)
+        return pa.ipc.open_stream(b"".join(pieces)).read_all()
+
+    async def pieces(
+        self, name: str, *columns: str, filters: tuple[pb.Filter, ...] = (), limit: int | None = None, token: str = ""
+    ) -> list[bytes]:
+        request = pb.ReadTableRequest(namespace="sys", name=name, columns=columns, filters=filters, limit=limit, token=token)
+        return [answer.arrow async for answer in self.stub.ReadTable(request)]
+
+    async def call(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> tuple[list[str], pa.Table]:
+        answers = [answer async for answer in self.start(name, key=key, caller=caller, **arguments)]
+        arrow = b"".join(answer.arrow for answer in answers)
+        return [answer.progress for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
+
+    def start(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
+        given = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
+        request = pb.CallProcedureRequest(namespace="sys", name=name, arguments=given, idempotency_key=key, caller=caller)
+        return self.stub.CallProcedure(request)
+
+
+def literal(value: Any) -> pb.Literal | None:
+    """None is NULL: no value at all."""
+    if value is None:
+        return None
+    kind = {bool: "truth", int: "number", float: "real", str: "text"}[type(value)]
+    return pb.Literal(**{kind: value})
+
+
+def where(column: str, operator: str, *values: Any) -> pb.Filter:
+    """A filter as the plugin sends it; None is the NULL literal."""
+    literals = [literal(value) or pb.Literal() for value in values]
+    return pb.Filter(column=column, operator=pb.Filter.Operator.Value(operator), values=literals)
+
+
+@asynccontextmanager
+async def serving(handle: MemoryCoordinator, registry: Registry | None = None, keep_alive_s: float = 15.0) -> AsyncGenerator[Client, None]:
+    """A client of a server that serves `handle`."""
+    server = grpc.aio.server()
+    service = SysCatalogService(handle, registry or default_registry(), keep_alive_s)
+    add_SysCatalogServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield Client(SysCatalogStub(channel))
+    finally:
+        await server.stop(grace=None)
+        service.close()
+
+
+async def error_of(call: Awaitable[Any]) -> LakewardError:
+    """The error that a failing call carries."""
+    with pytest.raises(grpc.RpcError) as raised:
+        await call
+    return rpc_errors.from_rpc_error(raised.value, "127.0.0.1")
+
+
+@pytest.fixture
+def run() -> Callable[[Awaitable[Any]], Any]:
+    """Runs a coroutine to its end; a test that hangs fails."""
+    return lambda work: asyncio.run(asyncio.wait_for(_awaited(work), _PATIENCE_S))
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work
