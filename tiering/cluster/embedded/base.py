@@ -1,0 +1,73 @@
+"""What the embedded cluster offers beyond `Cluster`: making tables and appending to them.
+
+`storage.EmbeddedStorage` has it in process, `remote.RemoteEmbeddedCluster` over gRPC; everything that writes
+(ingest, demo, tests) is written against this face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from tiering.cluster.base import Cluster
+from tiering.model import BucketKey, TableInfo, TablePath
+
+MAX_BUCKETS = 4_096
+"""More buckets than this in one table help nobody in a single-machine cluster."""
+
+Rows = pa.RecordBatch | pa.Table
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What a new table is made from. `primary_key` and `partition_keys` are named only to be refused for now."""
+
+    schema: pa.Schema
+    bucket_count: int = 1
+    bucket_keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    primary_key: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AppendedRange:
+    """Where rows of one append went: records `[starting_offset, stopping_offset)` of one bucket."""
+
+    bucket: BucketKey
+    starting_offset: int
+    stopping_offset: int
+
+
+class EmbeddedCluster(Cluster, Protocol):
+    """A cluster that can be written to. Every call may raise InvalidName."""
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """Raises AlreadyExists, also for a name that differs in case only."""
+        ...
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """The new table, under an id never used before; the existing one, whatever its columns, with `ignore_if_exists`.
+
+        Raises UnknownDatabase, AlreadyExists, UnsupportedType (names column and type), InvalidArgument.
+        """
+        ...
+
+    def drop_table(self, path: TablePath) -> None:
+        """Drops table and rows. Raises UnknownTable, UnknownDatabase."""
+        ...
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
+        """Sets options; the others stay. Raises UnknownTable, UnknownDatabase, InvalidArgument."""
+        ...
+
+    def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """Appends `rows`, all or none, durably; the ranges they got, by bucket. No rows: no ranges.
+
+        A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart;
+        with other rows it raises InvalidArgument. Columns are matched by name. Raises UnknownTable, InvalidData (names the column).
+        """
+        ...

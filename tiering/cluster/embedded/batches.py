@@ -1,0 +1,54 @@
+"""Rows made to fit a table: by name, in the stored form of each type, nothing lost. A misfit names the column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.cluster.embedded.base import Rows
+from tiering.cluster.embedded.types import storable_type
+from tiering.errors import InvalidData
+
+
+def fit_rows(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+    """`rows` as one batch of exactly `schema`. Columns are matched by name, in any order; a nullable one may not be left out.
+
+    Raises InvalidData (unknown, missing, repeated or mistyped column, null in a NOT NULL column), UnsupportedType.
+    """
+    check_names(rows.schema, schema)
+    columns = [_fit_column(_as_array(rows.column(field.name)), field) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def check_names(have: pa.Schema, want: pa.Schema) -> None:
+    """Raises InvalidData unless both name the same columns, each once."""
+    for name in have.names:
+        if name not in want.names:
+            raise InvalidData(f"the table has no column {name!r}", hint=f"Its columns: {', '.join(want.names)}.", column=name)
+        if have.names.count(name) > 1:
+            raise InvalidData(f"the column {name!r} is there twice", column=name)
+    for name in want.names:
+        if name not in have.names:
+            raise InvalidData(f"the column {name!r} is missing", hint=f"Needed: {', '.join(want.names)}.", column=name)
+
+
+def _as_array(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # combine_chunks of a chunked array with several chunks may answer a chunked array for very large strings only
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _fit_column(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+    if storable_type(field.name, column.type) != field.type:
+        raise InvalidData(f"column {field.name!r} is {column.type}; the table has {field.type}", column=field.name)
+    if not field.nullable and column.null_count:
+        raise InvalidData(f"column {field.name!r} has a null; the table declares it NOT NULL", column=field.name)
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidData(f"column {field.name!r} does not fit {field.type}: {error}", column=field.name) from error

@@ -1,0 +1,93 @@
+"""Which bucket a row belongs to.
+
+- `round-robin`: no bucket key; whole appends go to one bucket after the other.
+- `iceberg`: one bucket key; Iceberg's bucket transform (spec, appendix B: murmur3), so that the bucket id equals the
+  partition value `bucket(n, key)` of the lake table.
+- `combined-v1`: several bucket keys. With `h(k)` = Iceberg's bucket transform of column k with N = 2147483647, fold the keys
+  in order from acc = 0: `acc = (31 * acc + h(k)) mod 2147483647`; the bucket is `acc mod n`.
+
+The name of the formula is stored with the table: a later formula gets a new name, and old tables keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg_core import transform
+
+from tiering.errors import InvalidArgument, UnsupportedType
+
+_COMBINED_MODULUS = 2_147_483_647
+_COMBINED_FACTOR = 31
+
+
+class Bucketing(StrEnum):
+    """The formulas, by the names that are stored."""
+
+    ROUND_ROBIN = "round-robin"
+    ICEBERG = "iceberg"
+    COMBINED_V1 = "combined-v1"
+
+
+def bucketing_for(bucket_keys: Sequence[str]) -> Bucketing:
+    """The formula a new table gets."""
+    return (Bucketing.ROUND_ROBIN, Bucketing.ICEBERG)[len(bucket_keys)] if len(bucket_keys) < 2 else Bucketing.COMBINED_V1
+
+
+def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
+    """Raises InvalidArgument (unknown, twice, nullable) or UnsupportedType, naming the column (DESIGN 12)."""
+    for position, name in enumerate(bucket_keys):
+        index = schema.get_field_index(name)
+        if index < 0:
+            raise InvalidArgument(f"the bucket key {name!r} is not a column", hint=f"Columns: {', '.join(schema.names)}.")
+        if name in bucket_keys[:position]:
+            raise InvalidArgument(f"the bucket key {name!r} is named twice")
+        field = schema.field(index)
+        if not _may_be_key(field.type):
+            raise UnsupportedType(
+                f"column {name!r} of type {field.type} cannot be a bucket key",
+                hint="Bucket keys may be integers, decimals, dates, timestamps, strings or binaries.",
+                column=name,
+            )
+        if field.nullable:
+            raise InvalidArgument(f"the bucket key {name!r} is nullable", hint="Declare the column NOT NULL.")
+
+
+def _may_be_key(kind: pa.DataType) -> bool:
+    return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind))
+
+
+def split_by_bucket(
+    batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int
+) -> list[tuple[int, pa.RecordBatch]]:
+    """The rows of each bucket in their order, by bucket id; for tables with bucket keys."""
+    if bucket_count == 1:
+        return [(0, batch)]
+    ids = bucket_ids(batch, bucketing, bucket_keys, bucket_count)
+    order = np.argsort(ids, kind="stable")
+    sorted_batch = batch.take(order)
+    counts = np.bincount(ids, minlength=bucket_count)
+    starts = np.cumsum(counts) - counts
+    return [(int(bucket), sorted_batch.slice(int(starts[bucket]), int(counts[bucket]))) for bucket in np.flatnonzero(counts)]
+
+
+def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:
+    """The bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
+    if bucketing is Bucketing.ICEBERG:
+        return _transform(batch.column(bucket_keys[0]), bucket_count)
+    combined = np.zeros(batch.num_rows, dtype=np.int64)
+    for name in bucket_keys:
+        combined = (combined * _COMBINED_FACTOR + _transform(batch.column(name), _COMBINED_MODULUS)) % _COMBINED_MODULUS
+    return (combined % bucket_count).astype(np.int32)
+
+
+def _transform(column: pa.Array[Any], bucket_count: int) -> npt.NDArray[np.int32]:
+    # Iceberg has no 8- and 16-bit integers: the lake column is an int, and hashes as one.
+    wide = column.cast(pa.int32()) if column.type in (pa.int8(), pa.int16()) else column
+    ids: npt.NDArray[np.int32] = transform.bucket(wide, bucket_count).to_numpy(zero_copy_only=False)
+    return ids

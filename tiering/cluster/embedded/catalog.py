@@ -1,0 +1,177 @@
+"""Databases and tables in the metadata. Functions over one connection; the caller holds the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from pyarrow import ipc
+
+from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
+from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
+from tiering.cluster.embedded.metadata import buckets, databases, tables
+from tiering.cluster.embedded.options import parse_lake_options
+from tiering.cluster.embedded.types import storable_schema
+from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.model import TableInfo, TablePath, TableType
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_us(moment: datetime) -> int:
+    """Microseconds since the epoch."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_us(microseconds: int) -> datetime:
+    """The inverse, aware, UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table with what only the cluster itself needs to know of it."""
+
+    info: TableInfo
+    bucketing: Bucketing
+
+
+def list_databases(connection: sa.Connection) -> list[str]:
+    """Names, sorted."""
+    return list(connection.scalars(sa.select(databases.c.name).order_by(databases.c.name)))
+
+
+def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool) -> None:
+    """Raises AlreadyExists; a name that differs in case only is refused in any case."""
+    existing = connection.scalar(sa.select(databases.c.name).where(databases.c.folded_name == name.lower()))
+    if existing is None:
+        connection.execute(sa.insert(databases).values(name=name, folded_name=name.lower()))
+    elif existing != name or not ignore_if_exists:
+        raise AlreadyExists(f"the database {existing!r} exists already", hint=_case_hint(existing, name))
+
+
+def require_database(connection: sa.Connection, name: str) -> None:
+    """Raises UnknownDatabase."""
+    if connection.scalar(sa.select(databases.c.name).where(databases.c.name == name)) is None:
+        raise UnknownDatabase(f"there is no database {name!r}", hint=f"Databases: {', '.join(list_databases(connection)) or 'none yet'}.")
+
+
+def list_tables(connection: sa.Connection, database_name: str | None) -> list[TableInfo]:
+    """Sorted by path. Raises UnknownDatabase."""
+    query = sa.select(tables).order_by(tables.c.database_name, tables.c.table_name)
+    if database_name is not None:
+        require_database(connection, database_name)
+        query = query.where(tables.c.database_name == database_name)
+    return [_stored(row).info for row in connection.execute(query).mappings()]
+
+
+def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
+    """Raises UnknownTable, UnknownDatabase."""
+    query = sa.select(tables).where(tables.c.database_name == path.database_name, tables.c.table_name == path.table_name)
+    row = connection.execute(query).mappings().first()
+    if row is None:
+        require_database(connection, path.database_name)
+        raise UnknownTable(f"there is no table {path}")
+    return _stored(row)
+
+
+def table_exists(connection: sa.Connection, table_id: int) -> bool:
+    """Whether the table with that id was not dropped."""
+    return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
+
+
+def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> TableInfo:
+    """Raises as `EmbeddedCluster.create_table`."""
+    require_database(connection, path.database_name)
+    twin = sa.select(tables.c.table_name).where(
+        tables.c.database_name == path.database_name, tables.c.folded_name == path.table_name.lower()
+    )
+    existing = connection.scalar(twin)
+    if existing is not None:
+        if existing == path.table_name and ignore_if_exists:
+            return find_table(connection, path).info
+        raise AlreadyExists(f"the table {path.database_name}.{existing} exists already", hint=_case_hint(existing, path.table_name))
+    schema = storable_schema(spec.schema)
+    _check_spec(spec, schema)
+    enabled = parse_lake_options(spec.properties).enabled
+    inserted = connection.execute(
+        sa.insert(tables).values(
+            database_name=path.database_name,
+            table_name=path.table_name,
+            folded_name=path.table_name.lower(),
+            schema=schema.serialize().to_pybytes(),
+            bucket_count=spec.bucket_count,
+            bucket_keys=list(spec.bucket_keys),
+            bucketing=bucketing_for(spec.bucket_keys).value,
+            properties=dict(spec.properties),
+            created_us=to_us(now),
+            lake_enabled_us=to_us(now) if enabled else None,
+        )
+    )
+    _insert_buckets(connection, int(inserted.lastrowid), spec.bucket_count)
+    return find_table(connection, path).info
+
+
+def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
+    if spec.primary_key:
+        raise InvalidArgument("primary-key tables are not supported in this version", hint="Create a log table: leave the primary key out.")
+    if spec.partition_keys:
+        raise InvalidArgument("partitioned tables are not supported in this version", hint="Leave the partition keys out.")
+    if not 1 <= spec.bucket_count <= MAX_BUCKETS:
+        raise InvalidArgument(f"the bucket count is {spec.bucket_count}; it must be between 1 and {MAX_BUCKETS}")
+    check_bucket_keys(schema, spec.bucket_keys)
+
+
+def _insert_buckets(connection: sa.Connection, table_id: int, bucket_count: int) -> None:
+    fresh = {"table_id": table_id, "log_start": 0, "log_end": 0, "size_bytes": 0, "last_commit_us": 0}
+    connection.execute(sa.insert(buckets), [{**fresh, "bucket_id": bucket} for bucket in range(bucket_count)])
+
+
+def update_properties(connection: sa.Connection, path: TablePath, set_properties: Mapping[str, str], now: datetime) -> TableInfo:
+    """Raises as `EmbeddedCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not."""
+    info = find_table(connection, path).info
+    properties = {**info.properties, **set_properties}
+    enabled = parse_lake_options(properties).enabled
+    since = (info.lake_enabled_at or now) if enabled else None
+    connection.execute(
+        sa.update(tables)
+        .where(tables.c.table_id == info.table_id)
+        .values(properties=properties, lake_enabled_us=None if since is None else to_us(since))
+    )
+    return find_table(connection, path).info
+
+
+def delete_table(connection: sa.Connection, path: TablePath) -> int:
+    """Removes the table and, by cascade, all that is recorded of it; returns its id. Raises UnknownTable, UnknownDatabase."""
+    table_id = find_table(connection, path).info.table_id
+    connection.execute(sa.delete(tables).where(tables.c.table_id == table_id))
+    return table_id
+
+
+def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
+    properties = dict(row["properties"])
+    options = parse_lake_options(properties)
+    enabled_us = row["lake_enabled_us"]
+    info = TableInfo(
+        table_id=row["table_id"],
+        path=TablePath(row["database_name"], row["table_name"]),
+        table_type=TableType.LOG,
+        schema=ipc.read_schema(pa.py_buffer(row["schema"])),
+        bucket_count=row["bucket_count"],
+        created_at=from_us(row["created_us"]),
+        bucket_keys=tuple(row["bucket_keys"]),
+        properties=properties,
+        lake_enabled=options.enabled,
+        lake_enabled_at=None if enabled_us is None else from_us(enabled_us),
+        lake_format=options.format,
+        freshness_ms=options.freshness_ms,
+    )
+    return StoredTable(info, Bucketing(row["bucketing"]))
+
+
+def _case_hint(existing: str, name: str) -> str:
+    return "" if existing == name else f"Names are compared without regard to case: {name!r} and {existing!r} are the same."

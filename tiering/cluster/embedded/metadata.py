@@ -1,0 +1,170 @@
+"""The embedded cluster's metadata: one SQLite file, written through SQLAlchemy Core by one process.
+
+WAL with synchronous=FULL: a transaction that returned survives a power cut. Times are microseconds since the epoch.
+Table ids come from AUTOINCREMENT, so that a dropped table's id is never used again. Segment rows are what makes a
+file part of the log: a file without a row does not exist for readers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tiering.effects import Ids
+from tiering.errors import ClusterUnavailable, SetupError
+from tiering.redact import redact
+
+FILE_NAME = "meta.db"
+FORMAT_VERSION = 1
+
+_schema = sa.MetaData()
+
+facts = sa.Table("facts", _schema, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
+
+databases = sa.Table(
+    "databases",
+    _schema,
+    sa.Column("folded_name", sa.Text, primary_key=True, comment="lower case: names that differ in case only are the same"),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+)
+
+tables = sa.Table(
+    "tables",
+    _schema,
+    sa.Column("table_id", sa.Integer, primary_key=True),
+    sa.Column("database_name", sa.Text, sa.ForeignKey("databases.name"), nullable=False),
+    sa.Column("table_name", sa.Text, nullable=False),
+    sa.Column("folded_name", sa.Text, nullable=False),
+    sa.Column("schema", sa.LargeBinary, nullable=False),
+    sa.Column("bucket_count", sa.Integer, nullable=False),
+    sa.Column("bucket_keys", sa.JSON, nullable=False),
+    sa.Column("bucketing", sa.Text, nullable=False),
+    sa.Column("properties", sa.JSON, nullable=False),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    sa.Column("lake_enabled_us", sa.BigInteger),
+    sa.UniqueConstraint("database_name", "folded_name"),
+    sqlite_autoincrement=True,
+)
+
+buckets = sa.Table(
+    "buckets",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("log_start", sa.BigInteger, nullable=False),
+    sa.Column("log_end", sa.BigInteger, nullable=False),
+    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    sa.Column("last_commit_us", sa.BigInteger, nullable=False),
+)
+
+segments = sa.Table(
+    "segments",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("starting_offset", sa.BigInteger, primary_key=True),
+    sa.Column("stopping_offset", sa.BigInteger, nullable=False),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    sa.Column("crc32", sa.BigInteger, nullable=False),
+    sa.Column("commit_us", sa.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+appends = sa.Table(
+    "appends",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("writer_id", sa.Text, primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True),
+    sa.Column("fingerprint", sa.BigInteger, nullable=False),
+    sa.Column("ranges", sa.JSON, nullable=False, comment="[bucket id, starting offset, stopping offset] each"),
+    sqlite_with_rowid=False,
+)
+
+lake_snapshots = sa.Table(
+    "lake_snapshots",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("lake_snapshot_id", sa.BigInteger, nullable=False),
+    sa.Column("offsets", sa.JSON, nullable=False, comment="bucket (as BucketKey prints it) -> offset"),
+)
+
+
+class Metadata:
+    """The open file. Reads see one moment each; writes go one after the other and are durable when the block ends."""
+
+    def __init__(self, engine: sa.Engine, cluster_id: str) -> None:
+        self._engine = engine
+        self._write_lock = threading.Lock()
+        self.cluster_id = cluster_id
+
+    @staticmethod
+    def open(root: Path, ids: Ids) -> Metadata:
+        """Opens or makes the file under `root`. Raises SetupError (newer format, not writable)."""
+        engine = sa.create_engine(f"sqlite:///{root / FILE_NAME}", pool_size=16, max_overflow=16)
+        sa.event.listen(engine, "connect", _prepare_connection)
+        sa.event.listen(engine, "begin", _begin)
+        try:
+            _schema.create_all(engine)
+            with engine.begin() as connection:
+                version = _fact(connection, "format_version", str(FORMAT_VERSION))
+                cluster_id = _fact(connection, "cluster_id", ids.new_id())
+        except sa.exc.SQLAlchemyError as error:
+            engine.dispose()
+            raise SetupError(
+                f"cannot open the cluster's metadata {root / FILE_NAME}: {redact(str(error))}",
+                hint="Check that the folder is writable and the disk not full.",
+            ) from error
+        if int(version) > FORMAT_VERSION:
+            engine.dispose()
+            raise SetupError(f"{root} was written by a newer version (format {version}, known {FORMAT_VERSION})", hint="Upgrade Lakeward.")
+        return Metadata(engine, cluster_id)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """One moment. Raises ClusterUnavailable."""
+        with _guarded(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """One transaction; the only one that writes, so what it reads stays true until its end. Raises ClusterUnavailable."""
+        with self._write_lock, _guarded(), self._engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        raise ClusterUnavailable(f"the cluster's metadata failed: {redact(str(error))}") from error
+
+
+def _prepare_connection(connection: object, _record: object) -> None:
+    # SQLAlchemy's recipe for pysqlite: take BEGIN out of the driver's hands, so that reads are transactions too.
+    connection.isolation_level = None  # type: ignore[attr-defined]
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _fact(connection: sa.Connection, name: str, default: str) -> str:
+    value = connection.scalar(sa.select(facts.c.value).where(facts.c.name == name))
+    if value is not None:
+        return str(value)
+    connection.execute(sa.insert(facts).values(name=name, value=default))
+    return default

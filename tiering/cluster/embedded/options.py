@@ -1,0 +1,65 @@
+"""Table options: the `table.datalake.*` of Fluss. A `table.*` option that is not known is refused, never ignored.
+
+Options with another first word travel with the table as they are (`iceberg.<x>` reaches the lake table as `<x>`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiering.durations import parse_duration_ms
+from tiering.errors import InvalidArgument
+from tiering.model import DEFAULT_FRESHNESS_MS
+
+LAKE_ENABLED = "table.datalake.enabled"
+LAKE_FRESHNESS = "table.datalake.freshness"
+LAKE_FORMAT = "table.datalake.format"
+KNOWN_OPTIONS = (LAKE_ENABLED, LAKE_FRESHNESS, LAKE_FORMAT)
+LAKE_FORMATS = ("iceberg",)
+MAX_OPTION_LENGTH = 2_000
+"""Characters of a name or a value; options travel in every listing of tables."""
+
+
+@dataclass(frozen=True)
+class LakeOptions:
+    """What a table's options say about its lake copy."""
+
+    enabled: bool = False
+    freshness_ms: int = DEFAULT_FRESHNESS_MS
+    format: str = "iceberg"
+
+
+def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
+    """Raises InvalidArgument naming the option."""
+    for name, value in properties.items():
+        if not name or max(len(name), len(value)) > MAX_OPTION_LENGTH:
+            raise InvalidArgument(f"the option {name[:60]!r} is empty or longer than {MAX_OPTION_LENGTH} characters")
+        if name.startswith("table.") and name not in KNOWN_OPTIONS:
+            raise InvalidArgument(f"unknown table option {name!r}", hint=f"Known options: {', '.join(KNOWN_OPTIONS)}.")
+    return LakeOptions(
+        enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, "false")),
+        freshness_ms=_freshness(properties),
+        format=_format(properties.get(LAKE_FORMAT, LAKE_FORMATS[0])),
+    )
+
+
+def _boolean(name: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise InvalidArgument(f"the option {name} is {value!r}; it must be true or false")
+    return value.lower() == "true"
+
+
+def _freshness(properties: Mapping[str, str]) -> int:
+    if LAKE_FRESHNESS not in properties:
+        return DEFAULT_FRESHNESS_MS
+    milliseconds = parse_duration_ms(properties[LAKE_FRESHNESS], f"value of {LAKE_FRESHNESS}")
+    if milliseconds == 0:
+        raise InvalidArgument(f"the option {LAKE_FRESHNESS} must be longer than zero")
+    return milliseconds
+
+
+def _format(value: str) -> str:
+    if value.lower() not in LAKE_FORMATS:
+        raise InvalidArgument(f"the option {LAKE_FORMAT} is {value!r}", hint=f"Supported: {', '.join(LAKE_FORMATS)}.")
+    return value.lower()

@@ -1,0 +1,166 @@
+"""The embedded cluster's values as protobuf messages, and back. Shapes only; rules are elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pyarrow as pa
+from google.protobuf.timestamp_pb2 import Timestamp
+from pyarrow import ipc
+
+from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
+from tiering.cluster.embedded.catalog import from_us, to_us
+from tiering.cluster.embedded.options import parse_lake_options
+from tiering.cluster.embedded.segments import Segment
+from tiering.errors import InvalidData
+from tiering.model import BucketKey, Offsets, TableInfo, TablePath, TableType
+from tiering.rpc.v1 import common_pb2, embedded_pb2
+
+
+def path_to_pb(path: TablePath) -> common_pb2.PbTablePath:
+    return common_pb2.PbTablePath(database_name=path.database_name, table_name=path.table_name)
+
+
+def path_from_pb(pb: common_pb2.PbTablePath) -> TablePath:
+    """Unchecked: the storage checks names at its entry."""
+    return TablePath(pb.database_name, pb.table_name)
+
+
+def bucket_to_pb(bucket: BucketKey) -> common_pb2.PbBucket:
+    return common_pb2.PbBucket(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id)
+
+
+def bucket_from_pb(pb: common_pb2.PbBucket) -> BucketKey:
+    return BucketKey(pb.partition_id if pb.HasField("partition_id") else None, pb.bucket_id)
+
+
+def offsets_to_pb(offsets: Offsets) -> list[common_pb2.PbBucketOffset]:
+    return [common_pb2.PbBucketOffset(bucket=bucket_to_pb(bucket), offset=offset) for bucket, offset in offsets.items()]
+
+
+def offsets_from_pb(pbs: Sequence[common_pb2.PbBucketOffset]) -> dict[BucketKey, int]:
+    return {bucket_from_pb(pb.bucket): pb.offset for pb in pbs}
+
+
+def time_to_pb(moment: datetime) -> Timestamp:
+    seconds, microseconds = divmod(to_us(moment), 1_000_000)
+    return Timestamp(seconds=seconds, nanos=microseconds * 1_000)
+
+
+def time_from_pb(pb: Timestamp) -> datetime:
+    return from_us(pb.seconds * 1_000_000 + pb.nanos // 1_000)
+
+
+def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
+    return embedded_pb2.PbTable(
+        table_id=table.table_id,
+        table_path=path_to_pb(table.path),
+        table_type=table.table_type.value,
+        schema=table.schema.serialize().to_pybytes(),
+        bucket_count=table.bucket_count,
+        bucket_keys=table.bucket_keys,
+        primary_key=table.primary_key,
+        partition_keys=table.partition_keys,
+        properties=table.properties,
+        created_at=time_to_pb(table.created_at),
+        lake_enabled_at=None if table.lake_enabled_at is None else time_to_pb(table.lake_enabled_at),
+    )
+
+
+def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
+    properties = dict(pb.properties)
+    options = parse_lake_options(properties)
+    return TableInfo(
+        table_id=pb.table_id,
+        path=path_from_pb(pb.table_path),
+        table_type=TableType(pb.table_type),
+        schema=schema_from_bytes(pb.schema),
+        bucket_count=pb.bucket_count,
+        created_at=time_from_pb(pb.created_at),
+        bucket_keys=tuple(pb.bucket_keys),
+        primary_key=tuple(pb.primary_key),
+        partition_keys=tuple(pb.partition_keys),
+        properties=properties,
+        lake_enabled=options.enabled,
+        lake_enabled_at=time_from_pb(pb.lake_enabled_at) if pb.HasField("lake_enabled_at") else None,
+        lake_format=options.format,
+        freshness_ms=options.freshness_ms,
+    )
+
+
+def spec_to_pb(path: TablePath, spec: TableSpec, ignore_if_exists: bool) -> embedded_pb2.CreateTableRequest:
+    return embedded_pb2.CreateTableRequest(
+        table_path=path_to_pb(path),
+        schema=spec.schema.serialize().to_pybytes(),
+        bucket_count=spec.bucket_count,
+        bucket_keys=spec.bucket_keys,
+        properties=spec.properties,
+        ignore_if_exists=ignore_if_exists,
+        primary_key=spec.primary_key,
+        partition_keys=spec.partition_keys,
+    )
+
+
+def spec_from_pb(pb: embedded_pb2.CreateTableRequest) -> TableSpec:
+    """Raises InvalidData for a schema that cannot be read."""
+    return TableSpec(
+        schema=schema_from_bytes(pb.schema),
+        bucket_count=pb.bucket_count,
+        bucket_keys=tuple(pb.bucket_keys),
+        properties=dict(pb.properties),
+        primary_key=tuple(pb.primary_key),
+        partition_keys=tuple(pb.partition_keys),
+    )
+
+
+def schema_from_bytes(data: bytes) -> pa.Schema:
+    """Raises InvalidData."""
+    try:
+        return ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidData(f"the schema is not an Arrow IPC message: {error}") from error
+
+
+def rows_to_bytes(batch: pa.RecordBatch) -> bytes:
+    """An Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def rows_from_bytes(data: bytes) -> Rows:
+    """Raises InvalidData. The values are checked too: what a client sends may be anything."""
+    try:
+        with ipc.open_stream(pa.py_buffer(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidData(f"the rows are not an Arrow IPC stream: {error}") from error
+    return table
+
+
+def range_to_pb(appended: AppendedRange) -> embedded_pb2.AppendResponse.Range:
+    return embedded_pb2.AppendResponse.Range(
+        bucket=bucket_to_pb(appended.bucket), starting_offset=appended.starting_offset, stopping_offset=appended.stopping_offset
+    )
+
+
+def range_from_pb(pb: embedded_pb2.AppendResponse.Range) -> AppendedRange:
+    return AppendedRange(bucket_from_pb(pb.bucket), pb.starting_offset, pb.stopping_offset)
+
+
+def segment_to_pb(segment: Segment) -> embedded_pb2.PbSegment:
+    return embedded_pb2.PbSegment(
+        path=segment.path,
+        starting_offset=segment.starting_offset,
+        stopping_offset=segment.stopping_offset,
+        size_bytes=segment.size_bytes,
+        crc32=segment.crc32,
+        commit_timestamp_us=segment.commit_us,
+    )
+
+
+def segment_from_pb(pb: embedded_pb2.PbSegment) -> Segment:
+    return Segment(pb.path, pb.starting_offset, pb.stopping_offset, pb.size_bytes, pb.crc32, pb.commit_timestamp_us)

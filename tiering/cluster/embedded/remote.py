@@ -1,0 +1,188 @@
+"""The embedded cluster seen over gRPC: `EmbeddedCluster` for tierers, ingest and the demo.
+
+Synchronous, and safe to call from several threads. A call that can be repeated without harm is repeated while the
+service is away for a moment, such as over a restart of the coordinator; a service that never answered is reported at
+once. What is recorded of the lake is the coordinator's to write: it does so in its own process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property, partial
+from typing import TypeVar
+
+import grpc
+import tenacity
+
+from tiering.cluster.embedded import pb
+from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.segments import Segment
+from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
+from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
+from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.rpc.v1 import embedded_pb2 as messages
+from tiering.rpc.v1 import embedded_pb2_grpc
+from tiering.rpc_channel import open_channel
+from tiering.rpc_errors import from_rpc_error
+
+CALL_TIMEOUT_S = 30.0
+"""Longer than any call takes; an append waits for the disk."""
+DEFAULT_PATIENCE_MS = 20_000
+"""How long a repeatable call waits for a service that answered before: a restart takes a few seconds."""
+
+Answer = TypeVar("Answer")
+
+
+class RemoteEmbeddedCluster:
+    """Connects on first use. Every call may raise ServiceUnreachable beside what the storage raises."""
+
+    def __init__(self, uri: str, *, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
+        self._uri = uri
+        self._channel = open_channel(uri)
+        self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._channel)
+        self._has_answered = False
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(self._may_come_back),
+            wait=tenacity.wait_exponential(multiplier=0.1, max=2),
+            stop=tenacity.stop_after_delay(patience_ms / 1_000),
+            reraise=True,
+        )
+
+    def _may_come_back(self, error: BaseException) -> bool:
+        return isinstance(error, ServiceUnreachable) and self._has_answered
+
+    def _once(self, call: Callable[[], Answer]) -> Answer:
+        try:
+            answer = call()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self._uri) from error
+        self._has_answered = True
+        return answer
+
+    def _repeatable(self, call: Callable[[], Answer]) -> Answer:
+        answer: Answer = self._retrying(self._once, call)
+        return answer
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> RemoteEmbeddedCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def cluster_id(self) -> str:
+        """As `Cluster.cluster_id`; asked once."""
+        request = messages.DescribeClusterRequest()
+        return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """As `EmbeddedCluster.create_database`."""
+        request = messages.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
+        attempt = self._repeatable if ignore_if_exists else self._once
+        attempt(partial(self._stub.CreateDatabase, request, timeout=CALL_TIMEOUT_S))
+
+    def databases(self) -> Sequence[str]:
+        """As `Cluster.databases`."""
+        request = messages.ListDatabasesRequest()
+        return list(self._repeatable(partial(self._stub.ListDatabases, request, timeout=CALL_TIMEOUT_S)).database_names)
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """As `EmbeddedCluster.create_table`."""
+        request = pb.spec_to_pb(path, spec, ignore_if_exists)
+        attempt = self._repeatable if ignore_if_exists else self._once
+        return pb.table_from_pb(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def drop_table(self, path: TablePath) -> None:
+        """As `EmbeddedCluster.drop_table`."""
+        request = messages.DropTableRequest(table_path=pb.path_to_pb(path))
+        self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
+        """As `EmbeddedCluster.alter_table`."""
+        request = messages.AlterTableRequest(table_path=pb.path_to_pb(path), set_properties=set_properties)
+        return pb.table_from_pb(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """As `Cluster.tables`."""
+        found: list[TableInfo] = []
+        page_token = ""
+        while True:
+            request = messages.ListTablesRequest(database_name=database_name, page_token=page_token)
+            answer = self._repeatable(partial(self._stub.ListTables, request, timeout=CALL_TIMEOUT_S))
+            found += map(pb.table_from_pb, answer.tables)
+            page_token = answer.next_page_token
+            if not page_token:
+                return found
+
+    def table(self, path: TablePath) -> TableInfo:
+        """As `Cluster.table`."""
+        request = messages.GetTableRequest(table_path=pb.path_to_pb(path))
+        return pb.table_from_pb(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """None yet: partitioned tables are refused."""
+        return ()
+
+    def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
+        data = pb.rows_to_bytes(as_batch(rows))
+        if len(data) > MAX_APPEND_BYTES:
+            raise InvalidData(f"an append of {len(data)} bytes exceeds the limit of {MAX_APPEND_BYTES}", hint="Append fewer rows at once.")
+        request = messages.AppendRequest(table_path=pb.path_to_pb(path), rows=data, writer_id=writer_id, sequence=sequence)
+        answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
+        return [pb.range_from_pb(appended) for appended in answer.ranges]
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        """As `Cluster.offsets`."""
+        request = messages.ListOffsetsRequest(table_id=table.table_id)
+        answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
+        return {
+            pb.bucket_from_pb(item.bucket): BucketOffsets(item.log_start_offset, item.log_end_offset, item.bytes_per_record)
+            for item in answer.buckets
+        }
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        """As `Cluster.oldest_timestamps`."""
+        request = messages.ListOldestTimestampsRequest(table_id=table.table_id, offsets=pb.offsets_to_pb(offsets))
+        answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
+        return {pb.bucket_from_pb(item.bucket): pb.time_from_pb(item.timestamp) for item in answer.timestamps}
+
+    def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
+        """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
+        bounds = self.offsets(table).get(split.bucket)
+        return open_reader(table, split, bounds, partial(self._segments, table.table_id))
+
+    def _segments(self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int) -> tuple[str, list[Segment]]:
+        pages = list(self._segment_pages(table_id, bucket, starting_offset, stopping_offset))
+        return pages[0].root, [pb.segment_from_pb(segment) for page in pages for segment in page.segments]
+
+    def _segment_pages(
+        self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
+    ) -> Iterator[messages.ListSegmentsResponse]:
+        while True:
+            request = messages.ListSegmentsRequest(
+                table_id=table_id, bucket=pb.bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
+            )
+            page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
+            yield page
+            if not page.segments or page.segments[-1].stopping_offset >= stopping_offset:
+                return
+            starting_offset = page.segments[-1].stopping_offset
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        """As `Cluster.lake_snapshot`."""
+        request = messages.GetLakeSnapshotRequest(table_id=table.table_id)
+        answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
+        if not answer.HasField("lake_snapshot_id"):
+            return None
+        return RecordedLakeSnapshot(answer.lake_snapshot_id, pb.offsets_from_pb(answer.offsets))
+
+    def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """Not offered to other processes (DESIGN 6, step 8): raises InvalidArgument."""
+        raise InvalidArgument("only the coordinator records lake snapshots, in its own process")

@@ -1,0 +1,139 @@
+"""Segment files: one append's rows of one bucket, as an uncompressed Arrow IPC file that never changes.
+
+A file holds the table's columns and nothing else. Offsets and commit time are those of the append, so that they
+cost no bytes: the reader adds them. Files are written whole under a temporary name, synced, renamed, and belong to the log
+only once the metadata names them.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import ipc
+
+from tiering.errors import ClusterUnavailable, DataCorrupt
+from tiering.model import BucketKey
+
+LOG_FOLDER = "log"
+SUFFIX = ".arrow"
+TEMPORARY_SUFFIX = ".tmp"
+MAX_SEGMENT_BYTES = 16 * 1024 * 1024
+"""A reader holds a whole segment in memory; larger appends become several."""
+
+
+@dataclass(frozen=True)
+class EncodedSegment:
+    """A segment before it has a name and offsets."""
+
+    content: pa.Buffer
+    crc32: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A published segment: records `[starting_offset, stopping_offset)` of one bucket, committed together."""
+
+    path: str
+    """Relative to the cluster's root folder."""
+    starting_offset: int
+    stopping_offset: int
+    size_bytes: int
+    crc32: int
+    commit_us: int
+
+
+def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
+    """`batch` (not empty) as segments of bounded size, in order."""
+    pieces = max(1, -(-batch.nbytes // MAX_SEGMENT_BYTES))
+    rows = -(-batch.num_rows // pieces)
+    for start in range(0, batch.num_rows, rows):
+        piece = batch.slice(start, rows)
+        sink = pa.BufferOutputStream()
+        with ipc.new_file(sink, piece.schema) as writer:
+            writer.write_batch(piece)
+        content = sink.getvalue()
+        yield EncodedSegment(content, zlib.crc32(content), piece.num_rows)
+
+
+def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, EncodedSegment]]) -> list[str]:
+    """Writes each segment under its name, durably; returns their paths relative to `root`. Raises OSError."""
+    folder = root / LOG_FOLDER / str(table_id)
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+    paths = []
+    for name, segment in named:
+        final = folder / f"{name}{SUFFIX}"
+        _write_whole(final, segment.content)
+        paths.append(str(final.relative_to(root)))
+    sync_folder(folder)
+    return paths
+
+
+def _write_whole(final: Path, content: pa.Buffer) -> None:
+    temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
+    with temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(final)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey) -> pa.RecordBatch:
+    """The rows of a segment, from exactly the bytes whose checksum was verified.
+
+    Raises DataCorrupt naming file, bucket and offset range; ClusterUnavailable if the folder is not there at all.
+    """
+    where = f"{root / segment.path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
+    try:
+        with pa.OSFile(str(root / segment.path), "rb") as file:
+            content = file.read_buffer()
+    except FileNotFoundError as error:
+        if not (root / LOG_FOLDER).is_dir():
+            hint = "Every executor must see the cluster's folder under the same path."
+            raise ClusterUnavailable(f"the cluster's folder {root} is not there", hint=hint) from error
+        raise _corrupt("the segment is missing", where, segment, bucket) from error
+    except OSError as error:
+        raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
+    if content.size != segment.size_bytes:
+        raise _corrupt(f"the segment has {content.size} bytes instead of {segment.size_bytes}", where, segment, bucket)
+    if zlib.crc32(content) != segment.crc32:
+        raise _corrupt("the segment does not match its checksum", where, segment, bucket)
+    batch = _decode(content)
+    if batch is None or batch.num_rows != segment.stopping_offset - segment.starting_offset or not batch.schema.equals(schema):
+        raise _corrupt("the segment does not hold the rows it should", where, segment, bucket)
+    return batch
+
+
+def _decode(content: pa.Buffer) -> pa.RecordBatch | None:
+    try:
+        with ipc.open_file(content) as reader:
+            return reader.get_batch(0) if reader.num_record_batches == 1 else None
+    except pa.ArrowException:
+        return None
+
+
+def _corrupt(what: str, where: str, segment: Segment, bucket: BucketKey) -> DataCorrupt:
+    return DataCorrupt(
+        f"{what}: {where}",
+        hint="Restore the file from a backup of the cluster's folder; nothing past it can be read until then.",
+        path=segment.path,
+        bucket=bucket,
+        starting_offset=segment.starting_offset,
+        stopping_offset=segment.stopping_offset,
+    )

@@ -1,0 +1,156 @@
+"""The embedded cluster over gRPC: the servicer that the coordinator's process adds to its server.
+
+Storage work runs in threads of its own, never on the event loop. No answer exceeds gRPC's 4 MiB: listings of tables
+and segments come in pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import grpc.aio
+import structlog
+
+from tiering.cluster.embedded import pb
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.errors import LakewardError
+from tiering.model import TableInfo
+from tiering.names import parse_table_path
+from tiering.rpc.v1 import embedded_pb2 as messages
+from tiering.rpc.v1 import embedded_pb2_grpc
+from tiering.rpc_errors import status_code, to_pb, trailing_metadata
+
+STORAGE_THREADS = 8
+"""Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
+SEGMENTS_PER_PAGE = 10_000
+"""Some 120 bytes each."""
+TABLES_PAGE_BYTES = 2 * 1024 * 1024
+
+_log = structlog.get_logger(__name__)
+Answer = TypeVar("Answer")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def add_to_server(server: grpc.aio.Server, storage: EmbeddedStorage) -> None:
+    """Makes `server` serve `storage`. The storage must stay open until the server has stopped."""
+    embedded_pb2_grpc.add_EmbeddedClusterServicer_to_server(EmbeddedClusterServicer(storage), server)
+
+
+class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
+    """One method an RPC: message in, storage call in a thread, message out."""
+
+    def __init__(self, storage: EmbeddedStorage) -> None:
+        self._storage = storage
+        self._pool = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="embedded-cluster")
+
+    async def _run(self, context: Context, work: Callable[[], Answer]) -> Answer:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except LakewardError as error:
+            await _abort(context, error, status_code(error))
+        except Exception as error:
+            _log.exception("embedded_cluster_call_failed")
+            await _abort(context, error, grpc.StatusCode.INTERNAL)
+
+    async def DescribeCluster(self, request: messages.DescribeClusterRequest, context: Context) -> messages.DescribeClusterResponse:
+        return messages.DescribeClusterResponse(cluster_id=self._storage.cluster_id)
+
+    async def CreateDatabase(self, request: messages.CreateDatabaseRequest, context: Context) -> messages.CreateDatabaseResponse:
+        await self._run(context, partial(self._storage.create_database, request.database_name, request.ignore_if_exists))
+        return messages.CreateDatabaseResponse()
+
+    async def ListDatabases(self, request: messages.ListDatabasesRequest, context: Context) -> messages.ListDatabasesResponse:
+        return messages.ListDatabasesResponse(database_names=await self._run(context, self._storage.databases))
+
+    async def CreateTable(self, request: messages.CreateTableRequest, context: Context) -> messages.CreateTableResponse:
+        def create() -> TableInfo:
+            return self._storage.create_table(pb.path_from_pb(request.table_path), pb.spec_from_pb(request), request.ignore_if_exists)
+
+        return messages.CreateTableResponse(table=pb.table_to_pb(await self._run(context, create)))
+
+    async def DropTable(self, request: messages.DropTableRequest, context: Context) -> messages.DropTableResponse:
+        await self._run(context, partial(self._storage.drop_table, pb.path_from_pb(request.table_path)))
+        return messages.DropTableResponse()
+
+    async def AlterTable(self, request: messages.AlterTableRequest, context: Context) -> messages.AlterTableResponse:
+        alter = partial(self._storage.alter_table, pb.path_from_pb(request.table_path), dict(request.set_properties))
+        return messages.AlterTableResponse(table=pb.table_to_pb(await self._run(context, alter)))
+
+    async def ListTables(self, request: messages.ListTablesRequest, context: Context) -> messages.ListTablesResponse:
+        return await self._run(context, partial(self._list_tables, request))
+
+    def _list_tables(self, request: messages.ListTablesRequest) -> messages.ListTablesResponse:
+        """A page token is the path of the last table before it; tables are sorted by path."""
+        answer = messages.ListTablesResponse()
+        size = 0
+        after = parse_table_path(request.page_token) if request.page_token else None
+        for table in self._storage.tables(request.database_name if request.HasField("database_name") else None):
+            if after is not None and table.path <= after:
+                continue
+            message = pb.table_to_pb(table)
+            size += message.ByteSize()
+            if answer.tables and size > TABLES_PAGE_BYTES:
+                answer.next_page_token = str(pb.path_from_pb(answer.tables[-1].table_path))
+                break
+            answer.tables.append(message)
+        return answer
+
+    async def GetTable(self, request: messages.GetTableRequest, context: Context) -> messages.GetTableResponse:
+        table = await self._run(context, partial(self._storage.table, pb.path_from_pb(request.table_path)))
+        return messages.GetTableResponse(table=pb.table_to_pb(table))
+
+    async def Append(self, request: messages.AppendRequest, context: Context) -> messages.AppendResponse:
+        def append() -> messages.AppendResponse:
+            rows = pb.rows_from_bytes(request.rows)
+            ranges = self._storage.append(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return messages.AppendResponse(ranges=map(pb.range_to_pb, ranges))
+
+        return await self._run(context, append)
+
+    async def ListOffsets(self, request: messages.ListOffsetsRequest, context: Context) -> messages.ListOffsetsResponse:
+        offsets = await self._run(context, partial(self._storage.log.offsets, request.table_id))
+        return messages.ListOffsetsResponse(
+            buckets=[
+                messages.ListOffsetsResponse.BucketOffsets(
+                    bucket=pb.bucket_to_pb(bucket),
+                    log_start_offset=bounds.log_start,
+                    log_end_offset=bounds.log_end,
+                    bytes_per_record=bounds.bytes_per_record,
+                )
+                for bucket, bounds in offsets.items()
+            ]
+        )
+
+    async def ListOldestTimestamps(
+        self, request: messages.ListOldestTimestampsRequest, context: Context
+    ) -> messages.ListOldestTimestampsResponse:
+        work = partial(self._storage.log.oldest_timestamps, request.table_id, pb.offsets_from_pb(request.offsets))
+        return messages.ListOldestTimestampsResponse(
+            timestamps=[
+                messages.ListOldestTimestampsResponse.OldestTimestamp(bucket=pb.bucket_to_pb(bucket), timestamp=pb.time_to_pb(moment))
+                for bucket, moment in (await self._run(context, work)).items()
+            ]
+        )
+
+    async def ListSegments(self, request: messages.ListSegmentsRequest, context: Context) -> messages.ListSegmentsResponse:
+        bucket = pb.bucket_from_pb(request.bucket)
+        work = partial(
+            self._storage.log.segments, request.table_id, bucket, request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE
+        )
+        segments = await self._run(context, work)
+        return messages.ListSegmentsResponse(root=str(self._storage.root), segments=map(pb.segment_to_pb, segments))
+
+    async def GetLakeSnapshot(self, request: messages.GetLakeSnapshotRequest, context: Context) -> messages.GetLakeSnapshotResponse:
+        snapshot = await self._run(context, partial(self._storage.lake_record, request.table_id))
+        if snapshot is None:
+            return messages.GetLakeSnapshotResponse()
+        return messages.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=pb.offsets_to_pb(snapshot.offsets))
+
+
+async def _abort(context: Context, error: Exception, code: grpc.StatusCode) -> NoReturn:
+    await context.abort(code, to_pb(error).message, trailing_metadata(error))
+    raise AssertionError("abort returned")

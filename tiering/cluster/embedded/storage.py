@@ -1,0 +1,166 @@
+"""The embedded cluster in process: `EmbeddedCluster` over one folder (DESIGN 9).
+
+    LOCK                      held by the one process that has the folder open
+    meta.db                   databases, tables, offsets, segments (metadata.py)
+    log/<table id>/*.arrow    segment files (segments.py), immutable
+
+Safe to call from several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tiering.cluster.embedded import catalog
+from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
+from tiering.cluster.embedded.batches import fit_rows
+from tiering.cluster.embedded.folder import lock_folder, sweep
+from tiering.cluster.embedded.lake_record import read_lake_record, write_lake_record
+from tiering.cluster.embedded.log import Log
+from tiering.cluster.embedded.metadata import Metadata, segments, tables
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.segments import LOG_FOLDER
+from tiering.effects import Clock, Ids, RandomIds, SystemClock
+from tiering.errors import InvalidArgument, SetupError
+from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.names import check_database, table_path
+
+MAX_WRITER_ID_LENGTH = 200
+
+
+class EmbeddedStorage:
+    """Opens the folder, sweeping what a crash left. Raises SetupError: in use, not writable, made by a newer version."""
+
+    def __init__(self, root: Path, clock: Clock | None = None, ids: Ids | None = None) -> None:
+        self.root = root.absolute()
+        self._clock: Clock = clock or SystemClock()
+        ids = ids or RandomIds()
+        self._lock = lock_folder(self.root)
+        try:
+            self._metadata = Metadata.open(self.root, ids)
+            self._sweep()
+        except BaseException:
+            self._lock.close()
+            raise
+        self.log = Log(self.root, self._metadata, self._clock, ids)
+
+    def _sweep(self) -> None:
+        with self._metadata.read() as connection:
+            published = set(connection.scalars(sa.select(segments.c.path)))
+            table_ids = set(connection.scalars(sa.select(tables.c.table_id)))
+        try:
+            sweep(self.root, published, table_ids)
+        except OSError as error:
+            self._metadata.close()
+            raise SetupError(f"cannot sweep the cluster's folder {self.root}: {error}", hint="Check its permissions.") from error
+
+    def close(self) -> None:
+        """Lets go of the folder."""
+        self._metadata.close()
+        self._lock.close()
+
+    def __enter__(self) -> EmbeddedStorage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def cluster_id(self) -> str:
+        """A UUID made with the folder."""
+        return self._metadata.cluster_id
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """As `EmbeddedCluster.create_database`."""
+        check_database(name)
+        with self._metadata.write() as connection:
+            catalog.insert_database(connection, name, ignore_if_exists)
+
+    def databases(self) -> Sequence[str]:
+        """As `Cluster.databases`."""
+        with self._metadata.read() as connection:
+            return catalog.list_databases(connection)
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """As `EmbeddedCluster.create_table`."""
+        _check_path(path)
+        with self._metadata.write() as connection:
+            return catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+
+    def drop_table(self, path: TablePath) -> None:
+        """As `EmbeddedCluster.drop_table`."""
+        _check_path(path)
+        with self._metadata.write() as connection:
+            table_id = catalog.delete_table(connection, path)
+        # Best effort: the table is gone already, and what is left is swept at the next start.
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self.root / LOG_FOLDER / str(table_id))
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
+        """As `EmbeddedCluster.alter_table`."""
+        _check_path(path)
+        with self._metadata.write() as connection:
+            return catalog.update_properties(connection, path, set_properties, self._clock.now())
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """As `Cluster.tables`."""
+        if database_name is not None:
+            check_database(database_name)
+        with self._metadata.read() as connection:
+            return catalog.list_tables(connection, database_name)
+
+    def table(self, path: TablePath) -> TableInfo:
+        """As `Cluster.table`."""
+        _check_path(path)
+        with self._metadata.read() as connection:
+            return catalog.find_table(connection, path).info
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """None yet: partitioned tables are refused."""
+        return ()
+
+    def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.append`."""
+        _check_path(path)
+        if not 0 < len(writer_id) <= MAX_WRITER_ID_LENGTH or sequence < 0:
+            raise InvalidArgument(f"an append needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
+        with self._metadata.read() as connection:
+            stored = catalog.find_table(connection, path)
+        return self.log.append(stored, fit_rows(rows, stored.info.schema), writer_id, sequence)
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        """As `Cluster.offsets`."""
+        return self.log.offsets(table.table_id)
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        """As `Cluster.oldest_timestamps`."""
+        return self.log.oldest_timestamps(table.table_id, offsets)
+
+    def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
+        """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
+        bounds = self.offsets(table).get(split.bucket)
+        return open_reader(table, split, bounds, lambda *wanted: (str(self.root), self.log.segments(table.table_id, *wanted)))
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        """As `Cluster.lake_snapshot`."""
+        return self.lake_record(table.table_id)
+
+    def lake_record(self, table_id: int) -> RecordedLakeSnapshot | None:
+        """What is recorded of the lake for the table with that id."""
+        with self._metadata.read() as connection:
+            return read_lake_record(connection, table_id)
+
+    def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """As `Cluster.record_lake_snapshot`. Raises Fenced if an offset would go back, UnknownTable."""
+        with self._metadata.write() as connection:
+            write_lake_record(connection, table, snapshot)
+
+
+def _check_path(path: TablePath) -> None:
+    table_path(path.database_name, path.table_name)

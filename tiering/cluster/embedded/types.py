@@ -1,0 +1,55 @@
+"""Which columns a table may have: the flat types of DESIGN 12, each in the one form in which it is stored.
+
+Forms that differ in layout only (large_string, string_view, date64, timestamps in seconds) become the stored form;
+types that Iceberg v2 lacks are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.names import check_name
+
+MAX_DECIMAL_PRECISION = 38
+"""Iceberg's limit, and that of a 128-bit decimal."""
+
+_SAME_VALUES: Mapping[pa.DataType, pa.DataType] = {
+    **{kind: kind for kind in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
+    **{kind: kind for kind in (pa.string(), pa.binary(), pa.date32())},
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+_HINT = (
+    "Use boolean, int8 to int64, float, double, decimal up to 38 digits, string, binary, date, or timestamp in microseconds "
+    "with or without a zone."
+)
+
+
+def storable_type(column: str, kind: pa.DataType) -> pa.DataType:
+    """The stored form of a column's type; raises UnsupportedType naming column and type."""
+    if kind in _SAME_VALUES:
+        return _SAME_VALUES[kind]
+    if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
+        return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
+    if isinstance(kind, pa.Decimal128Type) and 0 <= kind.scale <= kind.precision <= MAX_DECIMAL_PRECISION:
+        return kind
+    raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column)
+
+
+def storable_schema(schema: pa.Schema) -> pa.Schema:
+    """The stored form of a table's columns, without metadata; raises InvalidName, UnsupportedType, InvalidArgument."""
+    if len(schema) == 0:
+        raise InvalidArgument("a table needs at least one column")
+    seen: dict[str, str] = {}
+    for name in schema.names:
+        check_name(name, "column")
+        twin = seen.setdefault(name.lower(), name)
+        if seen[name.lower()] is not name:
+            raise InvalidName(f"the columns {twin!r} and {name!r} have the same name", hint="Names are compared without regard to case.")
+    return pa.schema([pa.field(field.name, storable_type(field.name, field.type), field.nullable) for field in schema])

@@ -1,0 +1,63 @@
+"""Durations as people write them in options and arguments: `30 s`, `5 min`, `500ms`, `PT1M30S`, `1500`.
+
+One parser for table options, CALL arguments and the command line. The unit words are those of Fluss's options
+(`3min`, `1 h`); a bare number is milliseconds; ISO 8601 is taken up to days, since months have no fixed length.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from tiering.errors import InvalidArgument
+
+MAX_DURATION_MS = 10 * 365 * 86_400_000
+"""Ten years: more is a mistake, and would overflow the times computed with it."""
+
+_UNITS_MS = {
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+_PLAIN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.ASCII)
+_ISO = re.compile(
+    r"p(?:(?P<d>[0-9]+(?:\.[0-9]+)?)d)?"
+    r"(?:t(?:(?P<h>[0-9]+(?:\.[0-9]+)?)h)?(?:(?P<m>[0-9]+(?:\.[0-9]+)?)m)?(?:(?P<s>[0-9]+(?:\.[0-9]+)?)s)?)?",
+    re.ASCII,
+)
+
+
+def parse_duration_ms(text: str, what: str = "duration") -> int:
+    """`text` in whole milliseconds; raises InvalidArgument saying what (`freshness`, ...) is wrong. Zero is allowed."""
+    milliseconds = _parse(text.strip().lower())
+    if milliseconds is None:
+        raise InvalidArgument(
+            f"{text[:60]!r} is not a valid {what}",
+            hint="Write a number and a unit: '30 s', '5 min', '500 ms', '1 h', or ISO 8601 such as 'PT5M'.",
+        )
+    if milliseconds != milliseconds.to_integral_value():
+        raise InvalidArgument(f"the {what} {text[:60]!r} is not a whole number of milliseconds")
+    if milliseconds > MAX_DURATION_MS:
+        raise InvalidArgument(f"the {what} {text[:60]!r} is longer than ten years")
+    return int(milliseconds)
+
+
+def _parse(text: str) -> Decimal | None:
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None:
+        unit = _UNITS_MS.get(plain[2])
+        return None if unit is None else Decimal(plain[1]) * unit
+    iso = _ISO.fullmatch(text)
+    if iso is None or not any(iso.groups()):
+        return None
+    return sum((Decimal(value) * _UNITS_MS[unit] for unit, value in iso.groupdict().items() if value), Decimal(0))
+
+
+def format_duration(milliseconds: int) -> str:
+    """The shortest exact form that `parse_duration_ms` takes back: `3 min`, `90 s`, `1500 ms`."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"
