@@ -1,0 +1,62 @@
+"""The last gate before a commit: does what is about to be published agree with itself and with its base? Pure.
+
+Whatever went wrong before, a commit that passes here continues the chain of markers, and its files hold exactly the
+rows by which its marker is ahead of the base.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
+from tiering.lake.base import Committable, LakeView, WriteResult
+from tiering.lake.marker import Marker
+from tiering.model import BucketKey
+
+
+def check_committable(committable: Committable, base: LakeView, marker: Marker) -> None:
+    """Raises LakeTableReplaced (another table), Fenced (another round's base) or RoundFailed (files and marker disagree)."""
+    if marker.lake_table_uuid != base.table_uuid:
+        raise LakeTableReplaced(
+            f"round {marker.round_id} was made for the lake table {marker.lake_table_uuid}; {base.path} is {base.table_uuid} now",
+            table_path=base.path,
+            round_id=marker.round_id,
+        )
+    base_round = None if base.marker is None else base.marker.round_id
+    if marker.base_round_id != base_round:
+        raise Fenced(
+            f"round {marker.round_id} was built on round {marker.base_round_id}, but the lake table {base.path} is at round {base_round}",
+            table_path=base.path,
+            round_id=marker.round_id,
+        )
+    if committable.round_id != marker.round_id:
+        raise _disagree(marker, f"the files are those of round {committable.round_id}")
+    before = {} if base.marker is None else base.marker.buckets
+    for bucket, results in _by_bucket(committable.results).items():
+        after = marker.buckets.get(bucket)
+        if after is None:
+            raise _disagree(marker, f"the marker does not have bucket {bucket}")
+        reached = before[bucket].tiered if bucket in before else after.start
+        for result in results:
+            if result.starting_offset != reached:
+                raise _disagree(marker, f"bucket {bucket} goes on at offset {result.starting_offset}, not at {reached}")
+            reached = result.reached_offset
+        if reached != after.tiered:
+            raise _disagree(marker, f"the files of bucket {bucket} reach offset {reached}, the marker says {after.tiered}")
+
+
+def _by_bucket(results: Iterable[WriteResult]) -> dict[BucketKey, list[WriteResult]]:
+    buckets: dict[BucketKey, list[WriteResult]] = defaultdict(list)
+    for result in sorted(results, key=lambda one: (one.starting_offset, one.reached_offset)):
+        buckets[result.bucket].append(result)
+    return buckets
+
+
+def _disagree(marker: Marker, what: str) -> RoundFailed:
+    return RoundFailed(
+        f"round {marker.round_id} was not committed, its files and its marker do not agree: {what}",
+        cause_class="InconsistentRound",
+        hint="Nothing was committed; the next round begins again. This is a defect of Lakeward: please report it.",
+        round_id=marker.round_id,
+    )

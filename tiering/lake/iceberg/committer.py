@@ -1,0 +1,152 @@
+"""One round's write results become one snapshot, by one request (DESIGN 6 step 7).
+
+The request is `Catalog.commit_table` with explicit requirements. pyiceberg's transactions are not used to commit: they
+retry (`commit.retry.*`), which rebases a stale writer, and clean up, which can delete the manifests of a commit that did
+land. `SqlCatalog.commit_table` sends one conditional UPDATE; `RestCatalog.commit_table` sends again only after an
+answer of 401 or 419, which it got instead of a commit, and under the same requirements.
+
+After the request was sent every error means "unknown": only the lake can tell. Nothing is deleted from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import cast
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+
+from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
+from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriteResult
+from tiering.lake.commit_check import check_committable
+from tiering.lake.iceberg.border import describe, lake_border
+from tiering.lake.iceberg.data_files import FilesPayload, decode_files
+from tiering.lake.iceberg.marker_files import marker_path, write_marker_file
+from tiering.lake.iceberg.sent_rounds import SentRounds
+from tiering.lake.iceberg.staging import SnapshotStager, StagedSnapshot
+from tiering.lake.marker import PATH_KEY, Marker, encode
+
+STAT_THREADS = 16
+
+
+class IcebergCommitter:
+    """A `LakeCommitter`. `sent` is shared by all committers of a process."""
+
+    def __init__(self, context: CommitterInitContext, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
+        self._context = context
+        self._catalog = catalog
+        self._io = io
+        self._sent = sent
+        self._staged: list[str] = []
+
+    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
+        """Puts results together; order does not matter."""
+        ordered = sorted(results, key=lambda one: (one.bucket.sort_key(), one.starting_offset))
+        return Committable(self._context.round_id, tuple(ordered))
+
+    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+        """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
+
+        Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced,
+        RoundFailed, SchemaDrift, LakeUnavailable; then nothing can have landed.
+        """
+        check_committable(committable, base, marker)
+        table = cast(Table, base.handle)
+        files, spec_id = self._data_files(committable, base, table)
+        staged = self._stage(table, base, marker, files, spec_id)
+        self._sent.add(committable.round_id)
+        try:
+            self._catalog.commit_table(table, staged.requirements, staged.updates)
+        except Exception as error:
+            raise CommitOutcomeUnknown(
+                f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
+                hint="The lake is read again to learn it.",
+                table_path=base.path,
+                round_id=marker.round_id,
+                lake_snapshot_id=staged.snapshot_id,
+            ) from error
+        return staged.snapshot_id
+
+    def abort(self, committable: Committable) -> None:
+        """Deletes the files of a committable for which no request was ever sent. Never raises.
+
+        Where this process sent a request for the round, nothing is deleted, whoever asks.
+        """
+        if self._sent.has(committable.round_id):
+            return
+        for location in [*self._staged, *(file.file_path for file in _files(_payloads(committable)))]:
+            with suppress(Exception):
+                self._io.delete(location)
+        self._staged.clear()
+
+    def _stage(self, table: Table, base: LakeView, marker: Marker, files: Sequence[DataFile], spec_id: int) -> StagedSnapshot:
+        stager = SnapshotStager(table, base)
+        try:
+            with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
+                properties = self._marker_properties(table, marker, stager)
+                return stager.stage(files, spec_id, properties)
+        finally:
+            self._staged.extend(stager.files)
+
+    def _marker_properties(self, table: Table, marker: Marker, stager: SnapshotStager) -> dict[str, str]:
+        encoded = encode(marker)
+        if encoded.overflow is None:
+            return encoded.properties
+        path = marker_path(table, self._catalog.properties.get("warehouse"), f"{marker.round_id}-{stager.commit_id}")
+        stager.files.append(path)
+        write_marker_file(self._io, path, encoded.overflow)
+        return {**encoded.properties, PATH_KEY: path}
+
+    def _data_files(self, committable: Committable, base: LakeView, table: Table) -> tuple[list[DataFile], int]:
+        """The files to append and the partition spec they were written for; checks that all of them are still there."""
+        payloads = _payloads(committable)
+        for payload in payloads:
+            if payload.lake_table_uuid != base.table_uuid:
+                raise LakeTableReplaced(
+                    f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
+                    f"{base.path} is {base.table_uuid} now",
+                    table_path=base.path,
+                )
+        specs = {payload.spec_id for payload in payloads} or {table.metadata.default_spec_id}
+        if specs != {table.metadata.default_spec_id}:
+            raise SchemaDrift(
+                f"the partition spec of the lake table {base.path} was changed while round {committable.round_id} wrote its files",
+                hint="Set it back, then CALL sys.tier_table. The rows stay in the log until then.",
+                table_path=base.path,
+            )
+        files = list(_files(payloads))
+        self._check_present(committable, base, files)
+        return files, table.metadata.default_spec_id
+
+    def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
+        """A process that slept for days may find its files swept away by somebody's orphan clean-up."""
+
+        def wrong(file: DataFile) -> bool:
+            entry = self._io.new_input(file.file_path)
+            return not entry.exists() or len(entry) != file.file_size_in_bytes
+
+        with (
+            lake_border(f"look at the new data files of {base.path}", table_path=base.path),
+            ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
+        ):
+            missing = [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]
+        if missing:
+            raise RoundFailed(
+                f"{len(missing)} data files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
+                cause_class="DataFilesMissing",
+                hint="Nothing was committed; the next round writes them anew. Does a clean-up delete files that no snapshot names yet?",
+                table_path=base.path,
+                round_id=committable.round_id,
+            )
+
+
+def _payloads(committable: Committable) -> list[FilesPayload]:
+    return [decode_files(result.payload) for result in committable.results]
+
+
+def _files(payloads: Iterable[FilesPayload]) -> Iterable[DataFile]:
+    return (file for payload in payloads for file in payload.files)

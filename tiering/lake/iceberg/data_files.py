@@ -1,0 +1,117 @@
+"""Data files as Iceberg describes them: made from what a Parquet writer knows, and carried between processes.
+
+The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
+
+Between processes a split's files travel as zstd-compressed JSON, version 1: some 600 bytes a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.parquet as pq
+import zstandard
+from pyiceberg.io.pyarrow import (
+    StatisticsCollector,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+
+PAYLOAD_VERSION = 1
+UNSORTED = 0
+"""Sort order id of the files: Fluss's writers say so too, though rows lie in the order of their offsets."""
+
+_NUMBERS = ("column_sizes", "value_counts", "null_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+
+@dataclass(frozen=True)
+class FilesPayload:
+    """The files of one split, with what they were written for. `spec_id` is that of the table's partition spec."""
+
+    lake_table_uuid: str
+    spec_id: int
+    files: tuple[DataFile, ...]
+
+
+class DataFileBuilder:
+    """Makes the `DataFile`s of one partition value of one table."""
+
+    def __init__(self, schema: Schema, properties: dict[str, str], spec_id: int, partition: Sequence[int | str]) -> None:
+        self._plan: dict[int, StatisticsCollector] = compute_statistics_plan(schema, properties)
+        self._paths = parquet_path_to_id_mapping(schema)
+        self._spec_id = spec_id
+        self._partition = tuple(partition)
+
+    def build(self, location: str, size_bytes: int, metadata: pq.FileMetaData) -> DataFile:
+        """The description of a closed file, with counts and bounds of its columns."""
+        statistics = data_file_statistics_from_parquet_metadata(metadata, self._plan, self._paths)
+        return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
+
+
+def encode_files(payload: FilesPayload) -> bytes:
+    """`payload` as bytes, deterministic."""
+    document = {
+        "version": PAYLOAD_VERSION,
+        "lake_table_uuid": payload.lake_table_uuid,
+        "spec_id": payload.spec_id,
+        "files": [_to_json(file) for file in payload.files],
+    }
+    return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
+
+
+def decode_files(data: bytes) -> FilesPayload:
+    """The inverse; raises ValueError naming a version it does not know."""
+    try:
+        document = json.loads(zstandard.ZstdDecompressor().decompress(data))
+    except zstandard.ZstdError as error:
+        raise ValueError(f"a write result's files cannot be decompressed: {error}") from error
+    if document["version"] != PAYLOAD_VERSION:
+        raise ValueError(f"a write result's files have version {document['version']!r}; this Lakeward reads version {PAYLOAD_VERSION}")
+    spec_id = document["spec_id"]
+    return FilesPayload(document["lake_table_uuid"], spec_id, tuple(_from_json(file, spec_id) for file in document["files"]))
+
+
+def _data_file(location: str, size_bytes: int, spec_id: int, partition: Sequence[int | str], statistics: dict[str, Any]) -> DataFile:
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=location,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        file_size_in_bytes=size_bytes,
+        sort_order_id=UNSORTED,
+        spec_id=spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics,
+    )
+
+
+def _to_json(file: DataFile) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "path": file.file_path,
+        "size": file.file_size_in_bytes,
+        "records": file.record_count,
+        "partition": [file.partition[index] for index in range(len(file.partition))],
+        "split_offsets": file.split_offsets,
+    }
+    for name in _NUMBERS:
+        document[name] = list((getattr(file, name) or {}).items())
+    for name in _BOUNDS:
+        document[name] = [(field, base64.b64encode(value).decode("ascii")) for field, value in (getattr(file, name) or {}).items()]
+    return document
+
+
+def _from_json(document: dict[str, Any], spec_id: int) -> DataFile:
+    statistics: dict[str, Any] = {name: dict(document[name]) for name in _NUMBERS}
+    statistics |= {name: {field: base64.b64decode(value) for field, value in document[name]} for name in _BOUNDS}
+    statistics |= {"record_count": document["records"], "split_offsets": document["split_offsets"], "nan_value_counts": {}}
+    return _data_file(document["path"], document["size"], spec_id, document["partition"], statistics)

@@ -1,0 +1,132 @@
+"""The `LakeTieringFactory` for Iceberg: writers wherever it was carried to, committers in the process that made it.
+
+It carries what a writer needs of the table (schema, partition spec, location, properties) and the settings of the
+storage, so executors never open the catalog. The catalog itself and its settings, passwords included, stay behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.utils.properties import property_as_int
+
+from tiering.errors import InvalidArgument, LakeTableReplaced
+from tiering.lake import results
+from tiering.lake.base import Committable, CommitterInitContext, WriteResult, WriterInitContext
+from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.committer import IcebergCommitter
+from tiering.lake.iceberg.data_files import DataFileBuilder
+from tiering.lake.iceberg.partition import partition_path, partition_values
+from tiering.lake.iceberg.row_guard import RowGuard
+from tiering.lake.iceberg.sent_rounds import SentRounds
+from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, file_prefix
+from tiering.model import TableType
+
+_STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
+_STORAGE_KEYS = ("py-io-impl", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a writer must know of a lake table, as plain values."""
+
+    table_uuid: str
+    location: str
+    schema_json: str
+    spec_json: str
+    properties: Mapping[str, str]
+    storage: Mapping[str, str] = field(repr=False)
+    """Settings of the storage alone; may hold its keys."""
+
+    @staticmethod
+    def of(table: Table) -> TableState:
+        """The state of a loaded table."""
+        metadata = table.metadata
+        return TableState(
+            table_uuid=str(metadata.table_uuid),
+            location=table.location(),
+            schema_json=metadata.schema().model_dump_json(),
+            spec_json=metadata.spec().model_dump_json(),
+            properties=dict(metadata.properties),
+            storage={
+                key: value
+                for key, value in table.io.properties.items()
+                if isinstance(value, str) and (key in _STORAGE_KEYS or key.startswith(_STORAGE_PREFIXES))
+            },
+        )
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        return PartitionSpec.model_validate_json(self.spec_json)
+
+
+@dataclass(frozen=True)
+class IcebergTieringFactory:
+    """A `LakeTieringFactory`. `catalog` is left behind when it is pickled."""
+
+    state: TableState
+    catalog: Catalog | None = field(compare=False, repr=False)
+    sent: SentRounds = field(compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[IcebergTieringFactory], tuple[TableState, None, None]]:
+        return IcebergTieringFactory, (self.state, None, None)
+
+    def create_writer(self, context: WriterInitContext) -> IcebergWriter:
+        """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name), LakeUnavailable."""
+        state = self.state
+        if context.lake_table_uuid != state.table_uuid:
+            raise LakeTableReplaced(
+                f"the lake table {context.table.path} is {state.table_uuid}; this round was planned for {context.lake_table_uuid}",
+                table_path=context.table.path,
+            )
+        if context.table.table_type is TableType.PRIMARY_KEY:
+            raise InvalidArgument(
+                f"{context.table.path} is a primary-key table; this version tiers log tables", table_path=context.table.path
+            )
+        values = partition_values(context.table, context.bucket, context.partition_name, state.schema)
+        key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+        target = FileTarget(
+            lake_table_uuid=state.table_uuid,
+            spec_id=state.spec.spec_id,
+            partition_path=partition_path(values, state.spec, state.schema),
+            prefix=file_prefix(context),
+            size_bytes=property_as_int(dict(state.properties), key, default) or default,
+        )
+        with lake_border(f"open the storage of {context.table.path}", table_path=context.table.path):
+            io = self._open_io()
+            locations = load_location_provider(state.location, dict(state.properties))
+        builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
+        return IcebergWriter(context, state.schema, target, io, locations, builder, RowGuard(context, state.schema, state.spec))
+
+    def create_committer(self, context: CommitterInitContext) -> IcebergCommitter:
+        """Only in the process that made the factory: InvalidArgument elsewhere."""
+        if self.catalog is None:
+            raise InvalidArgument("a committer needs the lake's catalog; it is made on the driver, not on an executor")
+        return IcebergCommitter(context, self.catalog, self._open_io(), self.sent)
+
+    def serialize_write_result(self, result: WriteResult) -> bytes:
+        return results.serialize_write_result(result)
+
+    def deserialize_write_result(self, data: bytes) -> WriteResult:
+        return results.deserialize_write_result(data)
+
+    def serialize_committable(self, committable: Committable) -> bytes:
+        return results.serialize_committable(committable)
+
+    def deserialize_committable(self, data: bytes) -> Committable:
+        return results.deserialize_committable(data)
+
+    def _open_io(self) -> FileIO:
+        return load_file_io(dict(self.state.storage), self.state.location)

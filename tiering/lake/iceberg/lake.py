@@ -1,0 +1,120 @@
+"""The `Lake` of Iceberg tables, through pyiceberg. The catalog's name is always `lake`: it is stored in its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from threading import Lock
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.table import Table
+from sqlalchemy.exc import SQLAlchemyError
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+from tiering.errors import LakeTableReplaced
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local
+from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
+from tiering.lake.iceberg.layout import check_drift, table_layout
+from tiering.lake.iceberg.sent_rounds import SentRounds
+from tiering.lake.iceberg.view import view_of
+from tiering.model import TableInfo, TablePath
+from tiering.redact import redact
+
+CATALOG_NAME = "lake"
+FORMAT = "iceberg"
+
+
+class IcebergLake:
+    """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and its configuration file add to them.
+
+    The catalog is opened at the first call. Safe to use from several threads.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self._lock = Lock()
+        self._catalog: Catalog | None = None
+        self._states: dict[TablePath, TableState] = {}
+        self._sent = SentRounds()
+
+    @property
+    def format(self) -> str:
+        return FORMAT
+
+    def view(self, path: TablePath) -> LakeView | None:
+        """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
+        table = self._load(path)
+        return None if table is None else view_of(path, table)
+
+    def ensure_table(self, table: TableInfo) -> LakeView:
+        """Creates the lake table if need be; of two who create at once, both get the one that was made first.
+
+        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, MarkerCorrupt, LakeUnavailable.
+        """
+        loaded = self._load(table.path) or self._create(table)
+        metadata = loaded.metadata
+        check_drift(table, metadata.schema(), metadata.spec(), metadata.format_version)
+        self._states[table.path] = TableState.of(loaded)
+        return view_of(table.path, loaded)
+
+    def check_schema(self, table: TableInfo) -> None:
+        """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
+        table_layout(table)
+
+    def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
+        """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
+        state = self._states.get(table.path)
+        if state is None:
+            loaded = self._load(table.path)
+            if loaded is None:
+                raise LakeTableReplaced(f"there is no lake table {table.path}", table_path=table.path)
+            state = TableState.of(loaded)
+        with self._border("open the lake's catalog"):
+            return IcebergTieringFactory(state, self._open(), self._sent)
+
+    def _load(self, path: TablePath) -> Table | None:
+        with self._border(f"read the lake table {path}", path):
+            try:
+                return self._open().load_table((path.database_name, path.table_name))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    def _create(self, table: TableInfo) -> Table:
+        layout, path = table_layout(table), table.path
+        identifier = (path.database_name, path.table_name)
+        with self._border(f"create the lake table {path}", path):
+            catalog = self._open()
+            self._create_namespace(catalog, path.database_name)
+            try:
+                return catalog.create_table(
+                    identifier, layout.schema, partition_spec=layout.spec, sort_order=layout.sort_order, properties=layout.properties
+                )
+            except TableAlreadyExistsError:
+                return catalog.load_table(identifier)
+
+    @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(2), wait=wait_random(0, 0.05), reraise=True)
+    def _create_namespace(self, catalog: Catalog, name: str) -> None:
+        """Twice, for two that create it at once: the database refuses the second one's row."""
+        catalog.create_namespace_if_not_exists(name)
+
+    def _open(self) -> Catalog:
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = _load_catalog(self._properties)
+            return self._catalog
+
+    def _border(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:
+        warehouse = self._properties.get("warehouse")
+        where = "" if warehouse is None else f" in {redact(warehouse)}"
+        return lake_border(f"{action}{where}", table_path=path)
+
+
+@retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
+def _load_catalog(properties: Mapping[str, str]) -> Catalog:
+    """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
+    warehouse = properties.get("warehouse")
+    durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and "/" in warehouse and is_local(warehouse) else {}
+    return load_catalog(CATALOG_NAME, **{**durable, **properties})

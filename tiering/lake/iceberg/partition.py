@@ -1,0 +1,47 @@
+"""The partition value of one split's files, and its path. Pure."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import DateType, IcebergType, IntegerType
+
+from tiering.errors import InvalidData
+from tiering.model import BucketKey, TableInfo
+
+VALUE_SEPARATOR = "$"
+"""Between the values in a partition's name (Fluss)."""
+_EPOCH = date(1970, 1, 1)
+
+
+def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> tuple[int | str, ...]:
+    """The record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id.
+
+    Raises InvalidData if the partition's name does not hold one value for each partition column.
+    """
+    texts = [] if partition_name is None else partition_name.split(VALUE_SEPARATOR)
+    if len(texts) != len(table.partition_keys):
+        raise InvalidData(
+            f"partition {partition_name!r} of {table.path} does not name a value for each of ({', '.join(table.partition_keys)})",
+            table_path=table.path,
+            partition_name=partition_name,
+        )
+    values = [_value(name, schema.find_field(name).field_type, text) for name, text in zip(table.partition_keys, texts, strict=True)]
+    return (*values, bucket.bucket_id)
+
+
+def partition_path(values: tuple[int | str, ...], spec: PartitionSpec, schema: Schema) -> str:
+    """As Hive names it: `region=north/__bucket=3`."""
+    return spec.partition_to_path(Record(*values), schema)
+
+
+def _value(column: str, kind: IcebergType, text: str) -> int | str:
+    try:
+        if isinstance(kind, DateType):
+            return (date.fromisoformat(text) - _EPOCH).days
+        return int(text) if isinstance(kind, IntegerType) else text
+    except ValueError as error:
+        raise InvalidData(f"the partition value {text!r} of column {column!r} is not a {kind}", column=column) from error

@@ -1,0 +1,77 @@
+"""The last look at rows before they become files of one bucket: the right bucket, growing offsets, nothing outside.
+
+A wrong row would be doubled or lost for good once it is committed, and readers that skip files by partition value would
+miss rows of a wrongly hashed key. So this is checked where it costs next to nothing: at the ends of every batch, and by
+hash for the first rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
+
+from tiering.errors import DataCorrupt
+from tiering.lake.base import WriterInitContext
+from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN
+
+HASHED_ROWS = 1_024
+"""Rows of the first batch whose bucket is computed again."""
+
+
+class RowGuard:
+    """Watches one split's rows. Raises DataCorrupt naming bucket and offsets."""
+
+    def __init__(self, context: WriterInitContext, schema: Schema, spec: PartitionSpec) -> None:
+        self._context = context
+        self._hashes = [
+            (schema.find_field(field.source_id).name, field.transform.pyarrow_transform(schema.find_field(field.source_id).field_type))
+            for field in spec.fields
+            if isinstance(field.transform, BucketTransform)
+        ]
+        self._first: int | None = None
+        self._last: int | None = None
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """A batch that is not empty, in the lake's columns."""
+        buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN)
+        for position in (0, batch.num_rows - 1):
+            if buckets[position].as_py() != self._context.bucket.bucket_id:
+                raise self._corrupt(f"a row at offset {offsets[position]} says that it is of bucket {buckets[position]}")
+        first, last = offsets[0].as_py(), offsets[batch.num_rows - 1].as_py()
+        if last - first < batch.num_rows - 1 or (self._last is not None and first <= self._last):
+            raise self._corrupt(f"{batch.num_rows} rows have the offsets {first} to {last}, after {self._last}")
+        if self._first is None:
+            self._first = first
+            self._check_hashes(batch.slice(0, HASHED_ROWS))
+        self._last = last
+
+    def check_range(self, starting_offset: int, reached_offset: int) -> None:
+        """Whether all rows lie in `[starting_offset, reached_offset)`."""
+        if self._first is None or self._last is None:
+            return
+        if self._first < starting_offset or self._last >= reached_offset:
+            raise self._corrupt(f"rows have the offsets {self._first} to {self._last}, outside of [{starting_offset}, {reached_offset})")
+
+    def _check_hashes(self, batch: pa.RecordBatch) -> None:
+        for column, hashed in self._hashes:
+            self._check_hash(column, hashed, batch)
+
+    def _check_hash(self, column: str, hashed: Callable[[Any], Any], batch: pa.RecordBatch) -> None:
+        expected = pa.scalar(self._context.bucket.bucket_id, pa.int32())
+        if not pc.all(pc.equal(hashed(batch.column(column)), expected), skip_nulls=False).as_py():
+            raise self._corrupt(f"a key in column {column!r} does not hash to this bucket")
+
+    def _corrupt(self, what: str) -> DataCorrupt:
+        context = self._context
+        return DataCorrupt(
+            f"the log of bucket {context.bucket} of {context.table.path} gave wrong rows: {what}",
+            hint="Nothing of this round was committed. Is the log damaged?",
+            table_path=context.table.path,
+            bucket=context.bucket,
+        )

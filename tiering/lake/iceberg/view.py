@@ -1,0 +1,79 @@
+"""An Iceberg table's metadata as a `LakeView`. Everything in it is of one metadata file, so of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import TOTAL_DATA_FILES, TOTAL_FILE_SIZE, TOTAL_RECORDS, Snapshot
+
+from tiering.errors import MarkerCorrupt
+from tiering.lake.base import TAG, LakeSnapshot, LakeView
+from tiering.lake.iceberg.marker_files import read_marker_file
+from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
+from tiering.model import TablePath
+
+COMMIT_USER_KEY = "commit-user"
+"""Summary key by which Fluss's tiering names itself (FLUSS.md)."""
+
+
+def view_of(path: TablePath, table: Table) -> LakeView:
+    """The view; raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
+
+    A head or a tag that names a snapshot which the metadata lacks is kept as it is: the base check judges it.
+    """
+    metadata = table.metadata
+    snapshots = {snapshot.snapshot_id: _snapshot(snapshot) for snapshot in metadata.snapshots}
+    main, tag = metadata.refs.get(MAIN_BRANCH), metadata.refs.get(TAG)
+    if tag is not None and tag.snapshot_ref_type is not SnapshotRefType.TAG:
+        raise MarkerCorrupt(
+            f"{TAG} of the lake table {path} is a branch, not a tag",
+            hint="Somebody made it by hand: drop that branch and set the tag on the newest snapshot that a Lakeward round wrote.",
+            table_path=path,
+        )
+    head = None if main is None else main.snapshot_id
+    totals = {} if head is None else _summary(table.snapshot_by_id(head))
+    return LakeView(
+        path=path,
+        table_uuid=str(metadata.table_uuid),
+        head=head,
+        tag=None if tag is None else tag.snapshot_id,
+        marker=None if tag is None else _marker(table, tag.snapshot_id),
+        snapshots=snapshots,
+        records=_total(totals, TOTAL_RECORDS, head),
+        size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
+        files=_total(totals, TOTAL_DATA_FILES, head),
+        handle=table,
+    )
+
+
+def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
+    summary = _summary(snapshot)
+    return LakeSnapshot(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, UTC),
+        operation="unknown" if snapshot.summary is None else snapshot.summary.operation.value,
+        commit_user=summary.get(COMMIT_USER_KEY),
+        round_id=summary.get(ROUND_ID_KEY),
+    )
+
+
+def _marker(table: Table, snapshot_id: int) -> Marker | None:
+    uuid = str(table.metadata.table_uuid)
+    return decode(_summary(table.snapshot_by_id(snapshot_id)), lambda path: read_marker_file(table.io, path, uuid))
+
+
+def _summary(snapshot: Snapshot | None) -> Mapping[str, str]:
+    return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _total(summary: Mapping[str, str], key: str, head: int | None) -> int | None:
+    """A table without snapshots holds nothing; a writer that kept no totals leaves them unknown."""
+    text = summary.get(key)
+    if head is None:
+        return 0
+    return int(text) if text is not None and text.isdigit() else None

@@ -1,0 +1,37 @@
+"""Which lake formats there are, and how to open one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from tiering.errors import InvalidArgument
+from tiering.lake.base import Lake
+from tiering.lake.iceberg.lake import FORMAT as ICEBERG
+from tiering.lake.iceberg.lake import IcebergLake
+
+_FORMATS: Mapping[str, Callable[[Mapping[str, str]], Lake]] = {ICEBERG: IcebergLake}
+
+
+def open_lake(lake_format: str, properties: Mapping[str, str]) -> Lake:
+    """The lake of a format, by the properties of its catalog; opens nothing yet. Raises InvalidArgument."""
+    make = _FORMATS.get(lake_format.lower())
+    if make is None:
+        raise InvalidArgument(
+            f"there is no lake format {lake_format!r}",
+            hint=f"This version has: {', '.join(sorted(_FORMATS))}.",
+            lake_format=lake_format,
+        )
+    return make(properties)
+
+
+def local_lake_properties(data_folder: Path) -> dict[str, str]:
+    """Properties of the lake in a data folder: a catalog in SQLite, tables under `lake/` (DESIGN 12)."""
+    folder = data_folder.resolve()
+    return {
+        "type": "sql",
+        "uri": URL.create("sqlite", database=str(folder / "lake-catalog.db")).render_as_string(hide_password=False),
+        "warehouse": f"file://{folder / 'lake'}",
+    }

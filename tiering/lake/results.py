@@ -1,0 +1,77 @@
+"""Write results and committables as bytes: what executors send to the driver. Versioned, never pickled.
+
+Version 1: one byte 1; the header's length (4 bytes, big-endian); the header as JSON; the payload, which is the lake
+format's own and carries a version of its own. A committable is a header and its length-prefixed write results.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from tiering.lake.base import Committable, WriteResult
+from tiering.model import BucketKey
+
+VERSION = 1
+_LENGTH = struct.Struct(">I")
+
+
+def serialize_write_result(result: WriteResult) -> bytes:
+    """`result` as bytes, deterministic."""
+    header = {
+        "bucket": str(result.bucket),
+        "starting_offset": result.starting_offset,
+        "reached_offset": result.reached_offset,
+        "records": result.records,
+        "files": result.files,
+        "size_bytes": result.size_bytes,
+    }
+    return _frame(header, result.payload)
+
+
+def deserialize_write_result(data: bytes) -> WriteResult:
+    """The inverse; raises ValueError naming the version it does not know, or saying that the bytes are cut."""
+    header, payload = _unframe(data, "write result")
+    bucket = BucketKey.parse(header.pop("bucket"))
+    return WriteResult(bucket=bucket, payload=payload, **header)
+
+
+def serialize_committable(committable: Committable) -> bytes:
+    """`committable` as bytes, deterministic."""
+    parts = [serialize_write_result(result) for result in committable.results]
+    return _frame({"round_id": committable.round_id}, b"".join(_LENGTH.pack(len(part)) + part for part in parts))
+
+
+def deserialize_committable(data: bytes) -> Committable:
+    """The inverse; raises ValueError as for a write result."""
+    header, rest = _unframe(data, "committable")
+    results: list[WriteResult] = []
+    while rest:
+        part, rest = _take(rest, "committable")
+        results.append(deserialize_write_result(part))
+    return Committable(header["round_id"], tuple(results))
+
+
+def _frame(header: dict[str, Any], payload: bytes) -> bytes:
+    text = json.dumps(header, separators=(",", ":")).encode("ascii")
+    return bytes((VERSION,)) + _LENGTH.pack(len(text)) + text + payload
+
+
+def _unframe(data: bytes, what: str) -> tuple[dict[str, Any], bytes]:
+    if data[:1] != bytes((VERSION,)):
+        raise ValueError(f"a {what} has version {data[0] if data else 'none'}; this Lakeward reads version {VERSION}")
+    text, payload = _take(data[1:], what)
+    header: dict[str, Any] = json.loads(text)
+    return header, payload
+
+
+def _take(data: bytes, what: str) -> tuple[bytes, bytes]:
+    """A length-prefixed part, and what follows it."""
+    if len(data) < _LENGTH.size:
+        raise ValueError(f"a {what} is cut off")
+    (length,) = _LENGTH.unpack_from(data)
+    end = _LENGTH.size + length
+    if len(data) < end:
+        raise ValueError(f"a {what} is cut off")
+    return data[_LENGTH.size : end], data[end:]
