@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiering.coordinator.sql_store import sqlite_url
 from tiering.errors import SetupError
+from tiering.lake.registry import local_lake_properties
 
 FORMAT_VERSION = "1"
 
@@ -18,7 +20,7 @@ class DataFolder:
 
     @property
     def store_url(self) -> str:
-        return f"sqlite:///{self.root / 'coordinator.db'}"
+        return sqlite_url(self.root / "coordinator.db")
 
     @property
     def cluster(self) -> Path:
@@ -31,7 +33,7 @@ class DataFolder:
     @property
     def lake_properties(self) -> dict[str, str]:
         """The default lake: a SQL catalog on SQLite and a folder, as pyiceberg's `load_catalog` takes them."""
-        return {"type": "sql", "uri": f"sqlite:///{self.root / 'lake-catalog.db'}", "warehouse": (self.root / "lake").as_uri()}
+        return local_lake_properties(self.root)
 
 
 def open_data_folder(path: Path) -> DataFolder:

@@ -1,0 +1,118 @@
+"""A coordinator and tierers as real processes on one data folder, and what tests do with them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from support.lake_proof import assert_every_offset_once
+from support.processes import Process, wait_for
+from tiering import crash_points
+from tiering.cli.data_folder import DataFolder
+from tiering.client import LakewardClient
+from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.writer import LogWriter
+from tiering.coordinator.api import TableStatus
+from tiering.model import TablePath
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
+SERVICE_TIMEOUT_MS = 3_000
+BUCKETS = 3
+
+
+def rows(start: int, count: int) -> pa.Table:
+    """Rows `start .. start+count-1`."""
+    return pa.table({"id": range(start, start + count), "text": [f"row {number}" for number in range(start, start + count)]}, schema=SCHEMA)
+
+
+@dataclass
+class Deployment:
+    """Processes on `folder`. Everything started is closed by `close`."""
+
+    folder: Path
+    uri: str = ""
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def data(self) -> DataFolder:
+        return DataFolder(self.folder / "data")
+
+    def start_coordinator(self, *options: str, port: int = 0) -> Process:
+        """Waits until it is ready."""
+        timeout = ("--service-timeout-ms", str(SERVICE_TIMEOUT_MS))
+        process = self._start("coordinator", "--data", str(self.data.root), "--port", str(port), *timeout, *options)
+        self.uri = process.wait_ready()
+        return process
+
+    def start_tierer(self, name: str, *options: str, crash_point: str | None = None) -> Process:
+        """Starts; does not wait."""
+        env = {} if crash_point is None else {crash_points.VARIABLE: crash_point}
+        return self._start("tierer", "--uri", self.uri, "--tierer-id", name, "--master", "local[1]", *options, env=env)
+
+    def _start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
+        process = Process(*arguments, log=self.folder / f"{len(self.processes)}-{arguments[0]}.log", env=env)
+        self.processes.append(process)
+        return process
+
+    def cluster(self) -> RemoteEmbeddedCluster:
+        return RemoteEmbeddedCluster(self.uri)
+
+    def create(self, path: TablePath, freshness: str = "1 s", schema: pa.Schema = SCHEMA, buckets: int = BUCKETS) -> None:
+        """A lake-enabled log table."""
+        with self.cluster() as cluster:
+            cluster.create_database(path.database_name, ignore_if_exists=True)
+            properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
+            cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
+
+    def append(self, path: TablePath, start: int, count: int, pieces: int = BUCKETS) -> None:
+        """Rows in several appends, so that every bucket gets some."""
+        with self.cluster() as cluster:
+            writer = LogWriter(cluster, path, f"test-{path}-{start}")
+            for piece in range(pieces):
+                first, last = start + piece * count // pieces, start + (piece + 1) * count // pieces
+                writer.append(rows(first, last - first))
+
+    def status(self, path: TablePath) -> TableStatus:
+        with LakewardClient(self.uri) as client:
+            [status] = client.list_tiering_statuses(table_path=path)
+        return status
+
+    def wait_tiered(self, path: TablePath, seconds: float = 60) -> TableStatus:
+        """Until nothing of the table is pending and it is at rest."""
+
+        def probe() -> TableStatus | None:
+            status = self.status(path)
+            return status if status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
+
+        return wait_for(f"{path} is tiered", probe, seconds)
+
+    def assert_exact(self, path: TablePath, count: int) -> None:
+        """The lake has every offset of the log once, and exactly the rows `0 .. count-1`."""
+        with self.cluster() as cluster:
+            ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
+        found = assert_every_offset_once(self.data.lake_properties, path, ends)
+        assert sorted(found["id"].to_pylist()) == list(range(count))
+
+    def close(self) -> None:
+        for process in reversed(self.processes):
+            process.close()
+
+
+def is_stopped(process: Process) -> bool:
+    """Whether the kernel holds it after a SIGSTOP."""
+    return Path(f"/proc/{process.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def wait_stopped(process: Process) -> None:
+    """Until it stopped itself at its crash point."""
+    wait_for("the process stops itself", lambda: is_stopped(process))
+
+
+def wake(process: Process) -> None:
+    """SIGCONT."""
+    process.send(signal.SIGCONT)

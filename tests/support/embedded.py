@@ -1,0 +1,132 @@
+"""Embedded clusters for tests: a clock to drive, a real gRPC server on a loopback port, rows that say where they come from."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import grpc.aio
+import pyarrow as pa
+
+from tiering.cluster.base import Cluster
+from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.service import add_to_server
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.model import BucketKey, TableInfo, TablePath, TieringLogSplit
+
+
+class ManualClock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2024, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic_ms(self) -> int:
+        return int(self.time.timestamp() * 1_000)
+
+    def advance(self, seconds: float) -> datetime:
+        self.time += timedelta(seconds=seconds)
+        return self.time
+
+
+class LoopbackServer:
+    """Serves one storage on a loopback port, from an event loop in a thread."""
+
+    def __init__(self, storage: EmbeddedStorage, port: int = 0) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._thread.start()
+        self._server, self.port = self._run(self._start(storage, port))
+
+    def _run(self, work):  # type: ignore[no-untyped-def]
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+
+    async def _start(self, storage: EmbeddedStorage, port: int) -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server()
+        add_to_server(server, storage)
+        bound = server.add_insecure_port(f"127.0.0.1:{port}")
+        await server.start()
+        return server, bound
+
+    @property
+    def uri(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._run(self._server.stop(None))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        self.loop.close()
+
+
+@contextmanager
+def served(storage: EmbeddedStorage) -> Iterator[RemoteEmbeddedCluster]:
+    server = LoopbackServer(storage)
+    try:
+        with RemoteEmbeddedCluster(server.uri) as remote:
+            yield remote
+    finally:
+        server.stop()
+
+
+PATH = TablePath("sales", "orders")
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string())])
+
+
+def orders(start: int, count: int) -> pa.RecordBatch:
+    """Rows whose id says where they come from."""
+    ids = range(start, start + count)
+    return pa.RecordBatch.from_pydict({"id": list(ids), "city": [None if i % 7 == 0 else f"city {i % 5}" for i in ids]}, schema=SCHEMA)
+
+
+def make_table(
+    cluster: EmbeddedCluster,
+    *,
+    bucket_count: int = 1,
+    bucket_keys: tuple[str, ...] = (),
+    schema: pa.Schema = SCHEMA,
+    path: TablePath = PATH,
+) -> TableInfo:
+    cluster.create_database(path.database_name, ignore_if_exists=True)
+    return cluster.create_table(path, TableSpec(schema, bucket_count, bucket_keys))
+
+
+def split_of(table: TableInfo, bucket: int, start: int, stop: int) -> TieringLogSplit:
+    return TieringLogSplit(table.path, BucketKey(None, bucket), None, start, stop, stop)
+
+
+def scan(cluster: Cluster, table: TableInfo, bucket: int, start: int, stop: int) -> pa.Table:
+    batches = list(cluster.reader(table, split_of(table, bucket, start, stop)).read())
+    return pa.Table.from_batches(batches, schema=table.lake_schema())
+
+
+def scan_all(cluster: Cluster, table: TableInfo) -> pa.Table:
+    """Every bucket from start to end, one after the other."""
+    bounds = cluster.offsets(table)
+    return pa.concat_tables([scan(cluster, table, key.bucket_id, ends.log_start, ends.log_end) for key, ends in bounds.items()])
+
+
+def all_threads(work: Sequence[Callable[[], None]]) -> None:
+    """Runs all at once and raises the first error."""
+    errors: list[BaseException] = []
+
+    def guarded(task: Callable[[], None]) -> None:
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(task,)) for task in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]

@@ -1,0 +1,61 @@
+"""`lakeward spark-conf` and `lakeward lake-conf`: how any Spark, and any pyiceberg, sees what this service has."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cli.spark_properties import (
+    as_properties_file,
+    as_pyiceberg_yaml,
+    catalog_properties,
+    lake_properties_for_spark,
+    plugin_jar,
+)
+from tiering.round.transport import GrpcTransport
+
+
+class Reader(StrEnum):
+    """Who opens the lake."""
+
+    PYICEBERG = "pyiceberg"
+    SPARK = "spark"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("spark-conf")(spark_conf)
+    app.command("lake-conf")(lake_conf)
+
+
+def spark_conf(
+    uri: UriOption = DEFAULT_URI,
+    jar: Annotated[Path | None, typer.Option(help="Where the plugin jar lies on the Spark driver's machine, if not here.")] = None,
+) -> None:
+    """Print the properties that give a Spark the catalog `fluss`.
+
+    Example: lakeward spark-conf --uri 127.0.0.1:7707 > fluss.conf && spark-sql --properties-file fluss.conf
+    """
+    print(as_properties_file(catalog_properties(uri, jar or plugin_jar())), end="")
+
+
+def lake_conf(
+    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG, uri: UriOption = DEFAULT_URI
+) -> None:
+    """Print how to open the lake itself, without Lakeward.
+
+    Example: lakeward lake-conf --for pyiceberg > .pyiceberg.yaml
+    """
+    transport = GrpcTransport(uri, "lake-conf")
+    try:
+        properties = dict(transport.service_config_now().lake_properties)
+    finally:
+        transport.close()
+    if reader is Reader.SPARK:
+        print(as_properties_file(lake_properties_for_spark(properties)), end="")
+    else:
+        print(as_pyiceberg_yaml(properties), end="")

@@ -1,0 +1,122 @@
+"""One coordinator process: state store, embedded cluster and all services on one port. The composition root of the server side."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+import sys_tables.service
+import tiering.cluster.embedded.service
+from tiering.cli.data_folder import DataFolder, open_data_folder
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.lock import FolderLock
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server import RunningServer, serve
+from tiering.coordinator.sql_store import SqlStore
+from tiering.effects import RandomIds, SystemClock
+from tiering.errors import SetupError
+from tiering.lake.registry import open_lake
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class CoordinatorSettings:
+    """What the command line says. `lake_properties` None = the lake in the data folder."""
+
+    data: Path
+    host: str
+    port: int
+    service_timeout_ms: int
+    inline_round_bytes: int
+    lake_properties: Mapping[str, str] | None = None
+    insecure: bool = False
+
+
+@dataclass(frozen=True)
+class RunningCoordinator:
+    """A coordinator that serves."""
+
+    coordinator: Coordinator
+    server: RunningServer
+    uri: str
+
+
+@asynccontextmanager
+async def running_coordinator(settings: CoordinatorSettings) -> AsyncIterator[RunningCoordinator]:
+    """Serves while the context is open. Raises SetupError: folder, port, another version's store."""
+    _check_host(settings)
+    folder = open_data_folder(settings.data)
+    with ExitStack() as stack:
+        lock = FolderLock(folder.root)
+        await asyncio.to_thread(lock.acquire)
+        stack.callback(lock.release)
+        coordinator, storage = _open(settings, folder, stack)
+        extra = [
+            lambda server: sys_tables.service.add_to_server(server, coordinator),
+            lambda server: tiering.cluster.embedded.service.add_to_server(server, storage),
+        ]
+        server = await serve(coordinator, settings.host, settings.port, extra)
+        try:
+            yield RunningCoordinator(coordinator, server, f"{settings.host}:{server.port}")
+        finally:
+            await server.stop()
+
+
+def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
+    clock, ids = SystemClock(), RandomIds()
+    lake_properties = dict(settings.lake_properties or folder.lake_properties)
+    options = CoordinatorOptions(
+        service_timeout_ms=settings.service_timeout_ms,
+        inline_round_bytes=settings.inline_round_bytes,
+        lake_properties=lake_properties,
+    )
+    store = SqlStore(folder.store_url)
+    stack.callback(store.close)
+    storage = EmbeddedStorage(folder.cluster, clock, ids)
+    stack.callback(storage.close)
+    return Coordinator(store, clock, ids, storage, lambda lake_format: open_lake(lake_format, lake_properties), options), storage
+
+
+async def serve_coordinator(settings: CoordinatorSettings) -> None:
+    """`lakeward coordinator`: prints the ready line, serves until SIGTERM or SIGINT."""
+    stopping = stop_signal()
+    async with running_coordinator(settings) as running:
+        announce(running.uri)
+        await stopping.wait()
+    log.info("coordinator stopped")
+
+
+def announce(uri: str) -> None:
+    """The line that scripts wait for."""
+    print(f"lakeward is ready: {uri}", flush=True)
+
+
+def stop_signal() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping
+
+
+def _check_host(settings: CoordinatorSettings) -> None:
+    """Off loopback only with --insecure: this version has neither TLS nor tokens (DESIGN 10)."""
+    try:
+        loopback = ipaddress.ip_address(settings.host.strip("[]")).is_loopback
+    except ValueError:
+        loopback = settings.host == "localhost"
+    if not loopback and not settings.insecure:
+        raise SetupError(
+            f"refusing to listen on {settings.host}: anyone who reaches that address could read and steer the tiering",
+            hint="Listen on 127.0.0.1, or pass --insecure if the network is trusted.",
+        )

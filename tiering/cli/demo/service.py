@@ -1,0 +1,73 @@
+"""The demo's own service: `lakeward up` as a child process, and the Spark session that reads it through the catalog plugin."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiering.cli.data_folder import DataFolder
+from tiering.cli.spark_properties import catalog_properties, plugin_jar
+from tiering.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STOP_SECONDS = 20
+_READY = re.compile(r"lakeward is ready: (\S+)")
+
+
+@dataclass(frozen=True)
+class DemoService:
+    """A running `lakeward up`."""
+
+    process: subprocess.Popen[str]
+    uri: str
+    folder: Path
+
+    @property
+    def lake_properties(self) -> dict[str, str]:
+        return DataFolder(self.folder).lake_properties
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if that does not help."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def start_service(folder: Path, port: int) -> DemoService:
+    """Waits for its ready line. Raises SetupError with what it said if it ends instead."""
+    folder = folder.expanduser().resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder.with_name(f"{folder.name}.log")
+    command = [sys.executable, "-m", "tiering.cli.main", "up", "--data", str(folder), "--port", str(port)]
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if match := _READY.search(line):
+            return DemoService(process, match[1], folder)
+    raise SetupError(f"the service did not start: {log.read_text()[-2_000:]}", hint=f"Its whole log is {log}.")
+
+
+def open_reader_spark(uri: str) -> SparkSession:
+    """A session as any user's: the plugin on the driver's class path, the catalog `fluss`."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").appName("lakeward demo").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g")
+    for name, value in catalog_properties(uri, plugin_jar()).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

@@ -1,0 +1,189 @@
+"""The demo, step by step: tables fill while rounds run, SQL shows it, one table fails and is mended, DuckDB proves the rest."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.types import StringType
+from rich.console import Console
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from tiering.cli.demo import data, proof
+from tiering.cli.demo.service import DemoService, open_reader_spark, start_service
+from tiering.cli.spark_properties import CATALOG, LAKE_CATALOG
+from tiering.client import LakewardClient
+from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.writer import LogWriter
+from tiering.errors import RoundFailed
+from tiering.model import TableInfo, TablePath
+from tiering.names import table_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATABASE = "nyc"
+FLIGHTS = table_path(DATABASE, data.FLIGHTS)
+WEATHER = table_path(DATABASE, data.WEATHER)
+FRESHNESS = "3 s"
+BUCKETS = 4
+HAND_MADE_COLUMN = "checked_by"
+STATUS_SQL = (
+    f"SELECT table_name, status, tiering_epoch AS epoch, last_tiered_time, lag_ms, pending_records AS pending, lake_records AS in_lake "
+    f"FROM {CATALOG}.sys.lake_tiering_status"
+)
+ERROR_SQL = (
+    f"SELECT table_name, status, error_class, last_error, error_hint, consecutive_failures AS failures "
+    f"FROM {CATALOG}.sys.lake_tiering_status WHERE error_class IS NOT NULL"
+)
+PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What every step of the demo has at hand."""
+
+    console: Console
+    service: DemoService
+    spark: SparkSession
+    cluster: RemoteEmbeddedCluster
+    client: LakewardClient
+    writers: dict[TablePath, LogWriter] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        """A heading."""
+        self.console.print(f"\n[bold cyan]-- {text}[/]")
+
+    def sql(self, statement: str, vertical: bool = False) -> None:
+        """Runs a statement in Spark and shows it with its result."""
+        self.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
+        self.spark.sql(statement).show(truncate=False, vertical=vertical)
+
+
+def tell(stage: Stage) -> bool:
+    """The whole story; whether every proof held."""
+    flights, weather = data.read_flights(), data.read_weather()
+    months = data.by_month(flights)
+    stage.say(
+        f"Two tables of {flights.num_rows:,} flights and {weather.num_rows:,} hours of weather; a copy in the lake at most {FRESHNESS} old"
+    )
+    _create(stage, FLIGHTS, flights.schema)
+    _create(stage, WEATHER, weather.schema)
+    _append(stage, FLIGHTS, months[0])
+    half = weather.num_rows // 2
+    _append(stage, WEATHER, weather.slice(0, half))
+    stage.sql(f"SHOW NAMESPACES IN {CATALOG}")
+    stage.sql(f"SHOW TABLES IN {CATALOG}.sys")
+    _watch_it_tier(stage, months[1:])
+    stage.say("Do not wait for the schedule: tier now")
+    stage.sql(f"CALL {CATALOG}.sys.tier_table('{FLIGHTS}')", vertical=True)
+    _fail_and_mend(stage, weather.slice(half))
+    return _prove(stage, flights, weather)
+
+
+def _create(stage: Stage, path: TablePath, schema: pa.Schema) -> None:
+    stage.cluster.create_database(path.database_name, ignore_if_exists=True)
+    properties = {"table.datalake.enabled": "true", "table.datalake.freshness": FRESHNESS}
+    stage.cluster.create_table(path, TableSpec(schema, BUCKETS, properties=properties))
+
+
+def _append(stage: Stage, path: TablePath, rows: pa.Table) -> None:
+    stage.writers.setdefault(path, LogWriter(stage.cluster, path, f"demo-{path}")).append(rows)
+
+
+def _watch_it_tier(stage: Stage, months: list[pa.Table]) -> None:
+    """Batches come in, a month at a time, while rounds run; the status is shown on the way."""
+    stage.say("Eleven more months come in while rounds run")
+
+    def feed() -> None:
+        for month in months:
+            _append(stage, FLIGHTS, month)
+            pause.wait(0.8)
+
+    pause = threading.Event()
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    while feeder.is_alive():
+        stage.sql(STATUS_SQL)
+        feeder.join(3)
+
+
+def _fail_and_mend(stage: Stage, rows: pa.Table) -> None:
+    stage.say(f"Somebody adds a column by hand to the lake table of {WEATHER}, and new weather comes in")
+    _wait_for_status(stage, WEATHER, failing=False)
+    _alter_lake(stage, add=True)
+    _append(stage, WEATHER, rows)
+    _wait_for_status(stage, WEATHER, failing=True)
+    stage.sql(ERROR_SQL, vertical=True)
+    stage.say("The mend: drop that column again, and call the table back")
+    _alter_lake(stage, add=False)
+    stage.sql(f"CALL {CATALOG}.sys.tier_table(table => '{WEATHER}')", vertical=True)
+    stage.sql(f"SELECT table_name, status, last_error, consecutive_failures FROM {CATALOG}.sys.lake_tiering_status")
+
+
+def _alter_lake(stage: Stage, add: bool) -> None:
+    catalog = load_catalog(LAKE_CATALOG, **stage.service.lake_properties)
+    with catalog.load_table((WEATHER.database_name, WEATHER.table_name)).update_schema() as change:
+        if add:
+            change.add_column(HAND_MADE_COLUMN, StringType())
+        else:
+            change.delete_column(HAND_MADE_COLUMN)
+
+
+def _wait_for_status(stage: Stage, path: TablePath, failing: bool) -> None:
+    """Until the table fails, or until everything of it is in the lake."""
+
+    def reached() -> bool:
+        [status] = stage.client.list_tiering_statuses(table_path=path)
+        return status.error_class is not None if failing else status.pending_records == 0 and status.lake_snapshot_id is not None
+
+    waiting = Retrying(
+        retry=retry_if_result(lambda done: not done),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        wait=wait_fixed(0.2),
+        retry_error_callback=lambda _: False,
+    )
+    if not waiting(reached):
+        raise RoundFailed(f"{path} did not {'fail' if failing else 'settle'} within {PATIENCE_SECONDS} s: see `lakeward status`")
+
+
+def _prove(stage: Stage, flights: pa.Table, weather: pa.Table) -> bool:
+    stage.say("DuckDB reads the lake's files: the same rows as the source, every offset once")
+    stage.client.tier_table(FLIGHTS)
+    held = True
+    for path, source in ((FLIGHTS, flights), (WEATHER, weather)):
+        held &= _prove_one(stage, stage.cluster.table(path), source)
+    return held
+
+
+def _prove_one(stage: Stage, table: TableInfo, source: pa.Table) -> bool:
+    files = proof.lake_files(stage.service.lake_properties, table)
+    expected, found = proof.digest_of_rows(source), proof.digest_of_lake(files, source.column_names)
+    once = proof.offsets_once(files, stage.cluster, table)
+    verdict = "[bold green]equal[/]" if expected == found and once else "[bold red]DIFFERENT[/]"
+    stage.console.print(f"{table.path}: {len(files)} files", highlight=False)
+    stage.console.print(f"  source  {expected.rows:>9,} rows  checksum {expected.checksum}", highlight=False)
+    stage.console.print(f"  lake    {found.rows:>9,} rows  checksum {found.checksum}  {verdict}, offsets once: {once}", highlight=False)
+    return expected == found and once
+
+
+@contextmanager
+def open_stage(console: Console, folder: Path, port: int) -> Iterator[Stage]:
+    """Service, Spark and clients; all of it ended afterwards."""
+    service = start_service(folder, port)
+    try:
+        spark = open_reader_spark(service.uri)
+        try:
+            with RemoteEmbeddedCluster(service.uri) as cluster, LakewardClient(service.uri) as client:
+                yield Stage(console, service, spark, cluster, client)
+        finally:
+            spark.stop()
+    finally:
+        service.stop()

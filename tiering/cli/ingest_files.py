@@ -1,0 +1,215 @@
+"""Files that can be ingested, parsed as a whole before a row of them is used (DESIGN 12), in bounded memory.
+
+A `Source` gives raw batches; they are cast to the table's columns and kept in a temporary Arrow file until the last row was
+read. Whatever does not fit raises InvalidData with file and line (of a Parquet file: row).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, Protocol
+
+import pyarrow as pa
+from pyarrow import ipc
+from pyarrow import parquet as pq
+
+from tiering.cli.ingest_csv import CsvSource
+from tiering.cli.ingest_ndjson import NdjsonSource
+from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch
+from tiering.cluster.embedded.batches import check_names
+from tiering.cluster.embedded.types import storable_schema
+from tiering.errors import InvalidArgument, InvalidData
+
+PARQUET_BATCH_ROWS = 65_536
+
+
+class FileFormat(StrEnum):
+    """How a file is read."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    NDJSON = "ndjson"
+
+
+_ENDINGS = {
+    ".parquet": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".ndjson": FileFormat.NDJSON,
+    ".jsonl": FileFormat.NDJSON,
+}
+
+
+class Source(Protocol):
+    """One file, before its values are cast."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns; text where the file does not say."""
+        ...
+
+    @property
+    def text_types(self) -> tuple[pa.DataType, ...]:
+        """What its text columns may turn out to be, the narrowest first; empty = text stays text."""
+        ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows from the first; may be asked again."""
+        ...
+
+    def locate(self, row: int) -> str:
+        """Where a row (from 0) stands, for a person."""
+        ...
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """A file that was read to its end and fits `schema`."""
+
+    schema: pa.Schema
+    rows: int
+    spool: Path
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        with pa.memory_map(str(self.spool)) as file, ipc.open_stream(file) as reader:
+            yield from reader
+
+
+def format_of(file: Path) -> FileFormat:
+    """By the file's ending; raises InvalidArgument."""
+    found = _ENDINGS.get(file.suffix.lower())
+    if found is None:
+        raise InvalidArgument(
+            f"cannot tell the format of {file} by its ending", hint=f"Say which: {', '.join(FileFormat)}; or use {', '.join(_ENDINGS)}."
+        )
+    return found
+
+
+@contextmanager
+def parsed_file(
+    file: Path, file_format: FileFormat | None = None, schema: pa.Schema | None = None, required: Collection[str] = ()
+) -> Iterator[ParsedFile]:
+    """The file, parsed; its temporary copy lives as long as the block.
+
+    Without `schema` (of an existing table) the columns are the file's own, and NOT NULL those in `required`. Raises
+    InvalidArgument (no such file), InvalidData, UnsupportedType, InvalidName.
+    """
+    with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
+        try:
+            source = _open_source(file, file_format or format_of(file))
+            parsed = _parse(file, source, schema, required, Path(folder))
+        except OSError as error:
+            raise InvalidArgument(f"cannot parse {file}: {error.strerror or error}") from error
+        yield parsed
+
+
+def read_csv(source: Path | BinaryIO) -> pa.Table:
+    """A whole CSV file in memory, its types found as `lakeward ingest` finds them. Raises as `parsed_file`."""
+    if isinstance(source, Path):
+        with parsed_file(source, FileFormat.CSV) as parsed:
+            return pa.Table.from_batches(parsed.batches(), schema=parsed.schema)
+    with TemporaryDirectory(prefix="lakeward-csv-") as folder:
+        copy = Path(folder) / "input.csv"
+        with copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        return read_csv(copy)
+
+
+class ParquetSource:
+    """One Parquet file as a `Source`: its types are the file's."""
+
+    text_types = ()
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self._parquet = pq.ParquetFile(file)
+        except pa.ArrowException as error:
+            raise InvalidData(f"{file} is not a Parquet file: {error}") from error
+        self.schema = pa.schema([_decoded(field) for field in self._parquet.schema_arrow])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows. Raises InvalidData."""
+        try:
+            for batch in self._parquet.iter_batches(PARQUET_BATCH_ROWS):
+                yield batch.cast(self.schema)
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidData(f"{self._file} is damaged: {error}") from error
+
+    def locate(self, row: int) -> str:
+        """`row 17`, counted from 1."""
+        return f"row {row + 1}"
+
+
+def _decoded(field: pa.Field[Any]) -> pa.Field[Any]:
+    """Without the dictionary that pandas writes categories with."""
+    kind = field.type
+    return pa.field(field.name, kind.value_type if isinstance(kind, pa.DictionaryType) else kind, field.nullable)
+
+
+def _open_source(file: Path, file_format: FileFormat) -> Source:
+    if not file.is_file():
+        raise InvalidArgument(f"there is no file {file}")
+    if file_format is FileFormat.CSV:
+        return CsvSource(file)
+    return NdjsonSource(file) if file_format is FileFormat.NDJSON else ParquetSource(file)
+
+
+def _parse(file: Path, source: Source, schema: pa.Schema | None, required: Collection[str], folder: Path) -> ParsedFile:
+    if schema is not None:
+        check_names(source.schema, schema)
+        return _cast_all(file, source, source.batches(), schema, folder)
+    if not source.text_types:
+        return _cast_all(file, source, source.batches(), storable_schema(_with_required(source.schema, required)), folder)
+    # Types are known at the last row only: keep the text until then, so that the file is read once.
+    raw = folder / "raw.arrow"
+    storable_schema(source.schema)
+    inferences = {field.name: ColumnInference(source.text_types) for field in source.schema if pa.types.is_string(field.type)}
+    _spool(raw, source.schema, _observed(source.batches(), inferences))
+    kinds = [pa.field(field.name, inferences[field.name].kind if field.name in inferences else field.type) for field in source.schema]
+    with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
+        found = _cast_all(file, source, reader, storable_schema(_with_required(pa.schema(kinds), required)), folder)
+    raw.unlink()
+    return found
+
+
+def _with_required(schema: pa.Schema, required: Collection[str]) -> pa.Schema:
+    return pa.schema([field.with_nullable(field.nullable and field.name not in required) for field in schema])
+
+
+def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, ColumnInference]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for name, inference in inferences.items():
+            inference.see(batch.column(name))
+        yield batch
+
+
+def _cast_all(file: Path, source: Source, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path) -> ParsedFile:
+    spool = folder / "rows.arrow"
+    return ParsedFile(schema, _spool(spool, schema, _cast(file, source, batches, schema)), spool)
+
+
+def _cast(file: Path, source: Source, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    before = 0
+    for batch in batches:
+        try:
+            yield cast_batch(batch, schema)
+        except Misfit as misfit:
+            where = source.locate(before + misfit.row)
+            raise InvalidData(f"{file}, {where}: column {misfit.column!r}: {misfit.reason}", column=misfit.column) from misfit
+        before += batch.num_rows
+
+
+def _spool(target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    rows = 0
+    with ipc.new_stream(str(target), schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows

@@ -1,0 +1,124 @@
+"""Text into types: which type all texts of a column fit, and casts that lose nothing and name the row that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.errors import InvalidData
+
+NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""Unquoted texts that mean null in a CSV file: R and pandas write these."""
+
+NUMBER_TYPES: tuple[pa.DataType, ...] = (pa.int64(), pa.float64())
+TIME_TYPES: tuple[pa.DataType, ...] = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
+CSV_TYPES: tuple[pa.DataType, ...] = (*NUMBER_TYPES, *TIME_TYPES, pa.bool_())
+"""What a column of a CSV file may be, the narrowest first."""
+
+_SAMPLE_ROWS = 64
+
+Column: TypeAlias = "pa.Array[Any]"
+
+
+class Misfit(Exception):
+    """A value that does not fit its column; `row` counts from 0 within what was cast."""
+
+    def __init__(self, column: str, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.column = column
+        self.row = row
+        self.reason = reason
+
+
+class ColumnInference:
+    """Sees all of a column's texts and tells the first of `candidates` that every one of them fits, else string."""
+
+    def __init__(self, candidates: Sequence[pa.DataType]) -> None:
+        self._left = list(candidates)
+        self._has_values = False
+
+    def see(self, texts: Column) -> None:
+        """The next texts of the column."""
+        self._has_values = self._has_values or texts.null_count < len(texts)
+        self._left = [kind for kind in self._left if _fits(texts, kind)]
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type; a column without a value is a string."""
+        return self._left[0] if self._left and self._has_values else pa.string()
+
+
+def _fits(texts: Column, kind: pa.DataType) -> bool:
+    try:
+        # A cast that fails costs a message per value: most types are ruled out by a few values.
+        cast_text(texts.slice(0, _SAMPLE_ROWS), kind)
+        cast_text(texts, kind)
+    except pa.ArrowInvalid:
+        return False
+    # Arrow reads 0x1F as a number; in a column nobody described it is an identifier.
+    return not (pa.types.is_integer(kind) and _any_hexadecimal(texts))
+
+
+def _any_hexadecimal(texts: Column) -> bool:
+    return bool(pc.any(pc.starts_with(texts, "0x", ignore_case=True)).as_py())
+
+
+def cast_text(texts: Column, kind: pa.DataType) -> Column:
+    """Texts as values of `kind`; spaces around a value, and null texts within them, are forgiven. Raises ArrowInvalid."""
+    if pa.types.is_string(kind):
+        return texts
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        trimmed = pc.utf8_trim_whitespace(texts)
+        known = pc.if_else(pc.is_in(trimmed, pa.array(NULL_TEXTS)), pa.scalar(None, pa.string()), trimmed)
+        values: Column = known.cast(kind)
+        return values
+
+
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`batch`, which has the columns of `schema` in any order, as exactly that. Nothing is rounded or cut. Raises Misfit."""
+    return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field) for field in schema], schema=schema)
+
+
+def _cast_column(column: Column, field: pa.Field[Any]) -> Column:
+    cast = _caster(column.type, field)
+    try:
+        values = cast(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        row = _first_failing(column, cast)
+        text = str(column[row])
+        raise Misfit(field.name, row, f"{text[:60]!r} is not a valid {field.type}") from error
+    if not field.nullable and values.null_count:
+        raise Misfit(field.name, pc.index(values.is_null(), True).as_py(), "a value is missing, and the column is NOT NULL")
+    return values
+
+
+def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Column]:
+    target: pa.DataType = field.type
+    if pa.types.is_string(kind):
+        return lambda column: cast_text(column, target)
+    if isinstance(kind, pa.TimestampType) and isinstance(target, pa.TimestampType) and (kind.tz is None) != (target.tz is None):
+        raise InvalidData(
+            f"column {field.name!r} is {kind}; the table has {target}",
+            hint="A timestamp with a zone is an instant, one without is not: convert it in the file.",
+            column=field.name,
+        )
+    return lambda column: column.cast(target)
+
+
+def _first_failing(column: Column, cast: Callable[[Column], Column]) -> int:
+    """The first row whose value the cast refuses, by halving."""
+    start, stop = 0, len(column)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            cast(column.slice(start, middle - start))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            stop = middle
+        else:
+            start = middle
+    return start

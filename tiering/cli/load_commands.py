@@ -1,0 +1,69 @@
+"""`lakeward ingest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from tiering.cli.ingest import IngestOptions, IngestResult, ingest_file
+from tiering.cli.ingest_files import FileFormat
+from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.model import TablePath
+from tiering.names import parse_table_path
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("ingest")(ingest)
+
+
+def ingest(
+    table: Annotated[str, typer.Argument(help="db.table; made on demand.")],
+    file: Annotated[Path, typer.Argument(help="A parquet, csv or ndjson file.")],
+    uri: UriOption = DEFAULT_URI,
+    file_format: Annotated[FileFormat | None, typer.Option(help="Default: by the file's ending.")] = None,
+    buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
+    bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
+    freshness: Annotated[str | None, typer.Option(help="How old the lake copy may be: '30 s', '5 min'.")] = None,
+    lake: Annotated[bool | None, typer.Option(help="Tier the table into the lake (a new table is, by default).")] = None,
+    create: Annotated[bool, typer.Option(help="Make a missing database and table.")] = True,
+    writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
+) -> None:
+    """Load a file into a table of the embedded cluster. Nothing is appended unless the whole file can be read.
+
+    Example: lakeward ingest sales.orders orders.csv --buckets 4 --freshness '30 s'
+    """
+    path = parse_table_path(table)
+    keys = tuple(bucket_key) if bucket_key else None
+    options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id)
+    with RemoteEmbeddedCluster(uri) as cluster:
+        result = _with_progress(cluster, path, file, options)
+    print(_summary(path, result))
+
+
+def _with_progress(cluster: RemoteEmbeddedCluster, path: TablePath, file: Path, options: IngestOptions) -> IngestResult:
+    """A bar on a terminal; nothing elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return ingest_file(cluster, path, file, options)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"reading {file.name}", total=None)
+        return ingest_file(
+            cluster,
+            path,
+            file,
+            options,
+            lambda done, total: bar.update(task, description=f"appending to {path}", completed=done, total=total),
+        )
+
+
+def _summary(path: TablePath, result: IngestResult) -> str:
+    made = "made, " if result.created else ""
+    ranges = ", ".join(f"{bucket}: [{start}, {stop})" for bucket, (start, stop) in result.ranges.items())
+    return f"{path}: {made}{result.rows} rows appended; offsets by bucket: {ranges or 'none'}"
