@@ -1,0 +1,122 @@
+"""The records in memory, always behind the store: what a reader sees here is stored already.
+
+All changes go through `put`, under one re-entrant lock; nothing under it talks to the cluster or the lake. Readers take
+the mapping as it is and never wait. After a write with an unknown outcome the records are loaded again before the next change.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+import structlog
+
+from tiering.coordinator import core_table
+from tiering.coordinator.changes import Changes
+from tiering.coordinator.core import Change, Context
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.records import OperationRecord, TableRecord
+from tiering.coordinator.store import Store, Writes
+from tiering.coordinator.timebase import Moment, Timebase
+from tiering.effects import Clock, Ids
+from tiering.errors import Fenced, StoreError
+from tiering.model import TablePath
+from tiering.state import TableState
+
+_log = structlog.get_logger(__name__)
+
+
+class Book:
+    """Takes the store over when made, and restores what is in it."""
+
+    def __init__(
+        self, store: Store, clock: Clock, ids: Ids, options: CoordinatorOptions, jitter: Callable[[], float] = random.random
+    ) -> None:
+        self.store = store
+        self.options = options
+        self.changes = Changes()
+        self.fenced: Fenced | None = None
+        self._timebase = Timebase(clock)
+        self._ids = ids
+        self._jitter = jitter
+        self._lock = threading.RLock()
+        self._doubtful = False
+        self._records: Mapping[int, TableRecord] = {}
+        self._waiting_in: tuple[Mapping[int, TableRecord], bool] = (self._records, False)
+        self.epoch = store.take_over()
+        with self.changing():
+            self.put(*[core_table.restore(self.context(), record) for record in store.load()])
+
+    def now(self) -> Moment:
+        return self._timebase.now()
+
+    def context(self, principal: str | None = None) -> Context:
+        """For one decision: now, with a fresh round id and jitter."""
+        return Context(self.now(), self.epoch, self.options, self._ids.new_id(), self._jitter(), principal)
+
+    def all(self) -> Mapping[int, TableRecord]:
+        """All records by table id, those of removed tables included. Does not change any more."""
+        return self._records
+
+    def live(self) -> list[TableRecord]:
+        """Records of the lake tables there are."""
+        return [record for record in self._records.values() if record.state is not None]
+
+    def get(self, table_id: int) -> TableRecord | None:
+        """The record of a lake table there is."""
+        record = self._records.get(table_id)
+        return record if record is not None and record.state is not None else None
+
+    def work_waits(self) -> bool:
+        """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
+        records = self._records
+        if self._waiting_in[0] is not records:
+            waits = any(record.state is TableState.PENDING and record.pause is None for record in records.values())
+            self._waiting_in = (records, waits)
+        return self._waiting_in[1]
+
+    def by_path(self, path: TablePath) -> TableRecord | None:
+        """The record of the lake table of that exact path."""
+        return next((record for record in self._records.values() if record.path == path and record.state is not None), None)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds the lock: read, decide and `put` inside. Raises Fenced once another coordinator took over."""
+        with self._lock:
+            if self.fenced is not None:
+                raise self.fenced
+            if self._doubtful:
+                self._records = {record.table_id: record for record in self.store.load()}
+                self._doubtful = False
+            yield
+
+    def put(self, *changes: Change, operations: Sequence[OperationRecord] = ()) -> None:
+        """Stores the changes, at most one a table, and then shows them. Call it inside `changing`."""
+        durable = [change for change in changes if change.durable]
+        if durable or operations:
+            self._apply(Writes.of(durable, operations))
+        if changes:
+            self._records = {**self._records, **{change.record.table_id: change.record for change in changes}}
+        if durable:
+            self.changes.notify()
+
+    def prune(self) -> None:
+        """Forgets what the options do not keep."""
+        before = self.now().wall - timedelta(milliseconds=self.options.keep_operations_ms)
+        with self.changing():
+            self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before)
+
+    def _apply(self, writes: Writes) -> None:
+        try:
+            self.store.apply(self.epoch, writes)
+        except Fenced as error:
+            self.fenced = error
+            self.changes.notify()
+            _log.error("another coordinator took over the store: this one stops", coordinator_epoch=self.epoch)
+            raise
+        except StoreError:
+            self._doubtful = True
+            raise

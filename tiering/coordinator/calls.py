@@ -1,0 +1,94 @@
+"""`CALL sys.tier_table` (DESIGN 5): brings the lake to the end offsets of the call.
+
+The goal is offsets, not a round: a call is done when the lake passes the base check now, for the same table id, with a
+marker that reached them. It waits without a thread; what it looks at runs in a pool of its own, so that waiting calls
+never hold up a read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from tiering.coordinator.api import Progress, TierTable, TierTableResult
+from tiering.coordinator.book import Book
+from tiering.coordinator.call_rows import Goal
+from tiering.coordinator.call_steps import CallSteps, Ended, Waiting
+from tiering.coordinator.changes import Subscription
+from tiering.errors import InvalidArgument
+
+Result = TypeVar("Result")
+
+
+class Calls:
+    """`CoordinatorControl` (see `api`)."""
+
+    def __init__(self, book: Book, steps: CallSteps, tierer_connected: Callable[[], bool]) -> None:
+        self._book = book
+        self._steps = steps
+        self._tierer_connected = tierer_connected
+        self._pool = ThreadPoolExecutor(8, thread_name_prefix="call")
+        self._closing = False
+
+    async def tier_table(self, call: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
+        """See `CoordinatorControl.tier_table`."""
+        if call.timeout_ms < 0:
+            raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
+        goal = await self._run(partial(self._steps.begin, call))
+        if isinstance(goal, TierTableResult):
+            yield goal
+            return
+        async for step in self._follow(call, goal):
+            yield step
+
+    def end_waits(self) -> None:
+        """Each waiting call answers with how its table stands."""
+        self._closing = True
+        self._book.changes.notify()
+
+    def close(self) -> None:
+        """No call can be made any more."""
+        self._pool.shutdown(wait=False, cancel_futures=False)
+
+    async def _follow(self, call: TierTable, goal: Goal) -> AsyncGenerator[Progress | TierTableResult, None]:
+        said = ""
+        with self._book.changes.subscribe() as changes:
+            while True:
+                before = self._signature(goal)
+                seen = await self._run(partial(self._steps.look, call, goal))
+                if isinstance(seen, Ended):
+                    yield seen.result
+                    return
+                goal = seen.goal
+                if seen.message != said:
+                    said = seen.message
+                    yield Progress(said)
+                if not call.wait or self._closing or self._gives_up(call, seen):
+                    yield await self._run(partial(self._steps.as_it_stands, goal))
+                    return
+                await self._until_worth_looking(changes, call, seen, before)
+
+    async def _until_worth_looking(self, changes: Subscription, call: TierTable, seen: Waiting, before: object) -> None:
+        """Ticks wake every waiting call: look again only if something about this one changed."""
+        while before == self._signature(seen.goal) and not self._gives_up(call, seen) and not self._closing:
+            if seen.look_at is not None and self._book.now().passed(seen.look_at):
+                return
+            await changes.wait()
+
+    def _gives_up(self, call: TierTable, seen: Waiting) -> bool:
+        """Its time is over, or nobody is there to do it."""
+        now, options = self._book.now(), self._book.options
+        waited = (now.steady - seen.goal.started_since).total_seconds() * 1000
+        return waited >= call.timeout_ms or (waited >= options.tierer_grace_ms and not self._tierer_connected())
+
+    def _signature(self, goal: Goal) -> object:
+        record = self._book.get(goal.table_id)
+        if record is None or self._book.fenced is not None:
+            return None
+        return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id
+
+    async def _run(self, step: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, step)

@@ -1,0 +1,69 @@
+"""Wakes coroutines when something changed: held requests and waiting CALLs. They hold no thread meanwhile.
+
+Every tick of the coordinator wakes them too, so that they look at the clock: nobody here sleeps for a time of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import TracebackType
+
+
+class Subscription:
+    """Belongs to one coroutine. What happens between two waits is not missed."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Returns at the next change; at once if there was one since the last wait."""
+        await self._event.wait()
+        self._event.clear()
+
+    def wake(self) -> None:
+        """From any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    def __enter__(self) -> Subscription:
+        self._changes.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._changes.remove(self)
+
+
+class Changes:
+    """Who waits. Subscribe before looking at the state, then wait: so no change falls in between."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: set[Subscription] = set()
+
+    def subscribe(self) -> Subscription:
+        """A context manager; call it in the coroutine that waits."""
+        return Subscription(self)
+
+    def notify(self) -> None:
+        """Something changed, or time passed. From any thread."""
+        with self._lock:
+            waiting = list(self._waiting)
+        for each in waiting:
+            each.wake()
+
+    def add(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._waiting.add(subscription)
+
+    def remove(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._waiting.discard(subscription)
+
+    @property
+    def waiting(self) -> int:
+        """How many coroutines wait now."""
+        with self._lock:
+            return len(self._waiting)

@@ -1,0 +1,120 @@
+"""The coordinator: assigns tables to tierers and remembers everything durably (DESIGN 3-6).
+
+Puts the parts together and drives what time brings. Thread-safe; its blocking methods are for threads, `control` is for
+event loops. `CoordinatorHandle` of `api` is what the system tables see of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from tiering import errors
+from tiering.cluster.base import Cluster
+from tiering.coordinator import core_call, core_round, core_table
+from tiering.coordinator.book import Book
+from tiering.coordinator.call_steps import CallSteps
+from tiering.coordinator.calls import Calls
+from tiering.coordinator.commits import Commits
+from tiering.coordinator.core import Change, Context
+from tiering.coordinator.discovery import CHUNK, Discovery
+from tiering.coordinator.heartbeats import Heartbeats
+from tiering.coordinator.lakes import LakeOpener, Lakes
+from tiering.coordinator.observer import Observer
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.records import TableRecord
+from tiering.coordinator.store import Store
+from tiering.coordinator.view import View
+from tiering.effects import Clock, Ids, RandomIds, SystemClock
+from tiering.model import TablePath
+
+
+class Coordinator:
+    """Takes the store over when made. Nothing runs by itself: `server.serve` or a test drives it."""
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        open_lake: LakeOpener,
+        options: CoordinatorOptions | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.options = options or CoordinatorOptions()
+        self.cluster = cluster
+        self.book = Book(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
+        lakes = Lakes(cluster, open_lake)
+        self.discovery = Discovery(self.book, cluster)
+        self.observer = Observer(self.book, cluster, lakes, self.discovery)
+        self.heartbeats = Heartbeats(self.book)
+        self.commits = Commits(self.book, cluster, lakes, self.observer.observe_soon)
+        steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer)
+        self.control = Calls(self.book, steps, lambda: self.heartbeats.connected(self.book.now()))
+
+    def view(self) -> View:
+        """Now. Never waits."""
+        now = self.book.now()
+        return View(now, self.book.live(), self.cluster, self.observer, tierer_connected=self.heartbeats.connected(now))
+
+    def advance(self) -> None:
+        """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""
+        late = [record.table_id for record in self.book.live() if self._overdue(self.book.context(), record) is not None]
+        for start in range(0, len(late), CHUNK):
+            with self.book.changing():
+                ctx = self.book.context
+                again = (self._overdue(ctx(), record) for table_id in late[start : start + CHUNK] if (record := self.book.get(table_id)))
+                self.book.put(*(change for change in again if change is not None))
+        self.book.changes.notify()
+
+    def tick(self) -> None:
+        """Everything the background does, once: for the simulator and for tests."""
+        self.discovery.run()
+        self.advance()
+        self.book.prune()
+
+    def pause_tiering(self, path: TablePath, by: str, reason: str | None = None, until: datetime | None = None) -> None:
+        """The table is not assigned any more; a running round ends normally. Raises UnknownTable."""
+        self._change(path, lambda record: core_call.pause(self.book.context(by), record, reason, until))
+
+    def resume_tiering(self, path: TablePath, by: str) -> None:
+        """Ends a pause. Raises UnknownTable."""
+        self._change(path, lambda record: core_call.resume(self.book.context(by), record))
+
+    def cancel_tiering(self, round_id: str, by: str) -> bool:
+        """Asks a running round to end without a commit; False = too late, or no such round runs."""
+        with self.book.changing():
+            for record in self.book.live():
+                if record.running is not None and record.running.round_id == round_id:
+                    change = core_call.cancel(self.book.context(by), record)
+                    if change is not None:
+                        self.book.put(change)
+                    return change is not None
+        return False
+
+    def known_paths(self) -> Sequence[TablePath]:
+        """Lake tables, sorted."""
+        return sorted(record.path for record in self.book.live())
+
+    def end_waits(self) -> None:
+        """Answers held requests without a table, and waiting calls with how their tables stand."""
+        self.heartbeats.close()
+        self.control.end_waits()
+
+    def close(self) -> None:
+        """Ends waits and background work; the store stays open, it belongs to who opened it."""
+        self.end_waits()
+        self.control.close()
+        self.observer.close()
+
+    def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:
+        return core_round.expire(ctx, record) or core_table.due(ctx, record)
+
+    def _change(self, path: TablePath, decide: Callable[[TableRecord], Change]) -> None:
+        with self.book.changing():
+            record = self.book.by_path(path)
+            if record is None:
+                raise errors.UnknownTable(f"{path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
+            self.book.put(decide(record))

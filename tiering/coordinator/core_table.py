@@ -1,0 +1,131 @@
+"""Pure decisions about a table as a whole: it appears, comes back after a restart, changes, is due, goes away."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from tiering.coordinator.core import Change, Context, end_round, enter_pending
+from tiering.coordinator.records import TableRecord, Trigger
+from tiering.coordinator.timebase import Moment
+from tiering.model import RoundState, TableInfo
+from tiering.state import RESTORED_AS_STORED, TableState
+
+
+def fingerprint(info: TableInfo) -> str:
+    """Changes with anything about the source table that can mend, or break, its tiering."""
+    parts = (str(info.schema), info.bucket_count, info.bucket_keys, info.primary_key, info.partition_keys, sorted(info.properties.items()))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) -> Change:
+    """A lake-enabled table appeared. `earlier` is its record from before its lake was disabled: epochs go on from there."""
+    since = info.lake_enabled_at or info.created_at
+    record = TableRecord(
+        table_id=info.table_id,
+        database_name=info.path.database_name,
+        table_name=info.path.table_name,
+        table_type=info.table_type.value,
+        lake_format=info.lake_format,
+        freshness_ms=info.freshness_ms,
+        definition=fingerprint(info),
+        state=None,
+        status_time=ctx.now.wall,
+        tiering_epoch=earlier.tiering_epoch if earlier else 0,
+        due_deadline=ctx.now.from_wall(since) + timedelta(milliseconds=info.freshness_ms),
+        last_tiered_time=earlier.last_tiered_time if earlier else None,
+    )
+    if earlier:
+        record = replace(record, lake=earlier.lake)
+    found = Change(record).move(ctx, TableState.NEW, "a lake-enabled table appeared")
+    return found.move(ctx, TableState.SCHEDULED, "waits for its first due time")
+
+
+def restore(ctx: Context, record: TableRecord) -> Change:
+    """A coordinator started and met this record in its store. Work that is under way gets a fresh service timeout."""
+    if record.state is None:
+        return Change(record, durable=False)
+    if record.state in RESTORED_AS_STORED:
+        if record.state is not TableState.TIERING:
+            return Change(record, durable=False)
+        fresh = ctx.now.after(ctx.options.service_timeout_ms)
+        return Change(replace(record, heartbeat_deadline=fresh), durable=False)
+    met = Change(replace(record, state=None))
+    met = met.move(ctx, TableState.INITIALIZED, "met in the store after a start of the coordinator")
+    return met.move(ctx, TableState.SCHEDULED, "waits for its next due time")
+
+
+def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
+    """The source table as it is now; None = as it was. A change resumes a table that failed for good."""
+    definition = fingerprint(info)
+    known = (record.database_name, record.table_name, record.freshness_ms, record.lake_format, record.definition)
+    if known == (info.path.database_name, info.path.table_name, info.freshness_ms, info.lake_format, definition):
+        return None
+    due = record.due_deadline
+    if due is not None:
+        due += timedelta(milliseconds=info.freshness_ms - record.freshness_ms)
+    change = Change(record).update(
+        database_name=info.path.database_name,
+        table_name=info.path.table_name,
+        freshness_ms=info.freshness_ms,
+        lake_format=info.lake_format,
+        definition=definition,
+        due_deadline=due,
+    )
+    change = change.note(ctx, "TABLE_CHANGED", "the source table changed")
+    failed_for_good = record.state is TableState.FAILED and record.retry_deadline is None
+    if failed_for_good and definition != record.definition:
+        return enter_pending(change, ctx, Trigger.RETRY, "the source table changed")
+    return change
+
+
+def remove(ctx: Context, record: TableRecord, why: str) -> Change:
+    """The table was dropped or its lake disabled. Its round learns it with its next heartbeat; its commit is refused."""
+    change = Change(record)
+    if record.round is not None and not record.round.state.is_final:
+        change = end_round(change, ctx, RoundState.CANCELLED)
+    change = change.move(ctx, None, why)
+    return change.update(
+        error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None, due_deadline=None, pending_since=None
+    )
+
+
+def due(ctx: Context, record: TableRecord) -> Change | None:
+    """Pending, if it is time: freshness over, back-off over, or a CALL waits; None = not yet."""
+    if record.pause is not None and ctx.now.passed(record.pause.until_deadline):
+        ended = replace(record, pause=None)
+        change = Change(ended).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")
+        return _due(ctx, change) or change
+    return _due(ctx, Change(record))
+
+
+def _due(ctx: Context, change: Change) -> Change | None:
+    record = change.record
+    if record.pause is not None:
+        return None
+    if record.state is TableState.SCHEDULED:
+        if record.call is not None:
+            return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
+        if ctx.now.passed(record.due_deadline):
+            return enter_pending(change, ctx, Trigger.SCHEDULE, "its freshness has passed")
+    if record.state is TableState.FAILED:
+        if record.call is not None:
+            return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
+        if ctx.now.passed(record.retry_deadline):
+            return enter_pending(change, ctx, Trigger.RETRY, "its back-off is over")
+    return None
+
+
+def pick(records: Iterable[TableRecord], now: Moment) -> TableRecord | None:
+    """The table that the next request gets: asked for by a CALL, else past its deadline, else the one that waits longest."""
+    waiting = (record for record in records if record.state is TableState.PENDING and record.pause is None)
+    return min(waiting, key=lambda record: _order(record, now), default=None)
+
+
+def _order(record: TableRecord, now: Moment) -> tuple[int, float, int]:
+    called = record.round is not None and record.round.trigger is Trigger.CALL
+    rank = 0 if called else 1 if now.passed(record.due_deadline) else 2
+    since = record.pending_since or now.steady
+    return rank, since.timestamp(), record.table_id

@@ -1,0 +1,82 @@
+"""Compares the cluster's tables with the ones known here: new, changed, gone, lake switched on or off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import structlog
+
+from tiering.cluster.base import Cluster
+from tiering.coordinator import core_table
+from tiering.coordinator.book import Book
+from tiering.coordinator.core import Change
+from tiering.errors import ClusterUnavailable
+from tiering.model import TableInfo
+
+_log = structlog.get_logger(__name__)
+
+CHUNK = 200
+"""Tables stored in one transaction, so that the book's lock is never held for long."""
+
+
+class Discovery:
+    """One comparison at a time: an older listing never overwrites a newer one."""
+
+    def __init__(self, book: Book, cluster: Cluster) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._infos: Mapping[int, TableInfo] = MappingProxyType({})
+        self._reachable = True
+
+    @property
+    def infos(self) -> Mapping[int, TableInfo]:
+        """Source tables by id, as of the last comparison."""
+        return self._infos
+
+    def run(self) -> None:
+        """Raises ClusterUnavailable; what is known stays as it was then."""
+        with self._lock:
+            listed = {info.table_id: info for info in self._cluster.tables()}
+            earlier, self._infos = self._infos, MappingProxyType(listed)
+            for table_ids in _chunks(self._suspects(earlier, listed)):
+                with self._book.changing():
+                    self._book.put(*(each for table_id in table_ids if (each := self._difference(table_id, listed)) is not None))
+
+    def run_quietly(self) -> None:
+        """As `run`; a cluster that does not answer is logged once, and once when it is back."""
+        try:
+            self.run()
+        except ClusterUnavailable as error:
+            if self._reachable:
+                _log.warning("the cluster does not answer; tables known so far go on", error=error.message)
+            self._reachable = False
+        else:
+            if not self._reachable:
+                _log.info("the cluster answers again")
+            self._reachable = True
+
+    def _suspects(self, earlier: Mapping[int, TableInfo], listed: Mapping[int, TableInfo]) -> list[int]:
+        """Ids of tables that may differ from their records: cheap, since this runs every second over all tables."""
+        gone = [record.table_id for record in self._book.live() if record.table_id not in listed]
+        seen = (info for info in listed.values() if earlier.get(info.table_id) != info or self._missing(info))
+        return gone + [info.table_id for info in seen]
+
+    def _missing(self, info: TableInfo) -> bool:
+        return info.lake_enabled and self._book.get(info.table_id) is None
+
+    def _difference(self, table_id: int, listed: Mapping[int, TableInfo]) -> Change | None:
+        info, record, ctx = listed.get(table_id), self._book.get(table_id), self._book.context()
+        if info is None or not info.lake_enabled:
+            why = "the table was dropped" if info is None else "its lake was disabled"
+            return None if record is None else core_table.remove(ctx, record, why)
+        if record is None:
+            return core_table.discover(ctx, info, self._book.all().get(table_id))
+        return core_table.redefine(ctx, record, info)
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), CHUNK):
+        yield ids[start : start + CHUNK]

@@ -1,0 +1,48 @@
+"""How the coordinator looks at lake tables itself: through the same base check as a round (DESIGN 6.2)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from tiering.cluster.base import Cluster
+from tiering.coordinator.records import TableRecord
+from tiering.lake.base import Lake
+from tiering.lake.base_check import Base, KnownLake, check_base
+from tiering.model import TableInfo
+
+LakeOpener = Callable[[str], Lake]
+"""Opens the lake of a format, such as `iceberg`."""
+
+
+class Lakes:
+    """Opens each format once. All methods do I/O: never call them under the book's lock."""
+
+    def __init__(self, cluster: Cluster, open_lake: LakeOpener) -> None:
+        self._cluster = cluster
+        self._open = open_lake
+        self._lock = threading.Lock()
+        self._lakes: dict[str, Lake] = {}
+
+    def of(self, lake_format: str) -> Lake:
+        """The lake of a format; raises what the opener raises."""
+        with self._lock:
+            if lake_format not in self._lakes:
+                self._lakes[lake_format] = self._open(lake_format)
+            return self._lakes[lake_format]
+
+    def base(self, record: TableRecord, info: TableInfo) -> Base:
+        """The lake table as it is now, checked against what is recorded here and in the cluster.
+
+        Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
+        """
+        lake = record.lake
+        copies = (lake.recorded, self._cluster.lake_snapshot(info))
+        known = KnownLake(
+            cluster_id=self._cluster.cluster_id,
+            table_id=record.table_id,
+            lake_table_uuid=lake.table_uuid,
+            passed_head=lake.passed_head,
+            recorded=tuple(copy for copy in copies if copy is not None),
+        )
+        return check_base(self.of(record.lake_format).view(record.path), known)

@@ -1,0 +1,79 @@
+"""One coordinator a data folder: a lock on a file in it, which the system lets go when the process ends, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+import structlog
+
+from tiering.errors import SetupError
+
+LOCK_FILE = "coordinator.lock"
+
+_log = structlog.get_logger(__name__)
+
+
+class FolderLock:
+    """Held from `acquire` to `release`, or while used as a context. The file holds the owner's process id, for people."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK_FILE
+        self._file: int | None = None
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """Takes the lock; waits, and logs that it does, while another coordinator has it. False only without `wait`.
+
+        Raises SetupError if the folder cannot be written.
+        """
+        file = self._open()
+        try:
+            if not self._try(file):
+                if not wait:
+                    os.close(file)
+                    return False
+                _log.warning("waiting for another coordinator to let go of the data folder", file=str(self._path), pid=self.owner())
+                fcntl.flock(file, fcntl.LOCK_EX)
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        return True
+
+    def owner(self) -> str:
+        """The process id that has, or last had, the lock; empty if nobody ever did."""
+        return self._path.read_text().strip() if self._path.exists() else ""
+
+    def release(self) -> None:
+        """Lets go; harmless to repeat."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> FolderLock:
+        self.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+    def _open(self) -> int:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise SetupError(
+                f"the data folder {self._path.parent} cannot be written: {error.strerror}", hint="Choose another folder with --data."
+            ) from error
+
+    @staticmethod
+    def _try(file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

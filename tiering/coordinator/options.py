@@ -1,0 +1,83 @@
+"""The coordinator's options. Durations are milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tiering.errors import InvalidArgument
+from tiering.redact import redact_property
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class CoordinatorOptions:
+    """All of them have defaults that suit production; tests shorten the time-outs. Raises InvalidArgument for a value that cannot be."""
+
+    service_timeout_ms: int = 120_000
+    """A tierer that is silent for this long has lost its tables (Fluss's default)."""
+
+    long_poll_ms: int = 30_000
+    """How long a request for work is held at most; never a third of the service timeout or more."""
+
+    tick_interval_ms: int = 200
+    """How often due tables, time-outs and waiting calls are looked at."""
+
+    discovery_interval_ms: int = 1_000
+    """How often the cluster's tables are compared with the ones known here."""
+
+    observe_interval_ms: int = 5_000
+    """How often log offsets are observed in the background, for lag and pending records."""
+
+    backoff_min_ms: int = 1_000
+    """Wait after a first failure."""
+
+    backoff_max_ms: int = 300_000
+    """Longest wait after many failures in a row."""
+
+    min_round_duration_ms: int = 30_000
+    """A round may run for the table's freshness, and at least for this long, before it stops early."""
+
+    tierer_grace_ms: int = 3_000
+    """How long a waiting CALL waits for a first tierer to connect before it says that there is none."""
+
+    stats_grace_ms: int = 2_000
+    """How long a CALL that is done waits for the round's statistics, which come with the tierer's next heartbeat."""
+
+    inline_round_bytes: int = 64 * 1024 * 1024
+    """Rounds of at most this many estimated bytes run in the tierer's process, without a Spark job."""
+
+    keep_rounds: int = 20_000
+    """Newest rounds that are kept; so many resolved rows of the ledger are kept too."""
+
+    keep_events: int = 100_000
+    """Newest events that are kept."""
+
+    keep_operations_ms: int = 7 * DAY_MS
+    """How long an idempotency key names its operation (DESIGN 5)."""
+
+    cluster_kind: str = "embedded"
+    """What tierers are told of the cluster: `embedded` or `fluss`."""
+
+    lake_format: str = "iceberg"
+    """What tierers are told of the lake."""
+
+    lake_properties: Mapping[str, str] = field(default_factory=dict)
+    """As the lake's catalog takes them. Secrets among them are never sent to tierers."""
+
+    def __post_init__(self) -> None:
+        for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", "keep_rounds", "keep_events"):
+            if getattr(self, name) <= 0:
+                raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
+        if self.backoff_max_ms < self.backoff_min_ms:
+            raise InvalidArgument(f"backoff_max_ms ({self.backoff_max_ms}) must not be less than backoff_min_ms ({self.backoff_min_ms})")
+
+    @property
+    def hold_ms(self) -> int:
+        """How long a long poll is really held: shorter than a third of the service timeout (DESIGN 4)."""
+        return min(self.long_poll_ms, self.service_timeout_ms // 3 - 1)
+
+    def public_lake_properties(self) -> dict[str, str]:
+        """The lake's properties without any that carries a secret."""
+        return {name: value for name, value in self.lake_properties.items() if redact_property(name, value) == value}

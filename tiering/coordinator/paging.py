@@ -1,0 +1,80 @@
+"""Listings in pages that all show one moment: the listing is kept here, and a token names it and a position in it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiering.coordinator.api import TableStatus
+from tiering.effects import Ids
+from tiering.errors import InvalidArgument
+
+PAGE_LIMIT = 1_000
+"""Statuses on one page at most: some 500 bytes each, far below gRPC's 4 MiB."""
+
+KEPT_LISTINGS = 64
+"""The one used longest ago goes first."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One moment's statuses, filtered already."""
+
+    statuses: tuple[TableStatus, ...]
+    observed_time: datetime
+
+
+@dataclass(frozen=True)
+class Page:
+    """A piece of a listing; an empty token on the last one."""
+
+    statuses: tuple[TableStatus, ...]
+    observed_time: datetime
+    next_token: str
+
+
+class Listings:
+    """Kept listings, by a random id: a token cannot be guessed from another."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Listing] = OrderedDict()
+
+    def first(self, listing: Listing, page_size: int) -> Page:
+        """Its first page; kept only if there are more."""
+        size = checked_size(page_size)
+        if len(listing.statuses) <= size:
+            return Page(listing.statuses, listing.observed_time, "")
+        name = self._ids.new_id()
+        with self._lock:
+            self._kept[name] = listing
+            while len(self._kept) > KEPT_LISTINGS:
+                self._kept.popitem(last=False)
+        return _page(name, listing, 0, size)
+
+    def next(self, token: str, page_size: int) -> Page:
+        """The page a token names; the same again for the same token. Raises InvalidArgument for an unknown or old one."""
+        name, _, position = token.rpartition(":")
+        with self._lock:
+            listing = self._kept.get(name)
+            if listing is not None:
+                self._kept.move_to_end(name)
+        if listing is None or not position.isdecimal():
+            raise InvalidArgument("the page token is unknown or too old", hint="Ask for the first page again, without a token.")
+        return _page(name, listing, int(position), checked_size(page_size))
+
+
+def checked_size(page_size: int) -> int:
+    """The size of a page; 0 = the limit. Raises InvalidArgument for a negative one."""
+    if page_size < 0:
+        raise InvalidArgument(f"page_size must not be negative, but is {page_size}")
+    return min(page_size, PAGE_LIMIT) or PAGE_LIMIT
+
+
+def _page(name: str, listing: Listing, start: int, size: int) -> Page:
+    end = start + size
+    token = f"{name}:{end}" if end < len(listing.statuses) else ""
+    return Page(listing.statuses[start:end], listing.observed_time, token)

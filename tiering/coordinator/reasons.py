@@ -1,0 +1,65 @@
+"""Why a table is where it is, in words: the column `status_reason`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tiering.coordinator.records import TableRecord
+from tiering.coordinator.timebase import Moment, milliseconds
+from tiering.state import TableState
+
+
+def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> str | None:
+    """One line; None if there is nothing to explain."""
+    if record.pause is not None and record.state is not TableState.TIERING:
+        return _paused(record, now)
+    if record.state is TableState.SCHEDULED and record.due_deadline is not None:
+        return f"next check in {_span(milliseconds(record.due_deadline - now.steady))}"
+    if record.state is TableState.PENDING:
+        return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none is connected"
+    if record.state is TableState.TIERING and record.round is not None:
+        return _tiering(record, now)
+    if record.state is TableState.FAILED:
+        return _failed(record, now)
+    return None
+
+
+def _paused(record: TableRecord, now: Moment) -> str:
+    pause = record.pause
+    assert pause is not None
+    until = now.to_wall(pause.until_deadline)
+    limit = f" until {until:%Y-%m-%d %H:%M:%S} UTC" if until else ""
+    return f"paused by {pause.by}{limit}" + (f": {pause.reason}" if pause.reason else "")
+
+
+def _tiering(record: TableRecord, now: Moment) -> str:
+    current = record.round
+    assert current is not None
+    if current.cancelled_by is not None:
+        return f"the round was cancelled by {current.cancelled_by}; its tierer is about to end it"
+    if current.acked:
+        return "committed to the lake; waits for the tierer's last report"
+    if record.granted:
+        return "commits to the lake"
+    queued = "; the next round is queued by a CALL" if record.call is not None else ""
+    silent = milliseconds(now.wall - record.heartbeat_time) if record.heartbeat_time else None
+    heard = f"; last heard of {_span(silent)} ago" if silent is not None and silent >= 30_000 else ""
+    return f"runs on the tierer {current.tierer_id}{queued}{heard}"
+
+
+def _failed(record: TableRecord, now: Moment) -> str:
+    if record.retry_deadline is None:
+        what = record.error.error_class if record.error else "unknown"
+        return f"permanent error: {what}; resumed by CALL sys.tier_table or a change of the table"
+    return f"back-off: next attempt in {_span(milliseconds(record.retry_deadline - now.steady))}"
+
+
+def _span(ms: int) -> str:
+    if ms < 10_000:
+        return f"{ms / 1000:.1f} s"
+    total = int(timedelta(milliseconds=ms).total_seconds())
+    hours, rest = divmod(total, 3_600)
+    minutes, seconds = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -1,0 +1,285 @@
+"""What the coordinator remembers: one frozen record a table, and the rows it leaves behind (rounds, ledger, events).
+
+Offsets are kept by the text of their bucket (`str(BucketKey)`), which is also how SQL shows them. Fields named
+`*_time` are wall times, `*_deadline` and `*_since` steady ones (see `timebase`); all aware, UTC. None = unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from tiering.model import BucketKey, Offsets, RecordedLakeSnapshot, RoundState, RoundStats, TablePath
+from tiering.state import TableState
+
+TextOffsets = Mapping[str, int]
+"""Offsets by `str(BucketKey)`."""
+
+
+def to_text(offsets: Offsets) -> dict[str, int]:
+    """Offsets as records keep them, in bucket order."""
+    return {str(bucket): offsets[bucket] for bucket in sorted(offsets, key=BucketKey.sort_key)}
+
+
+def from_text(offsets: TextOffsets) -> dict[BucketKey, int]:
+    """The inverse of `to_text`."""
+    return {BucketKey.parse(text): offset for text, offset in offsets.items()}
+
+
+class Trigger(StrEnum):
+    """Why a round was made (SYS.md, `tiering_rounds.trigger`)."""
+
+    SCHEDULE = "schedule"
+    CALL = "call"
+    RETRY = "retry"
+    FORCE = "force"
+
+
+class CommitState(StrEnum):
+    """How far a granted commit is (SYS.md, `lake_commits.state`)."""
+
+    PREPARED = "PREPARED"
+    LAKE_COMMITTED = "LAKE_COMMITTED"
+    ACKED = "ACKED"
+    ABORTED = "ABORTED"
+    RECONCILED = "RECONCILED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether it is known if the commit is in the lake, and the cluster was told."""
+        return self in (CommitState.ACKED, CommitState.ABORTED, CommitState.RECONCILED)
+
+
+class Level(StrEnum):
+    """How much an event matters."""
+
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True)
+class ErrorInfo:
+    """An error as it is shown: redacted and cut before it gets here."""
+
+    error_class: str
+    message: str
+    phase: str | None
+    hint: str
+    retryable: bool
+    time: datetime
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A paused table is not assigned. `until_deadline` None = until somebody resumes it."""
+
+    by: str
+    reason: str | None
+    time: datetime
+    until_deadline: datetime | None = None
+
+
+@dataclass(frozen=True)
+class QueuedCall:
+    """A CALL that needs the round after the running one; `round_id` is that round's, given out beforehand."""
+
+    round_id: str
+    caller: str
+    queued_time: datetime
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class LakeKnowledge:
+    """The coordinator's copy of what the lake holds: it may be behind, never ahead.
+
+    `passed_head` is the newest head that a base check passed (DESIGN 6.2). Totals are of the whole lake table.
+    """
+
+    table_uuid: str | None = None
+    passed_head: int | None = None
+    snapshot_id: int | None = None
+    offsets: TextOffsets | None = None
+    marker_round_id: str | None = None
+    records: int | None = None
+    size_bytes: int | None = None
+    files: int | None = None
+
+    @property
+    def recorded(self) -> RecordedLakeSnapshot | None:
+        """Snapshot and offsets, if a commit was recorded."""
+        if self.snapshot_id is None or self.offsets is None:
+            return None
+        return RecordedLakeSnapshot(self.snapshot_id, from_text(self.offsets))
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One tiering round: a row of `sys.tiering_rounds`, and what fences it."""
+
+    round_id: str
+    table_id: int
+    database_name: str
+    table_name: str
+    tiering_epoch: int
+    coordinator_epoch: int
+    trigger: Trigger
+    state: RoundState
+    pending_time: datetime
+    attempt: int = 1
+    triggered_by: str | None = None
+    idempotency_key: str | None = None
+    tierer_id: str | None = None
+    started_time: datetime | None = None
+    finished_time: datetime | None = None
+    planned_stops: TextOffsets | None = None
+    splits_total: int | None = None
+    splits_done: int | None = None
+    records_done: int | None = None
+    records_total: int | None = None
+    stats: RoundStats | None = None
+    acked: bool = False
+    lake_snapshot_id: int | None = None
+    cancelled_by: str | None = None
+    error: ErrorInfo | None = None
+
+    @property
+    def fraction_completed(self) -> float | None:
+        """Of the running round, by records or else by splits; between 0 and 1."""
+        for done, total in ((self.records_done, self.records_total), (self.splits_done, self.splits_total)):
+            if done is not None and total:
+                return min(1.0, done / total)
+        return None
+
+
+@dataclass(frozen=True)
+class LakeCommitRecord:
+    """A grant: a row of `sys.lake_commits`. `base_tag` is the snapshot that the tag named when it was granted (the sweep's condition)."""
+
+    round_id: str
+    table_id: int
+    database_name: str
+    table_name: str
+    tiering_epoch: int
+    state: CommitState
+    prepared_at: datetime
+    base_round_id: str | None = None
+    base_tag: int | None = None
+    offsets: TextOffsets = field(default_factory=dict)
+    records: int = 0
+    files: int = 0
+    lake_snapshot_id: int | None = None
+    lake_committed_at: datetime | None = None
+    acked_at: datetime | None = None
+    reconciled_by: str | None = None
+
+
+@dataclass(frozen=True)
+class EventRecord:
+    """A row of `sys.tiering_events`; the store numbers it."""
+
+    occurred_at: datetime
+    level: Level
+    event_type: str
+    message: str
+    principal: str | None = None
+    database_name: str | None = None
+    table_name: str | None = None
+    round_id: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    event_id: int | None = None
+
+
+@dataclass(frozen=True)
+class OperationRecord:
+    """What an idempotency key names (DESIGN 5). `targets` and `log_starts` are the offsets captured at the first call.
+
+    `outcome` and `error` are None while it goes on.
+    """
+
+    idempotency_key: str
+    caller: str
+    procedure: str
+    arguments: Mapping[str, Any]
+    table_id: int
+    started_time: datetime
+    targets: TextOffsets
+    log_starts: TextOffsets
+    round_id: str | None = None
+    lag_ms_before: int | None = None
+    outcome: Mapping[str, Any] | None = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True)
+class TiererRecord:
+    """A tierer as its heartbeats describe it. Not stored: heartbeats bring it back after a restart."""
+
+    tierer_id: str
+    sequence: int
+    started_at_ms: int
+    host: str
+    application_id: str
+    version: str
+    slots: int
+    heartbeat_time: datetime
+    lost_deadline: datetime
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """Everything about the tiering of one lake table. `state` None = removed: only its epoch and lake are kept.
+
+    `definition` is a fingerprint of the source table: a change resumes a permanent failure. `round` is the latest
+    round, `commit` its ledger row once granted. `checked_since` is when the running round looked at the log.
+    """
+
+    table_id: int
+    database_name: str
+    table_name: str
+    table_type: str
+    lake_format: str
+    freshness_ms: int
+    definition: str
+    state: TableState | None
+    status_time: datetime
+    tiering_epoch: int = 0
+    due_deadline: datetime | None = None
+    pending_since: datetime | None = None
+    checked_since: datetime | None = None
+    checked_wall: datetime | None = None
+    heartbeat_time: datetime | None = None
+    heartbeat_deadline: datetime | None = None
+    last_tiered_time: datetime | None = None
+    last_checked_time: datetime | None = None
+    last_round_duration_ms: int | None = None
+    round: RoundRecord | None = None
+    commit: LakeCommitRecord | None = None
+    error: ErrorInfo | None = None
+    error_count: int = 0
+    consecutive_failures: int = 0
+    retry_deadline: datetime | None = None
+    pause: Pause | None = None
+    call: QueuedCall | None = None
+    lake: LakeKnowledge = field(default_factory=LakeKnowledge)
+
+    @property
+    def path(self) -> TablePath:
+        return TablePath(self.database_name, self.table_name)
+
+    @property
+    def granted(self) -> bool:
+        """Whether the latest round may have sent its commit."""
+        return self.commit is not None and self.round is not None and self.commit.round_id == self.round.round_id
+
+    @property
+    def running(self) -> RoundRecord | None:
+        """The round that a tierer has now."""
+        return self.round if self.state is TableState.TIERING else None

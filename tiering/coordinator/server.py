@@ -1,0 +1,121 @@
+"""The coordinator as a server: all services on one port, and the background that drives time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc.aio
+import structlog
+
+from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.service import ControlService, Pools, StatusService, TiererService
+from tiering.errors import Fenced, LakewardError, SetupError
+from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
+
+_log = structlog.get_logger(__name__)
+
+STOP_SECONDS = 2.0
+"""Calls that still run then are cut off."""
+
+PRUNE_INTERVAL_MS = 3_600_000
+
+_SERVER_OPTIONS = (
+    # Two servers on one port would share its calls without a word.
+    ("grpc.so_reuseport", 0),
+    # Clients ping at this pace on purpose: held requests must not look like an attack.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+Registration = Callable[[grpc.aio.Server], None]
+"""Adds a servicer to the server before it starts."""
+
+
+class RunningServer:
+    """A server that answers. `host` and `port` are the real ones."""
+
+    def __init__(self, server: grpc.aio.Server, coordinator: Coordinator, pools: Pools, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._server = server
+        self._coordinator = coordinator
+        self._pools = pools
+        self._ended = asyncio.Event()
+        self._stop_once: asyncio.Task[None] | None = None
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="background")
+        options = coordinator.options
+        self._tasks = [
+            asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
+            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly)),
+            asyncio.create_task(self._every(options.observe_interval_ms, coordinator.observer.observe_all)),
+            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.book.prune)),
+        ]
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"{self.host}:{self.port}"
+
+    async def wait(self) -> None:
+        """Until the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
+        await self._ended.wait()
+        if self._coordinator.book.fenced is not None:
+            raise self._coordinator.book.fenced
+
+    async def stop(self) -> None:
+        """Answers held requests and waiting calls, then ends, within some seconds; harmless to repeat."""
+        if self._stop_once is None:
+            self._stop_once = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stop_once)
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._coordinator.end_waits()
+        await self._server.stop(STOP_SECONDS)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self._coordinator.close)
+        self._pools.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._ended.set()
+
+    async def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await loop.run_in_executor(self._threads, work)
+            except Fenced:
+                self._ended.set()
+                return
+            except LakewardError as error:
+                _log.warning("background work failed; it is tried again", error_class=error.error_class, error=error.message)
+            except Exception:
+                _log.exception("background work failed unexpectedly; it is tried again")
+            await asyncio.sleep(interval_ms / 1000)
+
+
+async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[Registration] = ()) -> RunningServer:
+    """Starts all services of `coordinator`, and those of `extra`, on one port; port 0 picks a free one.
+
+    Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had.
+    """
+    server = grpc.aio.server(options=_SERVER_OPTIONS)
+    pools = Pools()
+    status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
+    coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
+    control_pb2_grpc.add_TieringControlServicer_to_server(ControlService(coordinator), server)
+    for register in extra:
+        register(server)
+    try:
+        bound = server.add_insecure_port(f"{host}:{port}")
+    except RuntimeError as error:
+        pools.close()
+        raise SetupError(
+            f"port {port} on {host} cannot be had: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
+        ) from error
+    await asyncio.to_thread(coordinator.discovery.run_quietly)
+    await server.start()
+    return RunningServer(server, coordinator, pools, host, bound)

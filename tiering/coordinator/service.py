@@ -1,0 +1,226 @@
+"""The gRPC services of the coordinator: TieringStatus, TieringCoordinator, TieringControl (proto/tiering/rpc/v1).
+
+Blocking work runs in pools, one for tierers and one for readers, so that neither starves the other; held requests and
+waiting CALLs hold no thread. Errors of the tree travel with their details; others are logged and travel by class name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+import structlog
+
+from tiering import rpc_errors
+from tiering.coordinator import status_pb, wire
+from tiering.coordinator.api import Progress, TierTable, TierTableResult
+from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.paging import Listing, Listings, Page
+from tiering.effects import RandomIds
+from tiering.errors import InvalidArgument, LakewardError, UnknownTable
+from tiering.names import table_path
+from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
+from tiering.state import TableState
+
+_log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Pools:
+    """Threads for blocking work."""
+
+    def __init__(self) -> None:
+        self._tierers = ThreadPoolExecutor(8, thread_name_prefix="tierers")
+        self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
+
+    async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(work, *args))
+
+    async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(work, *args))
+
+    def close(self) -> None:
+        self._tierers.shutdown(wait=False, cancel_futures=True)
+        self._readers.shutdown(wait=False, cancel_futures=True)
+
+
+async def answer(context: Context, work: Awaitable[Result]) -> Result:
+    """The result, or the call ended with the error's status and details."""
+    try:
+        return await work
+    except Exception as error:
+        await end_with(context, error)
+        raise
+
+
+async def end_with(context: Context, error: Exception) -> None:
+    """Ends the call with an error."""
+    code = grpc.StatusCode.INTERNAL
+    if isinstance(error, LakewardError):
+        code = rpc_errors.status_code(error)
+    else:
+        _log.exception("a call failed unexpectedly", error_class=type(error).__name__)
+    await context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
+
+
+class StatusService(status_pb2_grpc.TieringStatusServicer):
+    """Public and read-only."""
+
+    def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
+        self._coordinator = coordinator
+        self._pools = pools
+        self._listings = Listings(RandomIds())
+
+    async def ListTieringStatuses(
+        self, request: status_pb2.ListTieringStatusesRequest, context: Context
+    ) -> status_pb2.ListTieringStatusesResponse:
+        page = await answer(context, self._pools.for_reader(self._page, request))
+        return status_pb2.ListTieringStatusesResponse(
+            tiering_statuses=[status_pb.to_pb(status) for status in page.statuses],
+            next_page_token=page.next_token,
+            observed_time=wire.timestamp(page.observed_time),
+        )
+
+    def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page:
+        if request.page_token:
+            return self._listings.next(request.page_token, request.page_size)
+        wanted = set(request.statuses)
+        unknown = wanted - {state.value for state in TableState}
+        if unknown:
+            known = ", ".join(state.value for state in TableState)
+            raise InvalidArgument(f"{sorted(unknown)[0]!r} is not a status", hint=f"Statuses are {known}.")
+        database = request.database_name if request.HasField("database_name") else None
+        table = None
+        if request.HasField("table_path"):
+            database, table = self._known(request.table_path)
+        view = self._coordinator.view()
+        found = (status for status in view.table_statuses(database, table) if not wanted or status.status in wanted)
+        return self._listings.first(Listing(tuple(found), view.now), request.page_size)
+
+    def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
+        """The path of a lake table; one that was made a moment ago is looked for first."""
+        path = table_path(pb.database_name, pb.table_name)
+        if self._coordinator.book.by_path(path) is None:
+            self._coordinator.discovery.run_quietly()
+        if self._coordinator.book.by_path(path) is None:
+            raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
+        return path.database_name, path.table_name
+
+
+class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
+    """For tierers only."""
+
+    def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
+        self._coordinator = coordinator
+        self._pools = pools
+
+    async def LakeTieringHeartbeat(
+        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
+    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        return await answer(context, self._heartbeat(request))
+
+    async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
+        await answer(context, self._pools.for_tierer(self._coordinator.commits.record_plan, request))
+        return coordinator_pb2.RecordPlanResponse()
+
+    async def BeginLakeCommit(
+        self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
+    ) -> coordinator_pb2.BeginLakeCommitResponse:
+        return await answer(context, self._pools.for_tierer(self._coordinator.commits.begin_lake_commit, request))
+
+    async def CommitLakeSnapshot(
+        self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
+    ) -> coordinator_pb2.CommitLakeSnapshotResponse:
+        await answer(context, self._pools.for_tierer(self._coordinator.commits.commit_lake_snapshot, request))
+        return coordinator_pb2.CommitLakeSnapshotResponse()
+
+    async def ReportProgress(
+        self, request: coordinator_pb2.ReportProgressRequest, context: Context
+    ) -> coordinator_pb2.ReportProgressResponse:
+        await answer(context, self._pools.for_tierer(self._coordinator.commits.report_progress, request))
+        return coordinator_pb2.ReportProgressResponse()
+
+    async def GetServiceConfig(
+        self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
+    ) -> coordinator_pb2.GetServiceConfigResponse:
+        options = self._coordinator.options
+        return coordinator_pb2.GetServiceConfigResponse(
+            cluster_id=self._coordinator.cluster.cluster_id,
+            cluster_kind=options.cluster_kind,
+            lake_format=options.lake_format,
+            lake_properties=options.public_lake_properties(),
+            service_timeout_ms=options.service_timeout_ms,
+            version=_version(),
+            inline_round_bytes=options.inline_round_bytes,
+        )
+
+    async def _heartbeat(self, request: coordinator_pb2.LakeTieringHeartbeatRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        heartbeats = self._coordinator.heartbeats
+        with self._coordinator.book.changes.subscribe() as changes:
+            response, hold = await self._pools.for_tierer(heartbeats.handle, request)
+            while hold is not None:
+                await changes.wait()
+                if heartbeats.worth_trying(hold):
+                    late = await self._pools.for_tierer(heartbeats.try_again, hold)
+                    if late is not None:
+                        return late
+            return response
+
+
+class ControlService(control_pb2_grpc.TieringControlServicer):
+    """What people and programs may ask of the tiering."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def TierTable(self, request: control_pb2.TierTableRequest, context: Context) -> AsyncIterator[control_pb2.TierTableResponse]:
+        try:
+            call = TierTable(
+                path=table_path(request.table_path.database_name, request.table_path.table_name),
+                caller=request.caller or "anonymous",
+                wait=request.wait,
+                timeout_ms=request.timeout_ms,
+                dry_run=request.dry_run,
+                idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
+            )
+            async with aclosing(self._coordinator.control.tier_table(call)) as steps:
+                async for step in steps:
+                    yield _step_pb(step)
+        except Exception as error:
+            await end_with(context, error)
+
+
+def _version() -> str:
+    try:
+        return version("lakeward")
+    except PackageNotFoundError:
+        return "unpackaged"
+
+
+def _step_pb(step: Progress | TierTableResult) -> control_pb2.TierTableResponse:
+    if isinstance(step, Progress):
+        return control_pb2.TierTableResponse(progress=step.message)
+    result = control_pb2.PbTierTableResult(
+        table_path=wire.path_pb(step.path),
+        round_id=step.round_id,
+        state=step.state,
+        tiering_epoch=step.tiering_epoch,
+        lake_snapshot_id=step.lake_snapshot_id,
+        splits=step.splits,
+        records=step.records,
+        files=step.files,
+        bytes=step.bytes,
+        lag_ms_before=step.lag_ms_before,
+        lag_ms_after=step.lag_ms_after,
+        duration_ms=step.duration_ms,
+    )
+    return control_pb2.TierTableResponse(result=result)

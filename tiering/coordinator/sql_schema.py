@@ -1,0 +1,95 @@
+"""The tables of the SQL store, how its database is opened, and the version check."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import sqlalchemy as sa
+
+from tiering.errors import SetupError
+
+VERSION = 1
+"""Grows with every change that an older coordinator could not read."""
+
+_metadata = sa.MetaData()
+
+owner = sa.Table(
+    "lakeward_owner",
+    _metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("writes", sa.BigInteger, nullable=False),
+)
+tables = sa.Table(
+    "lakeward_tables",
+    _metadata,
+    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("path", sa.String(401), nullable=False, index=True),
+    sa.Column("state", sa.String(16)),
+    sa.Column("body", sa.JSON, nullable=False),
+)
+
+
+def _history(name: str) -> sa.Table:
+    return sa.Table(
+        name,
+        _metadata,
+        sa.Column("round_id", sa.String(64), primary_key=True),
+        sa.Column("table_id", sa.BigInteger, nullable=False, index=True),
+        sa.Column("tiering_epoch", sa.BigInteger, nullable=False),
+        sa.Column("made_us", sa.BigInteger, nullable=False, index=True),
+        sa.Column("closed", sa.Boolean, nullable=False),
+        sa.Column("body", sa.JSON, nullable=False),
+    )
+
+
+rounds = _history("lakeward_rounds")
+commits = _history("lakeward_commits")
+events = sa.Table(
+    "lakeward_events",
+    _metadata,
+    # SQLite numbers only a plain INTEGER by itself.
+    sa.Column("event_id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("body", sa.JSON, nullable=False),
+    sqlite_autoincrement=True,
+)
+operations = sa.Table(
+    "lakeward_operations",
+    _metadata,
+    sa.Column("idempotency_key", sa.String(256), primary_key=True),
+    sa.Column("started_us", sa.BigInteger, nullable=False, index=True),
+    sa.Column("body", sa.JSON, nullable=False),
+)
+
+
+def open_engine(url: str) -> sa.Engine:
+    """An engine; SQLite with a write-ahead log that is synced at every commit."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return sa.create_engine(parsed, pool_pre_ping=True)
+    engine = sa.create_engine(parsed, connect_args={"timeout": 30})
+    sa.event.listen(engine, "connect", _configure_sqlite)
+    return engine
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def prepare(engine: sa.Engine) -> None:
+    """Makes what is missing; raises SetupError for a store that a newer version wrote."""
+    _metadata.create_all(engine)
+    with engine.begin() as connection:
+        version = connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
+        if version is None:
+            connection.execute(sa.insert(owner).values(id=1, version=VERSION, epoch=0, writes=0))
+        elif version > VERSION:
+            raise SetupError(
+                f"the state store has version {version}; this Lakeward knows versions up to {VERSION}",
+                hint="Use the Lakeward that wrote it, or a newer one.",
+            )

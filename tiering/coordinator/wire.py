@@ -1,0 +1,124 @@
+"""Between protobuf messages and the values that decisions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tiering.coordinator.core_round import Failure, Finished, Grant, Plan, RoundRef
+from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
+from tiering.errors import cut_message
+from tiering.model import BucketKey, Offsets, RoundStats, TablePath
+from tiering.redact import redact
+from tiering.rpc.v1 import common_pb2, coordinator_pb2
+
+UNEXPLAINED = "the tierer gave no reason"
+"""Shown for a failure of an older tierer, which has no error_message."""
+
+
+def timestamp(time: datetime) -> Timestamp:
+    """An aware datetime as protobuf has it."""
+    message = Timestamp()
+    message.FromDatetime(time)
+    return message
+
+
+def path_pb(path: TablePath) -> common_pb2.PbTablePath:
+    return common_pb2.PbTablePath(database_name=path.database_name, table_name=path.table_name)
+
+
+def bucket_key(pb: common_pb2.PbBucket) -> BucketKey:
+    return BucketKey(pb.partition_id if pb.HasField("partition_id") else None, pb.bucket_id)
+
+
+def offsets_text(pb: Iterable[common_pb2.PbBucketOffset]) -> dict[str, int]:
+    """Offsets as records keep them."""
+    return to_text({bucket_key(each.bucket): each.offset for each in pb})
+
+
+def offsets_pb(offsets: Offsets) -> list[common_pb2.PbBucketOffset]:
+    """The inverse, from offsets by bucket."""
+    return [
+        common_pb2.PbBucketOffset(bucket=common_pb2.PbBucket(partition_id=key.partition_id, bucket_id=key.bucket_id), offset=offset)
+        for key, offset in offsets.items()
+    ]
+
+
+def text_offsets_pb(offsets: TextOffsets) -> list[common_pb2.PbBucketOffset]:
+    return offsets_pb(from_text(offsets))
+
+
+def round_ref(pb: coordinator_pb2.PbRound) -> RoundRef:
+    return RoundRef(pb.table_id, pb.coordinator_epoch, pb.tiering_epoch, pb.round_id, pb.tierer_id)
+
+
+def report_ref(pb: coordinator_pb2.PbHeartbeatReqForTable, tierer_id: str) -> RoundRef:
+    return RoundRef(pb.table_id, pb.coordinator_epoch, pb.tiering_epoch, pb.round_id, tierer_id)
+
+
+def finished(pb: coordinator_pb2.PbHeartbeatReqForTable, *, forced: bool) -> Finished:
+    return Finished(_stats(pb), pb.empty, forced, passed_head(pb))
+
+
+def failure(pb: coordinator_pb2.PbHeartbeatReqForTable, now: datetime) -> Failure:
+    """Text from a tierer is redacted and cut here too; an older tierer says nothing, and may be retried."""
+    error = ErrorInfo(
+        error_class=cut_message(pb.error_class, 200) if pb.HasField("error_class") else "RoundFailed",
+        message=cut_message(redact(pb.error_message)) if pb.HasField("error_message") else UNEXPLAINED,
+        phase=pb.error_phase[:40] if pb.HasField("error_phase") else None,
+        hint=cut_message(redact(pb.error_hint)),
+        retryable=pb.error_retryable if pb.HasField("error_retryable") else True,
+        time=now,
+    )
+    return Failure(error, fenced=pb.fenced, stopped=pb.tierer_stopped, stats=_stats(pb))
+
+
+def plan(pb: coordinator_pb2.RecordPlanRequest) -> Plan:
+    head = pb.passed_head if pb.has_passed_head else None
+    return Plan(pb.lake_table_uuid or None, offsets_text(pb.planned_stops), pb.splits, head)
+
+
+def grant(pb: coordinator_pb2.BeginLakeCommitRequest) -> Grant:
+    return Grant(
+        base_round_id=pb.base_round_id if pb.HasField("base_round_id") else None,
+        base_tag=pb.base_tag_snapshot_id if pb.HasField("base_tag_snapshot_id") else None,
+        offsets=offsets_text(pb.offsets),
+        records=pb.records,
+        files=pb.files,
+    )
+
+
+def assignment(record: TableRecord, coordinator_epoch: int, min_round_ms: int) -> coordinator_pb2.PbLakeTieringTableInfo:
+    """The table as its tierer gets it."""
+    assert record.round is not None
+    info = coordinator_pb2.PbLakeTieringTableInfo(
+        table_id=record.table_id,
+        table_path=path_pb(record.path),
+        tiering_epoch=record.tiering_epoch,
+        round_id=record.round.round_id,
+        max_duration_ms=max(record.freshness_ms, min_round_ms),
+    )
+    lake = record.lake
+    if lake.table_uuid is not None:
+        info.lake_table_uuid = lake.table_uuid
+    if lake.passed_head is not None:
+        info.passed_head = lake.passed_head
+    if lake.snapshot_id is not None and lake.offsets is not None:
+        info.recorded.lake_snapshot_id = lake.snapshot_id
+        info.recorded.offsets.extend(text_offsets_pb(lake.offsets))
+    return info
+
+
+def stats_of(pb: coordinator_pb2.PbRoundStats) -> RoundStats:
+    return RoundStats(pb.splits, pb.records_read, pb.bytes_read, pb.records_written, pb.bytes_written, pb.files_written, pb.deletes_written)
+
+
+def _stats(pb: coordinator_pb2.PbHeartbeatReqForTable) -> RoundStats | None:
+    return stats_of(pb.stats) if pb.HasField("stats") else None
+
+
+def passed_head(pb: coordinator_pb2.PbHeartbeatReqForTable) -> int | None:
+    """The head that the round's base check passed, if it said."""
+    return pb.passed_head if pb.HasField("passed_head") else None
