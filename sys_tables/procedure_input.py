@@ -99,7 +99,7 @@ class ProcedureInput:
         value = self._given[wanted.name]
         typed = _CONVERSIONS[wanted.arrow_type](value)
         if typed is None:
-            shown = "a TIMESTAMP" if isinstance(value, Instant) else repr(value)
+            shown = "a moment outside the years 1 to 9999" if wanted.type == "TIMESTAMP" and isinstance(value, Instant) else repr(value)
             raise self._invalid(f"the argument {wanted.name!r} of {self._sql_name} must be {wanted.type}, not {shown}")
         return parse_table_path(typed) if wanted.table_path else typed
 

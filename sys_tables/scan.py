@@ -50,6 +50,9 @@ class Instant:
 
     microseconds: int
 
+    def __repr__(self) -> str:
+        return f"TIMESTAMP({self.microseconds} us)"
+
     @staticmethod
     def of(moment: datetime) -> Instant:
         """An aware datetime, exactly."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,6 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalo
 from sys_tables.service import SysCatalogService
 from tiering import rpc_errors
 from tiering.errors import LakewardError
-
-_PATIENCE_S = 60
 
 
 @dataclass(frozen=True)
@@ -90,13 +87,3 @@ async def error_of(call: Awaitable[Any]) -> LakewardError:
     with pytest.raises(grpc.RpcError) as raised:
         await call
     return rpc_errors.from_rpc_error(raised.value, "127.0.0.1")
-
-
-@pytest.fixture
-def run() -> Callable[[Awaitable[Any]], Any]:
-    """Runs a coroutine to its end; a test that hangs fails."""
-    return lambda work: asyncio.run(asyncio.wait_for(_awaited(work), _PATIENCE_S))
-
-
-async def _awaited(work: Awaitable[Any]) -> Any:
-    return await work

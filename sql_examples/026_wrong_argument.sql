@@ -1,0 +1,7 @@
+-- Title: A wrong argument
+-- Answers: what happens if an argument has a value it cannot have?
+
+CALL fluss.sys.tier_table(table => 'demo.flights', timeout_ms => -1);
+
+-- Expected error:
+-- timeout_ms

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from structlog.testing import capture_logs
+
+from support.memory_coordinator import NOON, MemoryCoordinator, table_info, table_status
+from support.sys_catalog import error_of, pb, serving, where
+from sys_tables.arrow_stream import PIECE_BYTES
+from sys_tables.columns import INT, column
+from sys_tables.definitions import SystemTable, system_table
+from sys_tables.registry import Registry, default_registry
+from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
+from tiering import rpc_errors
+from tiering.coordinator.api import TableStatus
+from tiering.errors import ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
+
+Run = Callable[[Any], None]
+
+THREE = (
+    table_status("d.a", status="Failed", last_error="boom", error_count=2, consecutive_failures=2, lag_ms=9_000, fraction_completed=0.25),
+    table_status("d.b", status="Tiering", lag_ms=0, round_started_time=NOON, fraction_completed=0.5),
+    table_status("e.a", status="Scheduled"),
+)
+
+
+@dataclass(frozen=True)
+class WordRow:
+    word: str = column("A word.")
+    length: int = column("Its length.")
+
+
+@dataclass(frozen=True)
+class NarrowWordRow:
+    word: str = column("A word, at last explained.")
+    length: int = column("Its length.", arrow_type=INT)
+    vowels: int = column("Its vowels.")
+
+
+def words(row_class: type, rows: Callable[[], Iterator[Any]]) -> Registry:
+    """A registry with one table, `sys.words`."""
+    return Registry([SystemTable("words", row_class, "Words.", lambda view, scan: rows())])
+
+
+def test_the_status_has_the_columns_of_the_coordinators_api_in_order() -> None:
+    assert [field.name for field in fields(LakeTieringStatusRow)] == [field.name for field in fields(TableStatus)]
+
+
+def test_a_status_is_shown_value_by_value(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            first = (await client.read("lake_tiering_status")).to_pylist()[0]
+        assert first == {field.name: getattr(THREE[0], field.name) for field in fields(TableStatus)}
+
+    run(scenario())
+
+
+def test_columns_come_in_the_order_asked_and_the_schema_says_the_moment(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            read = await client.read("lake_tiering_status", "status", "table_name", "consecutive_failures")
+        assert read.schema.names == ["status", "table_name", "consecutive_failures"]
+        assert read.schema.types == [pa.string(), pa.string(), pa.int32()]
+        assert read.schema.metadata[b"observed_time"].decode() == NOON.isoformat()
+        assert read.to_pylist()[0] == {"status": "Failed", "table_name": "a", "consecutive_failures": 2}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("filters", "tables"),
+    [
+        ([where("status", "EQUAL", "Failed")], ["d.a"]),
+        ([where("status", "NOT_EQUAL", "Failed")], ["d.b", "e.a"]),
+        ([where("lag_ms", "GREATER_OR_EQUAL", 0)], ["d.a", "d.b"]),
+        ([where("lag_ms", "NOT_EQUAL", 0)], ["d.a"]),
+        ([where("lag_ms", "IS_NULL")], ["e.a"]),
+        ([where("last_error", "IS_NOT_NULL")], ["d.a"]),
+        ([where("table_name", "IN", "a", "z"), where("database_name", "EQUAL", "e")], ["e.a"]),
+        ([where("status", "STARTS_WITH", "S")], ["e.a"]),
+        ([where("fraction_completed", "LESS", 0.5)], ["d.a"]),
+        ([where("paused", "EQUAL", False), where("lag_ms", "LESS", 1)], ["d.b"]),
+        ([where("status", "EQUAL", None)], []),
+        ([where("lag_ms", "IN", None, 0)], ["d.b"]),
+        (
+            [pb.Filter(column="round_started_time", operator=pb.Filter.EQUAL, values=[pb.Literal(timestamp_us=1_772_366_400_000_000)])],
+            ["d.b"],
+        ),
+        ([where("database_name", "EQUAL", "d"), where("database_name", "EQUAL", "e")], []),
+    ],
+)
+def test_filters_hold_for_every_row_returned_and_null_matches_no_comparison(run: Run, filters: list[pb.Filter], tables: list[str]) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            read = await client.read("lake_tiering_status", "database_name", "table_name", filters=tuple(filters))
+        assert [f"{row['database_name']}.{row['table_name']}" for row in read.to_pylist()] == tables
+
+    run(scenario())
+
+
+def test_equality_on_the_path_is_pushed_to_the_coordinator(run: Run) -> None:
+    async def scenario() -> None:
+        handle = MemoryCoordinator(statuses=THREE)
+        async with serving(handle) as client:
+            await client.read("lake_tiering_status", filters=(where("table_name", "EQUAL", "a"), where("database_name", "IN", "d")))
+            await client.read("lake_tiering_status", filters=(where("table_name", "NOT_EQUAL", "a"),))
+        assert handle.asked == [("d", "a"), (None, None)]
+
+    run(scenario())
+
+
+def test_a_limit_cuts_and_zero_rows_still_have_a_schema(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            assert (await client.read("lake_tiering_status", limit=2)).num_rows == 2
+            empty = await client.read("lake_tiering_status", "status", limit=0)
+            none = await client.read("lake_tiering_status", filters=(where("status", "EQUAL", "failed"),))
+            refused = await error_of(client.read("lake_tiering_status", limit=-1))
+        assert (empty.num_rows, empty.schema.names) == (0, ["status"])
+        assert none.num_rows == 0
+        assert isinstance(refused, InvalidArgument)
+
+    run(scenario())
+
+
+def test_five_thousand_tables_come_in_pieces_of_a_mebibyte_at_most(run: Run) -> None:
+    async def scenario() -> None:
+        statuses = [table_status(f"d.t{n:04}", last_error="x" * 2_048, error_hint="é" * 500) for n in range(5_000)]
+        async with serving(MemoryCoordinator(statuses=statuses)) as client:
+            pieces = await client.pieces("lake_tiering_status")
+        assert max(map(len, pieces)) <= PIECE_BYTES
+        assert len(pieces) > 10
+        assert pa.ipc.open_stream(pieces[0] + b"".join(pieces[1:])).read_all().column("table_name").to_pylist() == [
+            s.table_name for s in statuses
+        ]
+
+    run(scenario())
+
+
+def test_what_a_read_cannot_have_is_named_with_what_there_is(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            table = await error_of(client.read("lake_status"))
+            name = await error_of(client.read("procedures", "procedur"))
+            condition = await error_of(client.read("procedures", filters=(where("procedure_name", "EQUAL", 5),)))
+            operator = await error_of(client.read("procedures", filters=(pb.Filter(column="procedure_name"),)))
+        assert isinstance(table, UnknownTable)
+        assert table.hint == "The system tables are: lake_tiering_status, procedures, tables."
+        assert isinstance(name, InvalidArgument)
+        assert "procedure_name" in name.hint
+        assert "'procedure_name' is STRING" in condition.message
+        assert "OPERATOR_UNSPECIFIED" in operator.message
+
+    run(scenario())
+
+
+def test_the_rows_of_data_tables_are_not_read_here(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator([table_info("d.a")])) as client:
+            call = client.stub.ReadTable(pb.ReadTableRequest(namespace="d", name="a"))
+            assert isinstance(await error_of(call.read()), UnknownTable)
+
+    run(scenario())
+
+
+def test_an_old_token_works_while_the_asked_columns_are_as_they_were(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(), words(WordRow, lambda: iter([WordRow("one", 3)]))) as client:
+            token = await client.token()
+            assert (await client.read("words", token=token)).num_rows == 1
+        newer = words(NarrowWordRow, lambda: iter([NarrowWordRow("one", 3, 2)]))
+        async with serving(MemoryCoordinator(), newer) as client:
+            assert (await client.read("words", "word", token=token)).to_pylist() == [{"word": "one"}]
+            for columns, filters in [(["length"], ()), (["word"], (where("length", "EQUAL", 3),)), ([], ()), (["word", "gone"], ())]:
+                outdated = await error_of(client.read("words", *columns, filters=filters, token=token))
+                assert isinstance(outdated, StatementOutdated)
+                assert outdated.hint == "Run the statement again."
+            assert (await client.read("words", "length", token=await client.token())).num_rows == 1
+            assert isinstance(await error_of(client.read("words", "word", token="no token")), StatementOutdated)
+
+    run(scenario())
+
+
+def test_an_error_of_the_tree_arrives_as_itself_and_an_unexpected_one_redacted(run: Run) -> None:
+    def unavailable() -> Iterator[Any]:
+        raise ClusterUnavailable("the cluster does not answer", hint="Start it.", table_id=7)
+
+    def broken() -> Iterator[Any]:
+        yield WordRow("one", 3)
+        raise KeyError("password=hunter2")
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(), words(WordRow, unavailable)) as client:
+            error = await error_of(client.read("words"))
+            assert isinstance(error, ClusterUnavailable)
+            assert (error.message, error.hint, error.ids) == ("the cluster does not answer", "Start it.", {"table_id": "7"})
+        with capture_logs() as logs:
+            async with serving(MemoryCoordinator(), words(WordRow, broken)) as client:
+                error = await error_of(client.read("words"))
+        assert isinstance(error, RoundFailed)
+        assert error.error_class == "KeyError"
+        (log,) = logs
+        assert (log["log_level"], log["error_class"], log["rpc"]) == ("error", "KeyError", "ReadTable")
+        assert "hunter2" not in error.message + log["traceback"]
+
+    run(scenario())
+
+
+def test_a_long_message_in_another_script_still_arrives(run: Run) -> None:
+    def broken() -> Iterator[Any]:
+        raise ClusterUnavailable("錯" * 5_000, hint="誤" * 5_000)
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(), words(WordRow, broken)) as client:
+            with pytest.raises(grpc.RpcError) as raised:
+                await client.read("words")
+        error = rpc_errors.from_rpc_error(raised.value, "")
+        assert isinstance(error, ClusterUnavailable)
+        assert error.message.startswith("錯" * 300)
+        assert error.message.endswith("…")
+
+    run(scenario())
+
+
+def test_a_slow_table_does_not_starve_others_and_a_gone_client_frees_its_share(run: Run) -> None:
+    release = threading.Event()
+    closed = threading.Event()
+
+    @system_table("slow", WordRow, comment="Slow.")
+    def slow(view: Any, scan: Any) -> Iterator[WordRow]:
+        try:
+            release.wait()
+            yield WordRow("at last", 7)
+        finally:
+            closed.set()
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE), default_registry().plus(tables=[slow])) as client:
+            waiting = [asyncio.create_task(client.read("slow")) for _ in range(64)]
+            try:
+                for _ in range(20):
+                    assert (await client.read("lake_tiering_status")).num_rows == 3
+                gone = waiting.pop()
+                gone.cancel()
+                await asyncio.wait([gone])
+            finally:
+                release.set()
+            assert [read.num_rows for read in await asyncio.gather(*waiting)] == [1] * 63
+            assert closed.is_set()
+
+    run(scenario())
+
+
+def test_source_tables_are_shown_with_what_is_unknown_as_null(run: Run) -> None:
+    async def scenario() -> None:
+        infos = [
+            table_info("d.plain", lake_enabled=False, created_at=datetime(2026, 1, 2, tzinfo=UTC)),
+            table_info("d.parted", partition_keys=("carrier",), bucket_keys=("flight",)),
+            table_info("e.plain"),
+        ]
+        async with serving(MemoryCoordinator(infos)) as client:
+            read = await client.read("tables", filters=(where("database_name", "EQUAL", "d"),))
+            one = await client.read("tables", "database_name", filters=(where("table_name", "EQUAL", "plain"),))
+        parted, plain = read.to_pylist()
+        assert (parted["partitions"], parted["lake_format"], parted["freshness_ms"], parted["bucket_keys"]) == (
+            None,
+            "iceberg",
+            180_000,
+            ["flight"],
+        )
+        assert (plain["partitions"], plain["lake_format"], plain["freshness_ms"], plain["lake_enabled"]) == (0, None, None, False)
+        assert plain["schema"] == "flight BIGINT NOT NULL, carrier STRING"
+        assert plain["created_at"] == datetime(2026, 1, 2, tzinfo=UTC)
+        assert one.column("database_name").to_pylist() == ["d", "e"]
+
+    run(scenario())
+
+
+def test_procedures_are_those_that_are_served(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator()) as client:
+            read = {row["procedure_name"]: row for row in (await client.read("procedures")).to_pylist()}
+        assert list(read) == ["help", "tier_table"]
+        assert read["tier_table"]["privilege"] == "OPERATE"
+        assert [(p["name"], p["required"], p["default"]) for p in read["tier_table"]["parameters"]][:2] == [
+            ("table", True, None),
+            ("wait", False, "true"),
+        ]
+        assert read["help"]["output"].startswith("procedure STRING NOT NULL, parameter STRING")
+
+    run(scenario())
