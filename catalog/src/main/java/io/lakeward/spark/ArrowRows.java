@@ -1,0 +1,118 @@
+package io.lakeward.spark;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.ArrowUtils;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Function1;
+
+/** Arrow IPC, as the service sends it, to Spark's schemas and rows; with Spark's own Arrow. */
+final class ArrowRows {
+
+  /** Key of a column's comment in the metadata of its field (proto SystemTable.schema). */
+  private static final String COMMENT = "comment";
+
+  private ArrowRows() {}
+
+  /**
+   * The schema that an IPC stream begins with, with the columns' comments. Throws LakewardException
+   * for a type that Spark lacks.
+   */
+  static StructType schema(String table, byte[] stream) throws LakewardException {
+    try (BufferAllocator allocator = allocator();
+        ArrowStreamReader reader =
+            new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
+      List<StructField> fields = new ArrayList<>();
+      for (Field field : reader.getVectorSchemaRoot().getSchema().getFields()) {
+        fields.add(structField(table, field));
+      }
+      return DataTypes.createStructType(fields);
+    } catch (IOException error) {
+      throw new LakewardException(
+          "the service sent no readable schema of " + table + ": " + error.getMessage(), error);
+    }
+  }
+
+  private static StructField structField(String table, Field field) throws LakewardException {
+    try {
+      StructField plain =
+          DataTypes.createStructField(
+              field.getName(), ArrowUtils.fromArrowField(field), field.isNullable());
+      String comment = field.getMetadata().get(COMMENT);
+      return comment == null ? plain : plain.withComment(comment);
+    } catch (RuntimeException unsupported) {
+      throw new LakewardException(
+          "the column "
+              + field.getName()
+              + " of "
+              + table
+              + " has the Arrow type "
+              + field.getType()
+              + ", which Spark cannot read",
+          unsupported);
+    }
+  }
+
+  /**
+   * All rows of an IPC stream. Throws LakewardException unless its columns are those of {@code
+   * expected}.
+   */
+  static InternalRow[] read(InputStream stream, StructType expected) {
+    try (BufferAllocator allocator = allocator();
+        ArrowStreamReader reader = new ArrowStreamReader(stream, allocator)) {
+      VectorSchemaRoot root = reader.getVectorSchemaRoot();
+      check(ArrowUtils.fromArrowSchema(root.getSchema()), expected);
+      ColumnarBatch batch =
+          new ColumnarBatch(
+              root.getFieldVectors().stream()
+                  .map(ArrowColumnVector::new)
+                  .toArray(ColumnVector[]::new));
+      // The vectors' memory is Arrow's and goes with the reader: a projection copies each row onto
+      // the heap.
+      Function1<InternalRow, InternalRow> toHeap = UnsafeProjection.create(expected);
+      List<InternalRow> rows = new ArrayList<>();
+      while (reader.loadNextBatch()) {
+        batch.setNumRows(root.getRowCount());
+        for (Iterator<InternalRow> more = batch.rowIterator(); more.hasNext(); ) {
+          rows.add(toHeap.apply(more.next()).copy());
+        }
+      }
+      return rows.toArray(InternalRow[]::new);
+    } catch (IOException error) {
+      throw new LakewardException(
+              "the service's answer broke off or is no Arrow stream: " + error.getMessage(), error)
+          .unchecked();
+    }
+  }
+
+  private static BufferAllocator allocator() {
+    return ArrowUtils.rootAllocator().newChildAllocator("lakeward", 0, Long.MAX_VALUE);
+  }
+
+  private static void check(StructType actual, StructType expected) {
+    if (!actual.catalogString().equals(expected.catalogString())) {
+      throw new LakewardException(
+              "the columns have changed since the statement was planned: run it again (expected "
+                  + expected.catalogString()
+                  + ", found "
+                  + actual.catalogString()
+                  + ")")
+          .unchecked();
+    }
+  }
+}

@@ -1,0 +1,105 @@
+package io.lakeward.spark;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The options under {@code spark.sql.catalog.<name>.}; those not named here are ignored.
+ *
+ * @param target {@code host:port} of the service
+ * @param timeout how long a read may take; a CALL has no such limit
+ * @param retryTimeout how long a running CALL waits for a service that went away
+ */
+record CatalogOptions(String target, Duration timeout, Duration retryTimeout) {
+
+  static final String URI = "uri";
+  static final String TIMEOUT = "timeout";
+  static final String RETRY_TIMEOUT = "retry-timeout";
+
+  private static final int DEFAULT_PORT = 7707;
+  private static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(30);
+
+  /** A coordinator is back within seconds of a restart; more than a minute is an outage. */
+  private static final Duration DEFAULT_RETRY_TIMEOUT = Duration.ofSeconds(60);
+
+  /** Refused rather than ignored: who sets one believes the connection to be protected. */
+  private static final List<String> RESERVED = List.of("token", "tls-ca");
+
+  private static final Pattern SERVICE_URI =
+      Pattern.compile("(?:lakeward://)?(\\[[0-9A-Fa-f:]+\\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?/?");
+  private static final Pattern DURATION = Pattern.compile("([0-9]{1,12})\\s*([a-z]*)");
+
+  /** Reads the options of the catalog {@code name}; throws LakewardException for a wrong one. */
+  static CatalogOptions parse(String name, Map<String, String> options) throws LakewardException {
+    String prefix = "spark.sql.catalog." + name + ".";
+    for (String reserved : RESERVED) {
+      if (options.containsKey(reserved)) {
+        throw new LakewardException(
+            "the option " + prefix + reserved + " is not yet supported: remove it");
+      }
+    }
+    String uri = options.get(URI);
+    if (uri == null || uri.isBlank()) {
+      throw new LakewardException(
+          "the catalog "
+              + name
+              + " needs the address of the Lakeward service: set "
+              + prefix
+              + "uri to host:port, such as 127.0.0.1:"
+              + DEFAULT_PORT);
+    }
+    return new CatalogOptions(
+        target(prefix + URI, uri.trim()),
+        duration(prefix + TIMEOUT, options.get(TIMEOUT), DEFAULT_TIMEOUT),
+        duration(prefix + RETRY_TIMEOUT, options.get(RETRY_TIMEOUT), DEFAULT_RETRY_TIMEOUT));
+  }
+
+  private static String target(String option, String uri) throws LakewardException {
+    Matcher matcher = SERVICE_URI.matcher(uri);
+    if (matcher.matches()) {
+      int port = matcher.group(2) == null ? DEFAULT_PORT : Integer.parseInt(matcher.group(2));
+      if (port > 0 && port <= 0xFFFF) {
+        return matcher.group(1) + ":" + port;
+      }
+    }
+    throw new LakewardException(
+        "the option "
+            + option
+            + " is '"
+            + uri
+            + "': write it as host:port or lakeward://host:port, such as 127.0.0.1:"
+            + DEFAULT_PORT);
+  }
+
+  private static Duration duration(String option, String text, Duration otherwise)
+      throws LakewardException {
+    if (text == null) {
+      return otherwise;
+    }
+    Matcher matcher = DURATION.matcher(text.trim().toLowerCase(Locale.ROOT));
+    Duration unit = matcher.matches() ? unit(matcher.group(2)) : null;
+    if (unit == null || Long.parseLong(matcher.group(1)) == 0) {
+      throw new LakewardException(
+          "the option "
+              + option
+              + " is '"
+              + text
+              + "': write a positive duration such as 500 (ms), 30s or 5 min");
+    }
+    return unit.multipliedBy(Long.parseLong(matcher.group(1)));
+  }
+
+  private static Duration unit(String name) {
+    return switch (name) {
+      case "", "ms" -> Duration.ofMillis(1);
+      case "s", "sec", "second", "seconds" -> Duration.ofSeconds(1);
+      case "m", "min", "minute", "minutes" -> Duration.ofMinutes(1);
+      case "h", "hour", "hours" -> Duration.ofHours(1);
+      default -> null;
+    };
+  }
+}

@@ -1,0 +1,70 @@
+package io.lakeward.spark;
+
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A table that says what it is. Spark does not even load it for a statement that writes (see {@link
+ * ReadOnlyCatalog}), except for TRUNCATE, which is refused here.
+ */
+abstract class ReadOnlyTable
+    implements SupportsRead, TruncatableTable {
+
+  private final String name;
+  private final String comment;
+  private final StructType schema;
+
+  /** {@code name} with catalog and namespace. */
+  ReadOnlyTable(String name, String comment, StructType schema) {
+    this.name = name;
+    this.comment = comment;
+    this.schema = schema;
+  }
+
+  /** Why it cannot be written, and what to do instead. */
+  abstract String whyReadOnly();
+
+  @Override
+  public final String name() {
+    return name;
+  }
+
+  /** All its columns. */
+  @Override
+  public final StructType schema() {
+    return schema;
+  }
+
+  @Override
+  public final Column[] columns() {
+    return Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    return comment.isEmpty() ? Map.of() : Map.of(TableCatalog.PROP_COMMENT, comment);
+  }
+
+  @Override
+  public final Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public final boolean truncateTable() {
+    throw new LakewardException("cannot truncate " + name + ": " + whyReadOnly()).unchecked();
+  }
+
+  private static Column column(StructField field) {
+    String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+    return Column.create(field.name(), field.dataType(), field.nullable(), comment, null);
+  }
+}

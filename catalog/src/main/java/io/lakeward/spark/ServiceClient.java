@@ -1,0 +1,202 @@
+package io.lakeward.spark;
+
+import com.google.protobuf.ByteString;
+import io.grpc.ConnectivityState;
+import io.grpc.Context;
+import io.grpc.ManagedChannel;
+import io.grpc.StatusRuntimeException;
+import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import io.lakeward.sys.rpc.v1.CallProcedureRequest;
+import io.lakeward.sys.rpc.v1.CallProcedureResponse;
+import io.lakeward.sys.rpc.v1.DescribeRequest;
+import io.lakeward.sys.rpc.v1.DescribeTableRequest;
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import io.lakeward.sys.rpc.v1.ListTablesRequest;
+import io.lakeward.sys.rpc.v1.ListTablesResponse;
+import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import io.lakeward.sys.rpc.v1.ReadTableResponse;
+import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
+import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The service, as the catalog asks it. Thread-safe. Every method throws LakewardException for what
+ * goes wrong.
+ *
+ * <p>Reads have the catalog's deadline and are sent twice if the connection turns out to be dead. A
+ * CALL has no deadline; it is sent again, under the same idempotency key, while a service that went
+ * away may come back.
+ */
+final class ServiceClient {
+
+  private static final Logger LOG = LoggerFactory.getLogger(ServiceClient.class);
+
+  /**
+   * One channel a service for the whole JVM: every session of a Thrift or Connect server has its
+   * own catalog, and Spark never closes one. Its threads are daemons, so it ends with the JVM and
+   * does not keep it alive.
+   */
+  private static final ConcurrentMap<String, ManagedChannel> CHANNELS = new ConcurrentHashMap<>();
+
+  /**
+   * As in tiering/rpc_channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
+   * usual proxies.
+   */
+  private static final long KEEP_ALIVE_SECONDS = 30;
+
+  private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
+
+  private final CatalogOptions options;
+  private final ServiceErrors errors;
+  private final ManagedChannel channel;
+
+  ServiceClient(String catalog, CatalogOptions options) {
+    this.options = options;
+    this.errors = new ServiceErrors(catalog, options);
+    this.channel = CHANNELS.computeIfAbsent(options.target(), ServiceClient::open);
+  }
+
+  /** Everything there is but the data tables. */
+  Description describe() throws LakewardException {
+    return read(stub -> new Description(stub.describe(DescribeRequest.getDefaultInstance())));
+  }
+
+  /** Names of all tables of a namespace. */
+  List<String> listTables(String namespace) throws LakewardException {
+    List<String> names = new ArrayList<>();
+    ListTablesRequest request = ListTablesRequest.newBuilder().setNamespace(namespace).build();
+    do {
+      ListTablesRequest page = request;
+      ListTablesResponse response = read(stub -> stub.listTables(page));
+      names.addAll(response.getTableNamesList());
+      request = page.toBuilder().setPageToken(response.getNextPageToken()).build();
+    } while (!request.getPageToken().isEmpty());
+    return names;
+  }
+
+  /** One data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
+  DescribeTableResponse describeTable(String namespace, String name) throws LakewardException {
+    DescribeTableRequest request =
+        DescribeTableRequest.newBuilder().setNamespace(namespace).setName(name).build();
+    return read(
+        stub -> stub.describeTable(request),
+        error -> errors.translate(error, namespace + "." + name));
+  }
+
+  /** Rows of a system table, as {@code schema} has them. */
+  InternalRow[] readTable(ReadTableRequest request, StructType schema) throws LakewardException {
+    return read(stub -> rows(stub.readTable(request), ReadTableResponse::getArrow, schema));
+  }
+
+  /** Executes a procedure and waits for its result, as {@code schema} has it. */
+  InternalRow[] callProcedure(CallProcedureRequest request, StructType schema)
+      throws LakewardException {
+    Patience patience = new Patience(options.retryTimeout(), System::nanoTime, Thread::sleep);
+    while (true) {
+      try {
+        return cancelling(
+            () ->
+                rows(
+                    connected().callProcedure(request),
+                    step -> heard(request, step, patience),
+                    schema));
+      } catch (StatusRuntimeException error) {
+        if (!ServiceErrors.isUnreachable(error)) {
+          throw errors.translate(error);
+        }
+        if (!patience.pause()) {
+          throw errors.lostCall(request, error);
+        }
+        LOG.warn(
+            "CALL {}.{}: the service went away; asking again",
+            request.getNamespace(),
+            request.getName());
+      }
+    }
+  }
+
+  private static ByteString heard(
+      CallProcedureRequest request, CallProcedureResponse step, Patience patience) {
+    patience.renew();
+    if (step.hasProgress()) {
+      LOG.info("CALL {}.{}: {}", request.getNamespace(), request.getName(), step.getProgress());
+    }
+    return step.getArrow();
+  }
+
+  private <T> T read(Function<SysCatalogBlockingStub, T> rpc) throws LakewardException {
+    return read(rpc, errors::translate);
+  }
+
+  private <T> T read(
+      Function<SysCatalogBlockingStub, T> rpc,
+      Function<StatusRuntimeException, LakewardException> translate)
+      throws LakewardException {
+    try {
+      return attempt(rpc);
+    } catch (StatusRuntimeException first) {
+      if (!ServiceErrors.isUnreachable(first)) {
+        throw translate.apply(first);
+      }
+    }
+    try {
+      return attempt(rpc);
+    } catch (StatusRuntimeException second) {
+      throw translate.apply(second);
+    }
+  }
+
+  private <T> T attempt(Function<SysCatalogBlockingStub, T> rpc) {
+    return cancelling(
+        () ->
+            rpc.apply(
+                connected()
+                    .withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS)));
+  }
+
+  /** A stub that connects at once, even when the last attempt failed a moment ago. */
+  private SysCatalogBlockingStub connected() {
+    if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+      channel.enterIdle();
+    }
+    return SysCatalogGrpc.newBlockingStub(channel);
+  }
+
+  /** Runs {@code rpc}; whatever it leaves unread is cancelled. */
+  private static <T> T cancelling(Supplier<T> rpc) {
+    Context.CancellableContext context = Context.current().withCancellation();
+    Context before = context.attach();
+    try {
+      return rpc.get();
+    } finally {
+      context.detach(before);
+      context.cancel(null);
+    }
+  }
+
+  private static <T> InternalRow[] rows(
+      Iterator<T> messages, Function<T, ByteString> piece, StructType schema) {
+    return ArrowRows.read(new PieceStream<>(messages, piece), schema);
+  }
+
+  private static ManagedChannel open(String target) {
+    return NettyChannelBuilder.forTarget("dns:///" + target)
+        .usePlaintext()
+        .disableServiceConfigLookUp()
+        .proxyDetector(address -> null)
+        .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
+        .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
+        .build();
+  }
+}

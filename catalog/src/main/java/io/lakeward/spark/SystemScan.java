@@ -1,0 +1,76 @@
+package io.lakeward.spark;
+
+import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import java.util.Arrays;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * One look at a system table. Spark takes the rows while it plans, so no job is run for them; and
+ * it may take them more than once, so they are kept: one scan sees one moment.
+ */
+final class SystemScan implements LocalScan {
+
+  private final ServiceClient service;
+  private final ReadTableRequest request;
+  private final StructType schema;
+  private final StructType fetchedSchema;
+  private InternalRow[] rows;
+
+  /**
+   * {@code request} lacks only the columns; {@code schema} has those wanted, in order, of {@code
+   * whole}. To count rows Spark wants none of them; since no columns means all of them to the
+   * service, it is asked for the first one then.
+   */
+  SystemScan(ServiceClient service, ReadTableRequest request, StructType schema, StructType whole) {
+    this.service = service;
+    this.schema = schema;
+    this.fetchedSchema =
+        schema.isEmpty() ? new StructType(new StructField[] {whole.fields()[0]}) : schema;
+    this.request =
+        request.toBuilder().addAllColumns(Arrays.asList(fetchedSchema.fieldNames())).build();
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema;
+  }
+
+  @Override
+  public synchronized InternalRow[] rows() {
+    if (rows == null) {
+      rows = fetch();
+    }
+    return rows;
+  }
+
+  @Override
+  public String description() {
+    String filters =
+        request.getFiltersList().stream()
+            .map(filter -> filter.getColumn() + " " + filter.getOperator())
+            .collect(Collectors.joining(", "));
+    return request.getNamespace()
+        + "."
+        + request.getName()
+        + " [filters: "
+        + filters
+        + (request.hasLimit() ? "; limit: " + request.getLimit() : "")
+        + "]";
+  }
+
+  private InternalRow[] fetch() {
+    try {
+      InternalRow[] fetched = service.readTable(request, fetchedSchema);
+      if (schema.isEmpty()) {
+        Arrays.fill(fetched, InternalRow.empty());
+      }
+      return fetched;
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+}

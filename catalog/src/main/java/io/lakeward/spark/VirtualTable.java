@@ -1,0 +1,38 @@
+package io.lakeward.spark;
+
+import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A system table: its rows are made by the service when they are asked for. */
+final class VirtualTable extends ReadOnlyTable {
+
+  private final ServiceClient service;
+  private final ReadTableRequest request;
+
+  /**
+   * {@code request} names the table and carries the token of the description that {@code schema} is
+   * from.
+   */
+  VirtualTable(
+      String name,
+      String comment,
+      StructType schema,
+      ServiceClient service,
+      ReadTableRequest request) {
+    super(name, comment, schema);
+    this.service = service;
+    this.request = request;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new SystemScanBuilder(service, request, schema());
+  }
+
+  @Override
+  String whyReadOnly() {
+    return ReadOnlyCatalog.SYSTEM_TABLES_ARE_READ_ONLY;
+  }
+}
