@@ -50,6 +50,12 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
     return name;
   }
 
+  /** As plans and error messages of Spark show it. */
+  @Override
+  public String toString() {
+    return name + " (Lakeward at " + service.target() + ")";
+  }
+
   @Override
   public String[][] listNamespaces() {
     return answer(

@@ -15,8 +15,7 @@ import org.apache.spark.sql.types.StructType;
  * A table that says what it is. Spark does not even load it for a statement that writes (see {@link
  * ReadOnlyCatalog}), except for TRUNCATE, which is refused here.
  */
-abstract class ReadOnlyTable
-    implements SupportsRead, TruncatableTable {
+abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
 
   private final String name;
   private final String comment;
@@ -48,9 +47,12 @@ abstract class ReadOnlyTable
     return Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
   }
 
+  /** Its comment, and that Spark does not manage it. */
   @Override
   public Map<String, String> properties() {
-    return comment.isEmpty() ? Map.of() : Map.of(TableCatalog.PROP_COMMENT, comment);
+    return comment.isEmpty()
+        ? Map.of(TableCatalog.PROP_EXTERNAL, "true")
+        : Map.of(TableCatalog.PROP_EXTERNAL, "true", TableCatalog.PROP_COMMENT, comment);
   }
 
   @Override

@@ -67,6 +67,11 @@ final class ServiceClient {
     this.channel = CHANNELS.computeIfAbsent(options.target(), ServiceClient::open);
   }
 
+  /** Where the service is: {@code host:port}. */
+  String target() {
+    return options.target();
+  }
+
   /** Everything there is but the data tables. */
   Description describe() throws LakewardException {
     return read(stub -> new Description(stub.describe(DescribeRequest.getDefaultInstance())));

@@ -49,21 +49,15 @@ final class ServiceErrors {
 
   /** The error for a CALL whose service went away and did not come back. */
   LakewardException lostCall(CallProcedureRequest request, StatusRuntimeException error) {
+    String unknown =
+        "whether CALL %s.%s took effect is unknown: %s"
+            .formatted(request.getNamespace(), request.getName(), words(error));
     String repeat =
         request.hasIdempotencyKey()
-            ? " To learn it without doing it twice, repeat the CALL with idempotency_key => '"
-                + request.getIdempotencyKey()
-                + "'."
+            ? " To learn it without doing it twice, repeat the CALL with idempotency_key => '%s'."
+                .formatted(request.getIdempotencyKey())
             : "";
-    return new LakewardException(
-        "whether CALL "
-            + request.getNamespace()
-            + "."
-            + request.getName()
-            + " took effect is unknown: "
-            + words(error)
-            + repeat,
-        error);
+    return new LakewardException(unknown + repeat, error);
   }
 
   private String words(StatusRuntimeException error) {
@@ -71,55 +65,29 @@ final class ServiceErrors {
   }
 
   private static String words(PbError error) {
-    String hint = error.getHint().isEmpty() ? "" : " Hint: " + error.getHint();
-    return "["
-        + error.getErrorClass()
-        + "] "
-        + error.getMessage()
-        + sentenceEnd(error.getMessage(), hint)
-        + hint;
-  }
-
-  private static String sentenceEnd(String message, String hint) {
-    return hint.isEmpty() || message.matches("(?s).*[.!?]") ? "" : ".";
+    String message = "[" + error.getErrorClass() + "] " + error.getMessage();
+    if (error.getHint().isEmpty()) {
+      return message;
+    }
+    return message + (message.matches("(?s).*[.!?]") ? " " : ". ") + "Hint: " + error.getHint();
   }
 
   private String words(Status status) {
+    String option = "spark.sql.catalog." + catalog + ".";
     return switch (status.getCode()) {
       case UNAVAILABLE ->
-          "no Lakeward service answers at "
-              + target
-              + " ("
-              + reason(status)
-              + "). Start one there with `lakeward up` or `lakeward coordinator`, or correct"
-              + " spark.sql.catalog."
-              + catalog
-              + ".uri.";
+          "no Lakeward service answers at %s (%s). Start one there with `lakeward up` or `lakeward coordinator`, or correct %suri."
+              .formatted(target, reason(status), option);
       case DEADLINE_EXCEEDED ->
-          "the Lakeward service at "
-              + target
-              + " did not answer within "
-              + timeout.toMillis()
-              + " ms. Try again, or raise spark.sql.catalog."
-              + catalog
-              + ".timeout.";
+          "the Lakeward service at %s did not answer within %d ms. Try again, or raise %stimeout."
+              .formatted(target, timeout.toMillis(), option);
       case UNIMPLEMENTED ->
-          "what answers at "
-              + target
-              + " is no Lakeward service, or one that is older than this plugin ("
-              + reason(status)
-              + "). Check spark.sql.catalog."
-              + catalog
-              + ".uri.";
+          "what answers at %s is no Lakeward service, or one older than this plugin (%s). Check %suri."
+              .formatted(target, reason(status), option);
       case CANCELLED -> "the statement was cancelled";
       default ->
-          "the Lakeward service at "
-              + target
-              + " failed ("
-              + status.getCode()
-              + ": "
-              + reason(status)
-              + ")";
+          "the Lakeward service at %s failed (%s: %s)"
+              .formatted(target, status.getCode(), reason(status));
     };
   }
 

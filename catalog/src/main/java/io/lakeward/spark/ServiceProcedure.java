@@ -53,6 +53,12 @@ final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
     return qualifiedName;
   }
 
+  /** As plans and error messages of Spark show it. */
+  @Override
+  public String toString() {
+    return qualifiedName;
+  }
+
   /** Its comment, and how to call it. */
   @Override
   public String description() {
@@ -72,7 +78,12 @@ final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
 
   @Override
   public BoundProcedure bind(StructType inputType) {
-    return this;
+    try {
+      ArgumentTypes.check(qualifiedName, inputType, parameters());
+      return this;
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
   }
 
   @Override
