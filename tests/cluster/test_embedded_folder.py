@@ -1,0 +1,261 @@
+"""The embedded cluster's folder: what survives a restart or a crash, and what damage is found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from support.embedded import PATH, LoopbackServer, ManualClock, make_table, orders, scan, scan_all, served, split_of
+from tiering.cluster.embedded.metadata import FILE_NAME, FORMAT_VERSION, segments
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.segments import Segment
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, ServiceUnreachable, SetupError
+from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
+
+B0 = BucketKey(None, 0)
+
+
+def files(root: Path) -> set[str]:
+    return {path.name for path in (root / "log").rglob("*") if path.is_file()}
+
+
+def test_everything_is_there_after_a_restart(tmp_path: Path, clock: ManualClock) -> None:
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        cluster_id, table = storage.cluster_id, make_table(storage)
+        answer = storage.append(PATH, orders(0, 10), "writer", 0)
+        storage.record_lake_snapshot(table, RecordedLakeSnapshot(3, {B0: 4}))
+        bounds, rows = storage.offsets(table), scan_all(storage, table)
+
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        assert storage.cluster_id == cluster_id
+        assert storage.table(PATH) == table
+        assert storage.offsets(table) == bounds
+        assert storage.lake_snapshot(table) == RecordedLakeSnapshot(3, {B0: 4})
+        assert list(storage.append(PATH, orders(0, 10), "writer", 0)) == list(answer)
+        assert scan_all(storage, table) == rows
+
+
+def test_table_ids_are_not_used_again_after_a_restart(tmp_path: Path) -> None:
+    with EmbeddedStorage(tmp_path) as storage:
+        first = make_table(storage).table_id
+        storage.drop_table(PATH)
+    with EmbeddedStorage(tmp_path) as storage:
+        assert make_table(storage).table_id > first
+
+
+def test_two_folders_are_two_clusters(tmp_path: Path) -> None:
+    with EmbeddedStorage(tmp_path / "a") as a, EmbeddedStorage(tmp_path / "b") as b:
+        assert a.cluster_id != b.cluster_id
+
+
+def test_a_folder_in_use_is_refused_and_free_after_the_owner_closed(storage: EmbeddedStorage) -> None:
+    with pytest.raises(SetupError, match="in use by process"):
+        EmbeddedStorage(storage.root)
+    storage.close()
+    EmbeddedStorage(storage.root).close()
+
+
+def test_another_process_frees_the_folder_when_it_is_killed(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+from tiering.cluster.embedded.storage import EmbeddedStorage
+storage = EmbeddedStorage(Path({str(tmp_path)!r}))
+print("open", flush=True)
+input()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "open\n"
+        with pytest.raises(SetupError, match=f"in use by process {owner.pid}"):
+            EmbeddedStorage(tmp_path)
+        owner.kill()
+        owner.wait(30)
+    EmbeddedStorage(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match="file/cluster"):
+        EmbeddedStorage(tmp_path / "file" / "cluster")
+
+
+def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    EmbeddedStorage(tmp_path).close()
+    engine = sa.create_engine(f"sqlite:///{tmp_path / FILE_NAME}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE facts SET value = :version WHERE name = 'format_version'"), {"version": FORMAT_VERSION + 1})
+    engine.dispose()
+
+    with pytest.raises(SetupError, match="newer version"):
+        EmbeddedStorage(tmp_path)
+    with pytest.raises(SetupError, match="newer version"):  # and the lock is free again
+        EmbeddedStorage(tmp_path)
+
+
+def test_metadata_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"not a database" * 100)
+    with pytest.raises(SetupError, match=FILE_NAME):
+        EmbeddedStorage(tmp_path)
+
+
+def test_files_that_a_crash_left_are_swept_at_the_start(tmp_path: Path) -> None:
+    with EmbeddedStorage(tmp_path) as storage:
+        table = make_table(storage)
+        storage.append(PATH, orders(0, 10), "writer", 0)
+        published = files(tmp_path)
+        folder = tmp_path / "log" / str(table.table_id)
+    (folder / "half.arrow.tmp").write_bytes(b"torn")
+    (folder / "unpublished.arrow").write_bytes(b"whole, but the crash came before the metadata")
+    (tmp_path / "log" / "999").mkdir()
+    (tmp_path / "log" / "999" / "gone.arrow").write_bytes(b"of a dropped table")
+
+    with EmbeddedStorage(tmp_path) as storage:
+        assert files(tmp_path) == published
+        assert scan_all(storage, table).num_rows == 10
+        assert not (tmp_path / "log" / "999").exists()
+
+
+def test_an_append_whose_publishing_fails_is_not_there_and_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedStorage(tmp_path) as storage:
+        table = make_table(storage)
+
+        def fail(*_: object) -> None:
+            raise sa.exc.OperationalError("INSERT", {}, Exception("disk I/O error"))
+
+        with monkeypatch.context() as patch:
+            patch.setattr("tiering.cluster.embedded.log._publish_bucket", fail)
+            with pytest.raises(ClusterUnavailable, match="disk I/O error"):
+                storage.append(PATH, orders(0, 10), "writer", 0)
+        assert scan_all(storage, table).num_rows == 0
+
+        storage.append(PATH, orders(0, 10), "writer", 0)
+        assert scan_all(storage, table)["id"].to_pylist() == list(range(10))
+    with EmbeddedStorage(tmp_path):
+        assert len(files(tmp_path)) == 1
+
+
+def test_an_append_that_cannot_be_written_takes_no_offsets(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(storage)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(ClusterUnavailable, match="No space left"):
+            storage.append(PATH, orders(0, 10), "writer", 0)
+    assert storage.offsets(table)[B0].log_end == 0
+    storage.append(PATH, orders(0, 10), "writer", 0)
+    assert scan_all(storage, table).num_rows == 10
+
+
+def flip_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def tear(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def swap_for_another(file: Path) -> None:
+    """Of the same size, but other rows."""
+    other = next(path for path in file.parent.iterdir() if path != file and path.stat().st_size == file.stat().st_size)
+    file.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("damage", [flip_a_byte, tear, empty, Path.unlink, swap_for_another])
+def test_a_damaged_segment_is_named_and_nothing_past_it_is_read(storage: EmbeddedStorage, damage: Callable[[Path], None]) -> None:
+    table = make_table(storage)
+    for number in range(3):
+        storage.append(PATH, orders(number * 40_000, 40_000), "writer", number)
+    broken = segment_at(storage, table, 40_000)
+    damage(storage.root / broken.path)
+
+    batches = storage.reader(table, split_of(table, 0, 0, 120_000)).read()
+
+    assert next(batches)["__offset"][-1].as_py() == 39_999
+    with pytest.raises(DataCorrupt) as error:
+        next(batches)
+    for named in (broken.path, "bucket 0", "[40000, 80000)"):
+        assert named in error.value.message
+    assert list(batches) == []
+    assert scan(storage, table, 0, 80_000, 120_000).num_rows == 40_000
+
+
+def segment_at(storage: EmbeddedStorage, table: TableInfo, offset: int) -> Segment:
+    return storage.log.segments(table.table_id, B0, offset, offset + 1)[0]
+
+
+def test_a_file_that_holds_other_rows_than_recorded_is_corrupt(storage: EmbeddedStorage) -> None:
+    """The checksum fits, the content does not: as after a restore of the metadata alone."""
+    table = make_table(storage)
+    storage.append(PATH, orders(0, 10), "writer", 0)
+    reader = storage.reader(table, split_of(table, 0, 0, 10))
+    with storage._metadata.write() as connection:
+        connection.execute(sa.update(segments).values(stopping_offset=9))
+    assert next(iter(reader.read())).num_rows == 10
+
+    with pytest.raises(DataCorrupt, match=r"no segment for offsets \[9, 10\)"):
+        storage.reader(table, split_of(table, 0, 0, 10))
+    with pytest.raises(DataCorrupt, match="does not hold the rows"):
+        scan(storage, table, 0, 0, 9)
+
+
+def test_a_reader_without_the_folder_says_so(storage: EmbeddedStorage, tmp_path: Path) -> None:
+    table = make_table(storage)
+    storage.append(PATH, orders(0, 10), "writer", 0)
+    reader = storage.reader(table, split_of(table, 0, 0, 10))
+    storage.root.rename(tmp_path / "elsewhere")
+    with pytest.raises(ClusterUnavailable, match="is not there") as error:
+        next(reader.read())
+    assert "same path" in error.value.hint
+
+
+def test_a_client_waits_out_a_restart_of_the_service(storage: EmbeddedStorage) -> None:
+    table = make_table(storage)
+    server = LoopbackServer(storage)
+    with RemoteEmbeddedCluster(server.uri) as remote:
+        first = remote.append(PATH, orders(0, 5), "writer", 0)
+        server.stop()
+        remote._retrying = remote._retrying.copy(before_sleep=lambda _: servers.append(LoopbackServer(storage, server.port)))
+        servers: list[LoopbackServer] = []
+        try:
+            assert list(remote.append(PATH, orders(0, 5), "writer", 0)) == list(first)
+            remote.append(PATH, orders(5, 5), "writer", 1)
+        finally:
+            for started in servers:
+                started.stop()
+    assert len(servers) >= 1
+    assert scan_all(storage, table)["id"].to_pylist() == list(range(10))
+
+
+def test_a_service_that_never_answered_is_reported_at_once() -> None:
+    with RemoteEmbeddedCluster("127.0.0.1:1", patience_ms=3_600_000) as remote, pytest.raises(ServiceUnreachable, match=r"127\.0\.0\.1:1"):
+        remote.databases()
+
+
+def test_a_call_is_given_up_when_patience_ends(storage: EmbeddedStorage) -> None:
+    server = LoopbackServer(storage)
+    with RemoteEmbeddedCluster(server.uri, patience_ms=1) as remote:
+        assert remote.cluster_id == storage.cluster_id
+        server.stop()
+        with pytest.raises(ServiceUnreachable):
+            remote.databases()
+
+
+def test_only_the_coordinators_process_records_the_lake(storage: EmbeddedStorage) -> None:
+    table = make_table(storage)
+    with served(storage) as remote, pytest.raises(InvalidArgument, match="only the coordinator"):
+        remote.record_lake_snapshot(table, RecordedLakeSnapshot(1, {B0: 0}))
