@@ -39,11 +39,17 @@ class EmbeddedSplitReader:
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`."""
         pending: list[_Piece] = []
+        rows = size_bytes = 0
         for segment in self.segments:
-            pending.append(self._cut(segment))
-            if _is_enough(pending):
+            piece = self._cut(segment)
+            pending.append(piece)
+            rows += piece.rows.num_rows
+            size_bytes += piece.rows.nbytes
+            # One segment of half the size goes as it is: joining would copy it.
+            wanted = TARGET_BATCH_ROWS // 2 if len(pending) == 1 else TARGET_BATCH_ROWS
+            if rows >= wanted or size_bytes >= TARGET_BATCH_BYTES:
                 yield self._join(pending)
-                pending = []
+                pending, rows, size_bytes = [], 0, 0
         if pending:
             yield self._join(pending)
 
@@ -71,13 +77,6 @@ class _Piece:
     rows: pa.RecordBatch
     starting_offset: int
     commit_us: int
-
-
-def _is_enough(pieces: Sequence[_Piece]) -> bool:
-    rows = sum(piece.rows.num_rows for piece in pieces)
-    # One segment of half the size goes as it is: joining would copy it.
-    wanted = TARGET_BATCH_ROWS // 2 if len(pieces) == 1 else TARGET_BATCH_ROWS
-    return rows >= wanted or sum(piece.rows.nbytes for piece in pieces) >= TARGET_BATCH_BYTES
 
 
 def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets | None, list_segments: ListSegments) -> EmbeddedSplitReader:
