@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import pyarrow as pa
 import structlog
 
 from sys_tables import wire
@@ -57,6 +58,8 @@ class SysCatalogService(SysCatalogServicer):
         self._keep_alive_s = keep_alive_s
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
         self._lookups = FairPool("sys-lookup", _LOOKUP_THREADS, _LOOKUP_THREADS)
+        # With its first array pyarrow imports pandas, which takes a second: now, and not in somebody's first SELECT.
+        pa.array([], pa.int64())
 
     def close(self) -> None:
         """Gives its threads back."""

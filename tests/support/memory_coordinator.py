@@ -71,6 +71,7 @@ class MemoryView:
         return sorted({info.path.database_name for info in self.infos} | set(self.empty_databases))
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
+        self.asked.append((database_name, None))
         if database_name not in self.databases():
             raise UnknownDatabase(f"there is no database {database_name!r}")
         return sorted((info for info in self.infos if info.path.database_name == database_name), key=lambda info: info.path)

@@ -266,8 +266,10 @@ def test_source_tables_are_shown_with_what_is_unknown_as_null(run: Run) -> None:
             table_info("d.parted", partition_keys=("carrier",), bucket_keys=("flight",)),
             table_info("e.plain"),
         ]
-        async with serving(MemoryCoordinator(infos)) as client:
+        handle = MemoryCoordinator(infos)
+        async with serving(handle) as client:
             read = await client.read("tables", filters=(where("database_name", "EQUAL", "d"),))
+            assert handle.asked == [("d", None)], "only the database wanted is asked"
             one = await client.read("tables", "database_name", filters=(where("table_name", "EQUAL", "plain"),))
         parted, plain = read.to_pylist()
         assert (parted["partitions"], parted["lake_format"], parted["freshness_ms"], parted["bucket_keys"]) == (
