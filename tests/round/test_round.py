@@ -92,7 +92,7 @@ class Scene:
         return self.runner(**changes).run()
 
     def offsets_in_lake(self) -> list[tuple[int, int]]:
-        return sorted((bucket.bucket_id, offset) for bucket, start, end in self.lake.rows(TABLE.path) for offset in range(start, end))
+        return sorted((bucket.bucket_id, offset) for bucket, start, end, _ in self.lake.rows(TABLE.path) for offset in range(start, end))
 
 
 @pytest.fixture

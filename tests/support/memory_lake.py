@@ -26,7 +26,8 @@ from tiering.lake.base import (
 from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
 
-Range = tuple[BucketKey, int, int]
+Range = tuple[BucketKey, int, int, str]
+"""Bucket, first offset, offset after the last, and the name of the file that holds them."""
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -140,17 +141,17 @@ class MemoryFactory:
         self._path = path
 
     def create_writer(self, context: WriterInitContext) -> MemoryWriter:
-        return MemoryWriter(context.bucket)
+        return MemoryWriter(context)
 
     def create_committer(self, context: CommitterInitContext) -> MemoryCommitter:
         return MemoryCommitter(self._lake, self._path)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
-        return json.dumps([str(result.bucket), result.starting_offset, result.reached_offset]).encode()
+        return json.dumps([str(result.bucket), result.starting_offset, result.reached_offset, result.payload.decode()]).encode()
 
     def deserialize_write_result(self, data: bytes) -> WriteResult:
-        bucket, start, reached = json.loads(data)
-        return WriteResult(BucketKey.parse(bucket), start, reached, reached - start, 1, 1, data)
+        bucket, start, reached, file = json.loads(data)
+        return WriteResult(BucketKey.parse(bucket), start, reached, reached - start, 1, 1, file.encode())
 
     def serialize_committable(self, committable: Committable) -> bytes:
         return json.dumps([committable.round_id, [self.serialize_write_result(one).decode() for one in committable.results]]).encode()
@@ -163,14 +164,15 @@ class MemoryFactory:
 class MemoryWriter:
     """A `LakeWriter` that counts."""
 
-    def __init__(self, bucket: BucketKey) -> None:
-        self._bucket = bucket
+    def __init__(self, context: WriterInitContext) -> None:
+        self._context = context
 
     def write(self, batch: pa.RecordBatch) -> None:
         """The ranges say it all."""
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        return WriteResult(self._bucket, starting_offset, reached_offset, reached_offset - starting_offset, 1, 1, b"")
+        file = f"{self._context.bucket}-{self._context.attempt_nonce}".encode()
+        return WriteResult(self._context.bucket, starting_offset, reached_offset, reached_offset - starting_offset, 1, 1, file)
 
     def abort(self) -> None:
         """Nothing was written."""
@@ -197,4 +199,4 @@ class MemoryCommitter:
 
 
 def _ranges(committable: Committable) -> tuple[Range, ...]:
-    return tuple((one.bucket, one.starting_offset, one.reached_offset) for one in committable.results)
+    return tuple((one.bucket, one.starting_offset, one.reached_offset, one.payload.decode()) for one in committable.results)

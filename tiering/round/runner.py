@@ -52,6 +52,7 @@ class RoundRunner:
         self._cancel_reason: str | None = None
         self._granted = False
         self._started_ms = world.clock.monotonic_ms()
+        self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
 
     @property
     def granted(self) -> bool:
@@ -64,16 +65,22 @@ class RoundRunner:
 
     def run(self) -> act.RoundOutcome:
         """Never raises: whatever happens is in the outcome."""
-        state, action = machine.start(self._assignment, self._world.cluster.cluster_id)
-        while not isinstance(action, act.End):
-            if (point := _CRASH_BEFORE.get(type(action))) is not None:
-                crash_points.reach(point)
-            event = self._carry_out(action)
-            if (point := _CRASH_AFTER.get(type(event))) is not None:
-                crash_points.reach(point)
-            log.debug("round step", round_id=self._assignment.round_id, action=type(action).__name__, led_to=type(event).__name__)
-            state, action = machine.step(state, event)
-        return action.outcome
+        while (outcome := self.advance()) is None:
+            pass
+        return outcome
+
+    def advance(self) -> act.RoundOutcome | None:
+        """Carries out one action; the outcome if the round is over. The simulator interleaves rounds here."""
+        if isinstance(self._action, act.End):
+            return self._action.outcome
+        if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
+            crash_points.reach(point)
+        event = self._carry_out(self._action)
+        if (point := _CRASH_AFTER.get(type(event))) is not None:
+            crash_points.reach(point)
+        log.debug("round step", round_id=self._assignment.round_id, action=type(self._action).__name__, led_to=type(event).__name__)
+        self._state, self._action = machine.step(self._state, event)
+        return self._action.outcome if isinstance(self._action, act.End) else None
 
     def _carry_out(self, action: act.Action) -> act.Event:
         try:

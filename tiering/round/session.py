@@ -18,6 +18,11 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.python.worker.reuse": "true",
 }
+LOCAL: Mapping[str, str] = {
+    # A laptop's driver listens to nobody else.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
 
 
 def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
@@ -26,7 +31,8 @@ def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSess
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**DEFAULTS, **conf}.items():
+    here = LOCAL if master.startswith("local") else {}
+    for name, value in {**DEFAULTS, **here, **conf}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")

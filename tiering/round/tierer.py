@@ -17,8 +17,8 @@ from tiering.errors import Cancelled, LakewardError
 from tiering.model import Assignment, RoundState
 from tiering.round.actions import RoundOutcome
 from tiering.round.reports import Report, renewal
+from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import RoundRunner, RoundWorld
-from tiering.round.transport import assignment_from_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 log = structlog.get_logger(__name__)
@@ -158,14 +158,16 @@ class Tierer:
             runner = RoundRunner(self._world, assignment)
             thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
             self._running[assignment.round_id] = _Running(assignment, runner, thread)
-        log.info("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
+        log.debug("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
         thread.start()
         return True
 
     def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
         outcome = runner.run()
         said = {"table": str(assignment.path), "round_id": assignment.round_id, "state": outcome.state.value}
-        if outcome.error is None:
+        if outcome.state is RoundState.EMPTY:
+            log.debug("round ended", **said)
+        elif outcome.error is None:
             log.info("round ended", **said, records=outcome.stats.records_written)
         else:
             log.warning("round ended", **said, error_class=outcome.error.error_class, error=outcome.error.message)

@@ -12,10 +12,10 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_us
 
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, BucketKey, Offsets, Phase, RecordedLakeSnapshot, TablePath
+from tiering.model import Assignment, Offsets, Phase
 from tiering.round.base import Grant
+from tiering.round.requests import begin_request, commit_request, plan_request, round_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.rpc_channel import open_channel
 from tiering.rpc_errors import from_pb, from_rpc_error
@@ -25,38 +25,8 @@ T = TypeVar("T")
 
 CALL_TIMEOUT_SECONDS = 30
 """Of one attempt. An ack may read the lake on the coordinator's side."""
-
-
-def pb_offsets(offsets: Offsets) -> list[PbBucketOffset]:
-    """Offsets as they travel, in a fixed order."""
-    return [
-        PbBucketOffset(bucket=PbBucket(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id), offset=offsets[bucket])
-        for bucket in sorted(offsets, key=BucketKey.sort_key)
-    ]
-
-
-def offsets_from_pb(offsets: list[PbBucketOffset]) -> dict[BucketKey, int]:
-    """The inverse."""
-    return {
-        BucketKey(one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id): one.offset
-        for one in offsets
-    }
-
-
-def assignment_from_pb(info: pb.PbLakeTieringTableInfo, coordinator_epoch: int) -> Assignment:
-    """The assignment in a heartbeat's answer."""
-    recorded = RecordedLakeSnapshot(info.recorded.lake_snapshot_id, offsets_from_pb(list(info.recorded.offsets)))
-    return Assignment(
-        table_id=info.table_id,
-        path=TablePath(info.table_path.database_name, info.table_path.table_name),
-        tiering_epoch=info.tiering_epoch,
-        coordinator_epoch=coordinator_epoch,
-        round_id=info.round_id,
-        lake_table_uuid=info.lake_table_uuid if info.HasField("lake_table_uuid") else None,
-        passed_head=info.passed_head if info.HasField("passed_head") else None,
-        recorded=recorded if info.HasField("recorded") else None,
-        max_duration_ms=info.max_duration_ms,
-    )
+COMMAND_TIMEOUT_SECONDS = 5
+"""Of a call on whose answer a person waits."""
 
 
 class GrpcHeartbeatCall:
@@ -92,46 +62,28 @@ class GrpcTransport:
         """What a tierer must know to open cluster and lake; waits for the coordinator."""
         return self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
 
+    def service_config_now(self) -> pb.GetServiceConfigResponse:
+        """The same for a command: raises ServiceUnreachable if nobody answers now."""
+        return self._call(self._stub.GetServiceConfig, pb.GetServiceConfigRequest(), COMMAND_TIMEOUT_SECONDS)
+
     def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> GrpcHeartbeatCall:
         return GrpcHeartbeatCall(self._stub.LakeTieringHeartbeat.future(request, timeout=timeout_ms / 1_000), self._uri)
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        request = pb.RecordPlanRequest(
-            round=self._round(assignment),
-            lake_table_uuid=lake_table_uuid,
-            planned_stops=pb_offsets(stops),
-            splits=splits,
-            passed_head=passed_head or 0,
-            has_passed_head=passed_head is not None,
-        )
+        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head)
         self._patiently(self._stub.RecordPlan, request)
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        request = pb.BeginLakeCommitRequest(
-            round=self._round(assignment),
-            base_round_id=grant.base_round_id,
-            base_tag_snapshot_id=grant.base_tag,
-            offsets=pb_offsets(grant.offsets),
-            records=grant.records,
-            files=grant.files,
-        )
-        answer = self._patiently(self._stub.BeginLakeCommit, request)
+        answer = self._patiently(self._stub.BeginLakeCommit, begin_request(assignment, self._tierer_id, grant))
         if not answer.granted:
             raise from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
-        request = pb.CommitLakeSnapshotRequest(
-            round=self._round(assignment),
-            marker=pb.PbRecordedSnapshot(lake_snapshot_id=lake_snapshot_id, offsets=pb_offsets(offsets)),
-            marker_round_id=marker.round_id,
-            lake_table_uuid=marker.lake_table_uuid,
-        )
-        self._patiently(self._stub.CommitLakeSnapshot, request)
+        self._patiently(self._stub.CommitLakeSnapshot, commit_request(assignment, self._tierer_id, marker, lake_snapshot_id))
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         request = pb.ReportProgressRequest(
-            round=self._round(assignment), phase=phase.value, splits_done=splits_done, splits_total=splits_total
+            round=round_pb(assignment, self._tierer_id), phase=phase.value, splits_done=splits_done, splits_total=splits_total
         )
         self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
 
@@ -143,15 +95,6 @@ class GrpcTransport:
         """Ends the channel."""
         self._stop.set()
         self._channel.close()
-
-    def _round(self, assignment: Assignment) -> pb.PbRound:
-        return pb.PbRound(
-            table_id=assignment.table_id,
-            coordinator_epoch=assignment.coordinator_epoch,
-            tiering_epoch=assignment.tiering_epoch,
-            round_id=assignment.round_id,
-            tierer_id=self._tierer_id,
-        )
 
     def _patiently(self, method: Callable[..., T], request: Any) -> T:
         """Repeats the call until the coordinator answers or this tierer stops."""

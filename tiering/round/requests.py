@@ -1,0 +1,89 @@
+"""What a tierer tells the coordinator, as messages. Pure."""
+
+from __future__ import annotations
+
+from tiering.lake.marker import Marker
+from tiering.model import Assignment, BucketKey, Offsets, RecordedLakeSnapshot, TablePath
+from tiering.round.base import Grant
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset
+
+
+def pb_offsets(offsets: Offsets) -> list[PbBucketOffset]:
+    """Offsets as they travel, in a fixed order."""
+    return [
+        PbBucketOffset(bucket=PbBucket(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id), offset=offsets[bucket])
+        for bucket in sorted(offsets, key=BucketKey.sort_key)
+    ]
+
+
+def offsets_from_pb(offsets: list[PbBucketOffset]) -> dict[BucketKey, int]:
+    """The inverse."""
+    return {
+        BucketKey(one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id): one.offset
+        for one in offsets
+    }
+
+
+def assignment_from_pb(info: pb.PbLakeTieringTableInfo, coordinator_epoch: int) -> Assignment:
+    """The assignment in a heartbeat's answer."""
+    recorded = RecordedLakeSnapshot(info.recorded.lake_snapshot_id, offsets_from_pb(list(info.recorded.offsets)))
+    return Assignment(
+        table_id=info.table_id,
+        path=TablePath(info.table_path.database_name, info.table_path.table_name),
+        tiering_epoch=info.tiering_epoch,
+        coordinator_epoch=coordinator_epoch,
+        round_id=info.round_id,
+        lake_table_uuid=info.lake_table_uuid if info.HasField("lake_table_uuid") else None,
+        passed_head=info.passed_head if info.HasField("passed_head") else None,
+        recorded=recorded if info.HasField("recorded") else None,
+        max_duration_ms=info.max_duration_ms,
+    )
+
+
+def round_pb(assignment: Assignment, tierer_id: str) -> pb.PbRound:
+    """Names the round, with the numbers that fence it."""
+    return pb.PbRound(
+        table_id=assignment.table_id,
+        coordinator_epoch=assignment.coordinator_epoch,
+        tiering_epoch=assignment.tiering_epoch,
+        round_id=assignment.round_id,
+        tierer_id=tierer_id,
+    )
+
+
+def plan_request(
+    assignment: Assignment, tierer_id: str, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None
+) -> pb.RecordPlanRequest:
+    """What the round is about to do."""
+    return pb.RecordPlanRequest(
+        round=round_pb(assignment, tierer_id),
+        lake_table_uuid=lake_table_uuid,
+        planned_stops=pb_offsets(stops),
+        splits=splits,
+        passed_head=passed_head or 0,
+        has_passed_head=passed_head is not None,
+    )
+
+
+def begin_request(assignment: Assignment, tierer_id: str, grant: Grant) -> pb.BeginLakeCommitRequest:
+    """Asks for the fence."""
+    return pb.BeginLakeCommitRequest(
+        round=round_pb(assignment, tierer_id),
+        base_round_id=grant.base_round_id,
+        base_tag_snapshot_id=grant.base_tag,
+        offsets=pb_offsets(grant.offsets),
+        records=grant.records,
+        files=grant.files,
+    )
+
+
+def commit_request(assignment: Assignment, tierer_id: str, marker: Marker, lake_snapshot_id: int) -> pb.CommitLakeSnapshotRequest:
+    """The ack: the marker as found in the lake."""
+    offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+    return pb.CommitLakeSnapshotRequest(
+        round=round_pb(assignment, tierer_id),
+        marker=pb.PbRecordedSnapshot(lake_snapshot_id=lake_snapshot_id, offsets=pb_offsets(offsets)),
+        marker_round_id=marker.round_id,
+        lake_table_uuid=marker.lake_table_uuid,
+    )
