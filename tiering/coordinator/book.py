@@ -89,8 +89,7 @@ class Book:
             if self.fenced is not None:
                 raise self.fenced
             if self._doubtful:
-                self._records = {record.table_id: record for record in self.store.load()}
-                self._doubtful = False
+                self._reload()
             yield
 
     def put(self, *changes: Change, operations: Sequence[OperationRecord] = ()) -> None:
@@ -108,6 +107,12 @@ class Book:
         before = self.now().wall - timedelta(milliseconds=self.options.keep_operations_ms)
         with self.changing():
             self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before)
+
+    def _reload(self) -> None:
+        """What was really stored, with the heartbeats of now, which are in memory only."""
+        ctx, before = self.context(), self._records
+        self._records = {each.table_id: core_table.reread(ctx, each, before.get(each.table_id)) for each in self.store.load()}
+        self._doubtful = False
 
     def _apply(self, writes: Writes) -> None:
         try:

@@ -137,7 +137,14 @@ class CallSteps:
             return Waiting(goal, f"the round ended; looking at the lake: {error.message}", self._book.now().after(LOOK_AGAIN_MS))
         if base is None:
             return self._ask_again(call, goal)
-        return Ended(self._end_well(call, goal, record, ended, ended.state, base))
+        if ended.state is RoundState.FENCED:
+            return Ended(self._end_well(call, *self._reached_by(goal, ended, base), record, base))
+        return Ended(self._end_well(call, goal, ended, ended.state, record, base))
+
+    def _reached_by(self, goal: Goal, fenced: RoundRecord, base: Base) -> tuple[Goal, RoundRecord, RoundState]:
+        """The round that brought the lake there instead of the fenced one, as far as it is known."""
+        other = self._book.store.round(base.marker.round_id) if base.marker else None
+        return replace(goal, round_id=(other or fenced).round_id), other or fenced, RoundState.SUCCEEDED
 
     def _look_at_acked(self, call: TierTable, goal: Goal, record: TableRecord, current: RoundRecord) -> Ended | Waiting:
         """The data is in the lake; the round's statistics come with the tierer's next heartbeat, if it still lives."""
@@ -148,7 +155,7 @@ class CallSteps:
         base = self._reached(record, goal)
         if base is None:
             return Waiting(goal, progress_line(record, current))
-        return Ended(self._end_well(call, goal, record, current, RoundState.SUCCEEDED, base))
+        return Ended(self._end_well(call, goal, current, RoundState.SUCCEEDED, record, base))
 
     def _nothing_to_do(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
@@ -185,7 +192,7 @@ class CallSteps:
         return Waiting(self._ask(call, goal), f"another round of {goal.path} follows", self._book.now().steady)
 
     def _end_well(
-        self, call: TierTable, goal: Goal, record: TableRecord, ended: RoundRecord, state: RoundState, base: Base
+        self, call: TierTable, goal: Goal, ended: RoundRecord, state: RoundState, record: TableRecord, base: Base
     ) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
         lag = self._lag_ms(record)

@@ -61,7 +61,8 @@ class Coordinator:
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""
-        late = [record.table_id for record in self.book.live() if self._overdue(self.book.context(), record) is not None]
+        glance = self.book.context()
+        late = [record.table_id for record in self.book.live() if self._overdue(glance, record) is not None]
         for start in range(0, len(late), CHUNK):
             with self.book.changing():
                 ctx = self.book.context

@@ -107,7 +107,7 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         trigger=Trigger.CALL if call else trigger,
         state=RoundState.QUEUED,
         pending_time=ctx.now.wall,
-        attempt=record.consecutive_failures + 1,
+        attempt=_attempt(record),
         triggered_by=call.caller if call else None,
         idempotency_key=call.idempotency_key if call else None,
     )
@@ -115,6 +115,12 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         tiering_epoch=made.tiering_epoch, round=made, commit=None, call=None, pending_since=ctx.now.steady, retry_deadline=None
     )
     return replace(queued, rounds={**queued.rounds, made.round_id: made}).move(ctx, TableState.PENDING, why)
+
+
+def _attempt(record: TableRecord) -> int:
+    """Counts tries in a row; 1 after anything that went well."""
+    before = record.round
+    return before.attempt + 1 if before is not None and before.state in (RoundState.FAILED, RoundState.FENCED) else 1
 
 
 def end_round(

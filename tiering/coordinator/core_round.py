@@ -52,6 +52,7 @@ class Failure:
     fenced: bool = False
     stopped: bool = False
     stats: RoundStats | None = None
+    passed_head: int | None = None
 
 
 @dataclass(frozen=True)
@@ -208,10 +209,11 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
         return finish(ctx, record, Finished(stats=report.stats))
     if report.fenced:
         return _start_anew(ctx, record, f"the round was fenced: {report.error.message}")
+    looked = _passed(Change(record), report.passed_head)
     if current.cancelled_by is not None:
-        ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=report.stats)
+        ended = end_round(looked, ctx, RoundState.CANCELLED, stats=report.stats)
         return _answer_call(rest(ended, ctx, f"the round was cancelled by {current.cancelled_by}", checked=False), ctx)
-    change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=report.error)
+    change = end_round(looked, ctx, RoundState.FAILED, stats=report.stats, error=report.error)
     failures = record.consecutive_failures + (0 if report.stopped else 1)
     retry = None
     if report.stopped:
@@ -224,10 +226,15 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
 
 
 def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
-    """The round is over without a verdict: a new epoch and round follow at once, and the table has not failed."""
+    """The round is over without a verdict: a new epoch and round follow at once, and the table has not failed.
+
+    When that happens several times in a row it waits between them: two services that fence each other must not race.
+    """
+    attempt = record.round.attempt if record.round else 1
+    wait_ms = 0 if attempt == 1 else backoff_ms(attempt - 1, ctx.jitter, ctx.options)
     change = end_round(Change(record), ctx, RoundState.FENCED)
-    change = change.update(retry_deadline=ctx.now.steady).move(ctx, TableState.FAILED, why, Level.WARN)
-    if record.pause is not None:
+    change = change.update(retry_deadline=ctx.now.after(wait_ms)).move(ctx, TableState.FAILED, why, Level.WARN)
+    if record.pause is not None or (wait_ms and record.call is None):
         return change
     return enter_pending(change, ctx, Trigger.RETRY, "a new round follows")
 

@@ -57,6 +57,15 @@ def restore(ctx: Context, record: TableRecord) -> Change:
     return met.move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
+def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> TableRecord:
+    """A stored record after a write with an unknown outcome: heartbeats are taken from memory, for they are not stored."""
+    if record.running is None:
+        return record
+    if before is not None and before.running is not None and before.running.round_id == record.running.round_id:
+        return replace(record, heartbeat_time=before.heartbeat_time, heartbeat_deadline=before.heartbeat_deadline)
+    return replace(record, heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms))
+
+
 def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
     """The source table as it is now; None = as it was. A change resumes a table that failed for good."""
     definition = fingerprint(info)

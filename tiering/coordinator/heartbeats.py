@@ -6,7 +6,6 @@ repeated or overtaken one does no harm; a request counts only if its tierer has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -137,16 +136,18 @@ class Heartbeats:
         told = request.tierer
         return Hold(told.tierer_id, told.started_at_ms, told.sequence, listed, deadline)
 
-    def _assign(self, response: pb.LakeTieringHeartbeatResponse, tierer_id: str, listed: Iterable[tuple[int, int]]) -> None:
-        lost = self._hand_over(tierer_id, frozenset(listed))
-        if lost is None:
-            picked = core_table.pick(self._book.live(), self._book.now())
-            if picked is None:
-                return
-            change = core_round.assign(self._book.context(), picked, tierer_id)
-            self._book.put(change)
-            lost = change.record
-        response.tiering_table.CopyFrom(wire.assignment(lost, self._book.epoch, self._book.options.min_round_duration_ms))
+    def _assign(self, response: pb.LakeTieringHeartbeatResponse, tierer_id: str, listed: frozenset[tuple[int, int]]) -> None:
+        given = self._hand_over(tierer_id, listed) or self._next(tierer_id)
+        if given is not None:
+            response.tiering_table.CopyFrom(wire.assignment(given, self._book.epoch, self._book.options.min_round_duration_ms))
+
+    def _next(self, tierer_id: str) -> TableRecord | None:
+        picked = core_table.pick(self._book.live(), self._book.now())
+        if picked is None:
+            return None
+        change = core_round.assign(self._book.context(), picked, tierer_id)
+        self._book.put(change)
+        return change.record
 
     def _hand_over(self, tierer_id: str, listed: frozenset[tuple[int, int]]) -> TableRecord | None:
         """The first table whose assignment this tierer never got; granted ones end instead."""

@@ -35,7 +35,7 @@ ON_DEMAND_TABLES = 200
 ON_DEMAND_SECONDS = 0.5
 """A look waits no longer for a slow cluster."""
 
-TOTALS_FRESH_FOR = timedelta(seconds=60)
+TOTALS_FRESH_FOR = timedelta(minutes=10)
 """Lake totals change without us only through other writers and compaction."""
 
 

@@ -72,7 +72,7 @@ def failure(pb: coordinator_pb2.PbHeartbeatReqForTable, now: datetime) -> Failur
         retryable=pb.error_retryable if pb.HasField("error_retryable") else True,
         time=now,
     )
-    return Failure(error, fenced=pb.fenced, stopped=pb.tierer_stopped, stats=_stats(pb))
+    return Failure(error, fenced=pb.fenced, stopped=pb.tierer_stopped, stats=_stats(pb), passed_head=passed_head(pb))
 
 
 def plan(pb: coordinator_pb2.RecordPlanRequest) -> Plan:

@@ -1,0 +1,386 @@
+"""`CALL sys.tier_table` (DESIGN 5): goals, joins, queues, waits, keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.coordinator_world import World
+from tiering import errors
+from tiering.coordinator.api import TierTableResult
+from tiering.model import RoundState, TablePath
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for a condition that work in another thread brings about."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def during(world: World, act: Callable[[], Awaitable[None]], **arguments: Any) -> TierTableResult:
+    """A CALL that waits, and what happens meanwhile."""
+
+    world.said.clear()
+
+    async def both() -> TierTableResult:
+        call = asyncio.create_task(world.calling(**arguments))
+        await until(lambda: bool(world.said) or call.done())
+        await act()
+        return await asyncio.wait_for(call, 10)
+
+    return asyncio.run(both())
+
+
+def connect(world: World) -> None:
+    world.tierer("other").beat()
+
+
+def test_nothing_to_do_is_an_empty_row_without_a_round(world: World) -> None:
+    result = world.call()
+    assert (result.state, result.round_id, result.records) == ("EMPTY", None, 0)
+    assert world.state() == "Scheduled"
+    assert world.store.rounds() == []
+
+
+def test_it_queues_a_round_and_waits_until_the_lake_has_it(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        tierer = world.tierer()
+        tierer.run(tierer.get())
+
+    result = during(world, act)
+    assert (result.state, result.records, result.files, result.splits) == ("SUCCEEDED", 10, 1, 2)
+    assert result.lake_snapshot_id == world.record().lake.snapshot_id
+    assert result.lag_ms_after == 0
+    stored = world.store.round(result.round_id or "")
+    assert stored is not None
+    assert (stored.trigger, stored.triggered_by) == ("call", "alice")
+
+
+def test_it_joins_a_running_round_whose_plan_reaches_its_goal(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+
+    async def act() -> None:
+        tierer.run(given)
+
+    assert during(world, act).round_id == given.round_id
+    assert world.record().call is None
+
+
+def test_a_running_round_that_stops_short_is_followed_by_another(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    request = tierer.prepare(given)
+    world.append()
+
+    async def act() -> None:
+        assert tierer.begin(given, request).granted
+        world.lake.receive(request)
+        tierer.ack(given)
+        tierer.finish(given)
+        tierer.run(tierer.get())
+
+    result = during(world, act)
+    assert result.round_id not in (None, given.round_id)
+    assert result.tiering_epoch == 2
+    assert result.state == "SUCCEEDED"
+
+
+def test_the_queued_round_has_its_id_beforehand(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    result = world.call(wait=False)
+    assert result.state == "Tiering"
+    assert result.round_id != given.round_id
+    tierer.run(given)
+    assert tierer.get().round_id == result.round_id
+
+
+def test_a_second_call_shares_the_queued_round(world: World) -> None:
+    world.append()
+    world.assigned()
+    assert world.call(wait=False).round_id == world.call(caller="bob", wait=False).round_id
+
+
+def test_without_waiting_it_answers_with_the_tables_state(world: World) -> None:
+    world.append()
+    result = world.call(wait=False)
+    assert result.state == "Pending"
+    assert result.round_id == world.record().round.round_id  # type: ignore[union-attr]
+    assert result.records is None
+
+
+def test_a_timeout_is_an_answer_and_the_round_goes_on(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+
+    async def act() -> None:
+        world.later(5)
+
+    result = during(world, act, timeout_ms=5_000)
+    assert (result.state, result.round_id) == ("Tiering", given.round_id)
+    tierer.run(given)
+    assert world.state() == "Scheduled"
+
+
+def test_without_any_tierer_it_does_not_wait(world: World) -> None:
+    world.append()
+
+    async def act() -> None:
+        world.later(world.options.tierer_grace_ms / 1_000)
+
+    assert during(world, act).state == "Pending"
+
+
+def test_a_failed_round_is_its_error_with_class_phase_and_hint(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        tierer = world.tierer()
+        tierer.fail(tierer.get(), error_class="SchemaDrift", error_message="column a", error_hint="mend it", error_retryable=False)
+
+    with pytest.raises(errors.SchemaDrift, match=r"sales\.orders failed in phase WRITE: column a") as caught:
+        during(world, act)
+    assert caught.value.hint == "mend it"
+    assert caught.value.ids["phase"] == "WRITE"
+
+
+def test_it_resumes_a_table_that_failed_for_good(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.fail(given, error_retryable=False)
+    world.later(9_999)
+    assert world.state() == "Failed"
+
+    async def act() -> None:
+        tierer.run(tierer.get())
+
+    assert during(world, act).state == "SUCCEEDED"
+    assert world.record().error is None
+
+
+def test_a_failed_table_with_nothing_to_do_gets_an_empty_round_that_clears_it(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given, error_retryable=False)
+
+    async def act() -> None:
+        tierer.finish(tierer.get(), empty=True)
+
+    assert during(world, act).state == "EMPTY"
+    assert world.state() == "Scheduled"
+
+
+def test_a_paused_table_is_an_error(world: World) -> None:
+    world.coordinator.pause_tiering(world.table.path, "bob", "moving house")
+    with pytest.raises(errors.TablePaused, match="paused by bob: moving house"):
+        world.call()
+
+
+def test_a_pause_ends_the_wait_for_a_queued_round(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        world.coordinator.pause_tiering(world.table.path, "bob")
+
+    with pytest.raises(errors.TablePaused):
+        during(world, act)
+
+
+def test_a_dropped_table_ends_the_wait(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        del world.cluster.by_path[world.table.path]
+        world.coordinator.tick()
+
+    with pytest.raises(errors.UnknownTable):
+        during(world, act)
+
+
+def test_a_fenced_round_is_followed_until_the_lake_has_it(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        tierer = world.tierer()
+        tierer.fail(tierer.get(), fenced=True)
+        tierer.run(tierer.get())
+
+    assert during(world, act).state == "SUCCEEDED"
+
+
+def test_it_is_done_when_the_lake_has_it_though_the_tierer_died_before_its_last_report(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+
+    async def act() -> None:
+        tierer.commit(given)
+        tierer.ack(given)
+        world.later(world.options.stats_grace_ms / 1_000)
+
+    result = during(world, act)
+    assert (result.state, result.records) == ("SUCCEEDED", None)
+    assert world.state() == "Tiering"
+
+
+def test_a_recorded_offset_is_not_enough(world: World) -> None:
+    """After a rollback of the lake the records would lie: the lake itself is asked."""
+    world.append()
+    tierer, given = world.assigned()
+    tierer.run(given)
+    lake_table = world.lake.tables[world.table.path]
+    lake_table.head = lake_table.tag = None
+    result = world.call(wait=False)
+    assert result.state == "Pending"
+
+
+def test_a_table_made_a_moment_ago_is_found(world: World) -> None:
+    made = replace(world.table, table_id=2, path=TablePath("sales", "brand_new"))
+    world.cluster.by_path[made.path] = made
+    world.cluster.logs[2] = dict(world.cluster.logs[1])
+    assert world.call(made.path).state == "EMPTY"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [({"lake_enabled": False}, errors.LakeDisabled), ({"path": TablePath("sales", "elsewhere")}, errors.UnknownTable)],
+)
+def test_a_table_that_cannot_be_tiered_is_named(world: World, change: dict[str, Any], kind: type[errors.LakewardError]) -> None:
+    world.cluster.by_path = {(now := replace(world.table, **change)).path: now}
+    with pytest.raises(kind, match=r"sales\.orders"):
+        world.call()
+
+
+def test_a_negative_timeout_is_refused(world: World) -> None:
+    with pytest.raises(errors.InvalidArgument, match="timeout_ms"):
+        world.call(timeout_ms=-1)
+
+
+def test_a_dry_run_says_what_would_be_done_and_changes_nothing(world: World) -> None:
+    assert world.call(dry_run=True).state == "EMPTY"
+    world.append()
+    before = world.record()
+    assert world.call(dry_run=True, idempotency_key="k").state == "QUEUED"
+    assert world.record() == before
+    assert world.store.operation("k") is None
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    joined = world.call(dry_run=True)
+    assert (joined.state, joined.round_id) == (RoundState.RUNNING, given.round_id)
+
+
+def test_a_repeated_key_has_one_effect_and_one_answer(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        tierer = world.tierer()
+        tierer.run(tierer.get())
+
+    first = during(world, act, idempotency_key="k")
+    world.append()
+    world.restart()
+    again = world.call(idempotency_key="k", timeout_ms=1)
+    assert again == first
+    assert world.state() == "Scheduled"
+
+
+def test_a_repeated_key_attaches_to_the_first_goal(world: World) -> None:
+    world.append()
+    first = world.call(idempotency_key="k", wait=False)
+    world.restart()
+    connect(world)
+
+    async def act() -> None:
+        tierer = world.tierer()
+        given = tierer.get()
+        assert given.round_id == first.round_id
+        tierer.run(given)
+
+    result = during(world, act, idempotency_key="k")
+    assert (result.state, result.round_id) == ("SUCCEEDED", first.round_id)
+    assert len(world.store.rounds()) == 1
+
+
+def test_a_repeated_key_gets_the_same_error(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def act() -> None:
+        tierer = world.tierer()
+        tierer.fail(tierer.get(), error_class="SchemaDrift", error_retryable=False)
+
+    with pytest.raises(errors.SchemaDrift) as first:
+        during(world, act, idempotency_key="k")
+    with pytest.raises(errors.SchemaDrift) as second:
+        world.call(idempotency_key="k")
+    assert second.value.message == first.value.message
+    assert len(world.store.rounds()) == 1
+
+
+def test_nothing_to_do_is_an_answer_that_a_key_keeps(world: World) -> None:
+    assert world.call(idempotency_key="k").state == "EMPTY"
+    world.append()
+    assert world.call(idempotency_key="k").state == "EMPTY"
+
+
+@pytest.mark.parametrize("other", [{"caller": "mallory"}, {"path": TablePath("sales", "other")}])
+def test_a_key_used_for_something_else_is_refused(world: World, other: dict[str, Any]) -> None:
+    world.append()
+    world.call(idempotency_key="k", wait=False)
+    with pytest.raises(errors.InvalidArgument, match="'k' already names"):
+        world.call(idempotency_key="k", **other)
+
+
+def test_a_key_is_forgotten_after_a_week(world: World) -> None:
+    world.append()
+    first = world.call(idempotency_key="k", wait=False)
+    world.later(7 * 86_400 + 1)
+    assert world.store.operation("k") is None
+    assert world.call(idempotency_key="k", wait=False).round_id == first.round_id  # Pending still: it joins
+
+
+def test_a_closed_iterator_ends_the_wait_and_not_the_round(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def give_up() -> None:
+        call = asyncio.create_task(world.calling())
+        await until(lambda: bool(world.said))
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await until(lambda: world.coordinator.book.changes.waiting == 0)
+
+    asyncio.run(give_up())
+    assert world.state() == "Pending"
+
+
+def test_many_waiting_calls_hold_no_thread(world: World) -> None:
+    world.append()
+    connect(world)
+
+    async def crowd() -> list[TierTableResult]:
+        calls = [asyncio.create_task(world.calling()) for _ in range(50)]
+        await until(lambda: world.coordinator.book.changes.waiting == 50)
+        tierer = world.tierer()
+        await asyncio.to_thread(lambda: tierer.run(tierer.get()))
+        return await asyncio.wait_for(asyncio.gather(*calls), 10)
+
+    results = asyncio.run(crowd())
+    assert {result.state for result in results} == {"SUCCEEDED"}
+    assert len(world.store.rounds()) == 1
