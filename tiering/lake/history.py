@@ -86,7 +86,7 @@ def _rolled_back(view: LakeView, tag: int, why: str) -> LakeRolledBack:
 def _expired(view: LakeView, tag: int) -> HistoryExpired:
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tag}, "
-        f"which the tag {TAG} names, have expired",
+        f"which the tag {TAG} names, are gone; they expired, or the table was replaced",
         hint=f"Set the main branch on snapshot {tag} (in Spark: CALL <lake catalog>.system.set_current_snapshot); what was written to the "
         f"lake table by hand since is then left out. {_THEN}",
         table_path=view.path,

@@ -81,18 +81,19 @@ def decode_files(data: bytes) -> FilesPayload:
 
 
 def _data_file(location: str, size_bytes: int, spec_id: int, partition: Sequence[int | str], statistics: dict[str, Any]) -> DataFile:
-    return DataFile.from_args(
+    file: DataFile = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=location,
         file_format=FileFormat.PARQUET,
         partition=Record(*partition),
         file_size_in_bytes=size_bytes,
         sort_order_id=UNSORTED,
-        spec_id=spec_id,
         equality_ids=None,
         key_metadata=None,
         **statistics,
     )
+    file.spec_id = spec_id
+    return file
 
 
 def _to_json(file: DataFile) -> dict[str, Any]:

@@ -76,13 +76,16 @@ class IcebergWriter:
         """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
         if batch.num_rows == 0:
             return
-        fitted = _fit(batch, self._schema)
-        self._guard.check(fitted)
-        self._batches.append(fitted)
-        self._rows += fitted.num_rows
-        self._bytes += fitted.nbytes
-        if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
-            self._write_row_group()
+        rest = _fit(batch, self._schema)
+        self._guard.check(rest)
+        while rest.num_rows:
+            part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
+            rest = rest.slice(part.num_rows)
+            self._batches.append(part)
+            self._rows += part.num_rows
+            self._bytes += part.nbytes
+            if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+                self._write_row_group()
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""

@@ -1,0 +1,167 @@
+"""The marker's text: everything comes back, long ones shrink, anything damaged says so."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiering.errors import LakeUnavailable, MarkerCorrupt
+from tiering.lake import marker as codec
+from tiering.lake.marker import Marker, TieredRange, decode, encode
+from tiering.model import BucketKey
+
+OFFSETS = st.integers(min_value=0, max_value=2**63 - 1)
+RANGES = st.tuples(OFFSETS, OFFSETS).map(lambda pair: TieredRange(min(pair), max(pair)))
+BUCKETS = st.dictionaries(
+    st.builds(BucketKey, st.none() | st.integers(min_value=0, max_value=2**40), st.integers(min_value=0, max_value=5_000)),
+    RANGES,
+    max_size=300,
+)
+MARKERS = st.builds(
+    Marker,
+    cluster_id=st.text(max_size=40),
+    table_id=st.integers(min_value=0, max_value=2**62),
+    lake_table_uuid=st.uuids().map(str),
+    round_id=st.uuids().map(str),
+    tiering_epoch=st.integers(min_value=0, max_value=2**62),
+    base_round_id=st.none() | st.uuids().map(str),
+    buckets=BUCKETS,
+)
+SMALL = Marker("c", 7, "u", "r", 3, None, {BucketKey(None, 0): TieredRange(0, 12)})
+
+
+def no_file(path: str) -> bytes:
+    raise AssertionError(f"{path} was read")
+
+
+def through(marker: Marker) -> Marker | None:
+    encoded = encode(marker)
+    if encoded.overflow is None:
+        return decode(encoded.properties, no_file)
+    files = {"somewhere": encoded.overflow}
+    return decode({**encoded.properties, codec.PATH_KEY: "somewhere"}, files.__getitem__)
+
+
+def many(partitions: int, buckets: int, seed: int = 1) -> Marker:
+    """Offsets without a pattern, so that compression cannot hide a bad format."""
+    numbers = {
+        BucketKey(partition * 3 + 17, bucket): TieredRange(0, (partition * 7_919 + bucket * 104_729) * seed % 1_000_003)
+        for partition in range(partitions)
+        for bucket in range(buckets)
+    }
+    return replace(SMALL, buckets=numbers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MARKERS)
+def test_every_marker_comes_back(marker: Marker) -> None:
+    assert through(marker) == marker
+
+
+@settings(max_examples=30, deadline=None)
+@given(MARKERS)
+def test_the_order_of_buckets_does_not_change_the_text(marker: Marker) -> None:
+    backwards = replace(marker, buckets=dict(reversed(list(marker.buckets.items()))))
+    assert encode(backwards) == encode(marker)
+
+
+def test_a_short_marker_is_readable_json() -> None:
+    encoded = encode(SMALL)
+    assert encoded.overflow is None
+    assert encoded.properties[codec.ROUND_ID_KEY] == "r"
+    document = json.loads(encoded.properties[codec.PLAIN_KEY])
+    assert document["version"] == 1
+    assert document["buckets"] == [[None, [0, 0, 12]]]
+
+
+def test_2000_partitions_of_4_buckets_stay_in_the_summary() -> None:
+    marker = many(2_000, 4)
+    encoded = encode(marker)
+    assert encoded.overflow is None
+    assert set(encoded.properties) == {codec.ROUND_ID_KEY, codec.ZSTD_KEY}
+    assert len(encoded.properties[codec.ZSTD_KEY]) < 64 * 1024
+    assert decode(encoded.properties, no_file) == marker
+
+
+def test_a_marker_beyond_the_summary_limit_goes_into_a_file() -> None:
+    marker = many(60_000, 4)
+    encoded = encode(marker)
+    assert encoded.overflow is not None
+    assert set(encoded.properties) == {codec.ROUND_ID_KEY}
+    assert through(marker) == marker
+
+
+def test_a_snapshot_of_somebody_else_has_no_marker() -> None:
+    assert decode({"operation": "append", "commit-user": "spark"}, no_file) is None
+
+
+def plain(**changes: object) -> dict[str, str]:
+    document = {**json.loads(encode(SMALL).properties[codec.PLAIN_KEY]), **changes}
+    return {codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: json.dumps(document)}
+
+
+def packed(content: bytes) -> dict[str, str]:
+    return {codec.ROUND_ID_KEY: "r", codec.ZSTD_KEY: base64.b64encode(content).decode()}
+
+
+DAMAGED: dict[str, Callable[[], dict[str, str]]] = {
+    "round id without marker": lambda: {codec.ROUND_ID_KEY: "r"},
+    "marker without round id": lambda: {codec.PLAIN_KEY: "{}"},
+    "two markers": lambda: {**encode(SMALL).properties, codec.PATH_KEY: "x"},
+    "no json": lambda: {codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: "not json"},
+    "not an object": lambda: {codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: "[1]"},
+    "a key missing": lambda: {codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: '{"version":1}'},
+    "another round's": lambda: plain(round_id="other"),
+    "text for a number": lambda: plain(table_id="7"),
+    "true for a number": lambda: plain(tiering_epoch=True),
+    "two numbers a bucket": lambda: plain(buckets=[[None, [0, 1]]]),
+    "tiered before start": lambda: plain(buckets=[[None, [0, 5, 4]]]),
+    "a bucket twice": lambda: plain(buckets=[[None, [0, 0, 4, 0, 0, 5]]]),
+    "no base64": lambda: {codec.ROUND_ID_KEY: "r", codec.ZSTD_KEY: "%%%"},
+    "no zstd": lambda: packed(b"not zstd at all"),
+    "zstd cut off": lambda: packed(zstandard.ZstdCompressor().compress(b"x" * 10_000)[:-3]),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_marker_is_refused(case: str) -> None:
+    with pytest.raises(MarkerCorrupt) as caught:
+        decode(DAMAGED[case](), no_file)
+    assert caught.value.hint
+    assert not caught.value.retryable
+
+
+def test_a_flipped_byte_in_a_long_marker_is_noticed() -> None:
+    encoded = encode(many(60_000, 4))
+    assert encoded.overflow is not None
+    damaged = bytearray(encoded.overflow)
+    damaged[len(damaged) // 2] ^= 0x10
+    with pytest.raises(MarkerCorrupt):
+        decode({**encoded.properties, codec.PATH_KEY: "somewhere"}, lambda path: bytes(damaged))
+
+
+def test_an_unknown_version_is_named() -> None:
+    with pytest.raises(MarkerCorrupt, match="version is 2; this Lakeward reads version 1"):
+        decode(plain(version=2), no_file)
+
+
+def test_a_missing_file_is_corrupt_but_a_lake_that_is_away_is_not() -> None:
+    summary = {codec.ROUND_ID_KEY: "r", codec.PATH_KEY: "wh/.lakeward/u/x.marker"}
+
+    def missing(path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    def away(path: str) -> bytes:
+        raise LakeUnavailable("no answer")
+
+    with pytest.raises(MarkerCorrupt, match="is missing"):
+        decode(summary, missing)
+    with pytest.raises(LakeUnavailable):
+        decode(summary, away)
