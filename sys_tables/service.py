@@ -31,7 +31,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCa
 from sys_tables.streams import closing, with_silence_marked
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
-from tiering.errors import InvalidArgument, LakewardError, UnknownProcedure, UnknownTable, cut_message
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable, cut_message
 from tiering.names import NAME_LIMIT, SYSTEM_DATABASE, table_path
 from tiering.redact import redact
 
@@ -56,6 +56,7 @@ class SysCatalogService(SysCatalogServicer):
         self._handle = handle
         self._registry = registry
         self._keep_alive_s = keep_alive_s
+        self._databases: tuple[str, ...] = ()
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
         self._lookups = FairPool("sys-lookup", _LOOKUP_THREADS, _LOOKUP_THREADS)
         # With its first array pyarrow imports pandas, which takes a second: now, and not in somebody's first SELECT.
@@ -69,7 +70,7 @@ class SysCatalogService(SysCatalogServicer):
     async def Describe(self, request: pb.DescribeRequest, context: _Context) -> pb.DescribeResponse:
         async with _ErrorsReported(context, "Describe"):
             view = self._handle.view()
-            return await self._lookups.run("describe", lambda: wire.description(self._registry, view.databases()))
+            return await self._lookups.run("describe", lambda: self._description(view))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: _Context) -> pb.ListTablesResponse:
         async with _ErrorsReported(context, "ListTables"):
@@ -109,6 +110,16 @@ class SysCatalogService(SysCatalogServicer):
                         yield pb.CallProcedureResponse(progress=cut_message(redact(message)))
             for piece in arrow_pieces(rows, procedure.output_schema):
                 yield pb.CallProcedureResponse(arrow=piece)
+
+    def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
+        try:
+            self._databases = tuple(view.databases())
+        except ClusterUnavailable as error:
+            # Without a description nobody could read `sys`, and an outage is when its tables are needed most.
+            _log.warning(
+                "databases as last known: the cluster cannot list them", error_class=error.error_class, message=redact(error.message)
+            )
+        return wire.description(self._registry, self._databases)
 
     def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         if request.page_size < 0:

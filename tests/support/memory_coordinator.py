@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.coordinator.api import Progress, TableStatus, TierTable, TierTableResult
-from tiering.errors import UnknownDatabase, UnknownTable
+from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath, TableType
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -66,8 +66,11 @@ class MemoryView:
     statuses: Sequence[TableStatus]
     empty_databases: Sequence[str]
     asked: list[tuple[str | None, str | None]]
+    cluster_answers: bool = True
 
     def databases(self) -> Sequence[str]:
+        if not self.cluster_answers:
+            raise ClusterUnavailable("the cluster does not answer")
         return sorted({info.path.database_name for info in self.infos} | set(self.empty_databases))
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
@@ -99,13 +102,14 @@ class MemoryCoordinator:
     tier: Callable[[TierTable], TierSteps] | None = None
     calls: list[TierTable] = field(default_factory=list)
     asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+    cluster_answers: bool = True
 
     @property
     def control(self) -> MemoryCoordinator:
         return self
 
     def view(self) -> MemoryView:
-        return MemoryView(self.now, list(self.infos), list(self.statuses), self.empty_databases, self.asked)
+        return MemoryView(self.now, list(self.infos), list(self.statuses), self.empty_databases, self.asked, self.cluster_answers)
 
     def tier_table(self, call: TierTable) -> TierSteps:
         self.calls.append(call)

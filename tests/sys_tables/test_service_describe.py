@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.memory_coordinator import FLIGHT_COLUMNS, MemoryCoordinator, table_info
+from support.memory_coordinator import FLIGHT_COLUMNS, MemoryCoordinator, table_info, table_status
 from support.sys_catalog import error_of, pb, serving
 from sys_tables.columns import column, comment_of
 from sys_tables.definitions import system_table
 from sys_tables.registry import Registry, default_registry
-from tiering.errors import InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
+from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
 from tiering.model import TableType
 
 Run = Callable[[Any], None]
@@ -75,6 +75,19 @@ def test_the_token_changes_with_what_is_described_and_only_then(run: Run) -> Non
             assert await client.token() != first
         async with serving(handle, default_registry().plus(tables=[colours])) as client:
             assert await client.token() != first
+
+    run(scenario())
+
+
+def test_system_tables_stay_readable_while_the_cluster_is_away(run: Run) -> None:
+    async def scenario() -> None:
+        handle = MemoryCoordinator([table_info("d.a")], [table_status("d.a", status="Failed")])
+        async with serving(handle) as client:
+            before = await client.stub.Describe(pb.DescribeRequest())
+            handle.cluster_answers = False
+            assert await client.stub.Describe(pb.DescribeRequest()) == before
+            assert (await client.read("lake_tiering_status", "status", token=before.token)).to_pylist() == [{"status": "Failed"}]
+            assert isinstance(await error_of(names(client, "d")), ClusterUnavailable)
 
     run(scenario())
 
