@@ -10,6 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc.aio
 import structlog
 
 import sys_tables.service
@@ -21,7 +22,6 @@ from tiering.coordinator.lock import FolderLock
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server import RunningServer, serve
 from tiering.coordinator.sql_store import SqlStore
-from tiering.effects import RandomIds, SystemClock
 from tiering.errors import SetupError
 from tiering.lake.registry import open_lake
 
@@ -47,7 +47,23 @@ class RunningCoordinator:
 
     coordinator: Coordinator
     server: RunningServer
-    uri: str
+
+    @property
+    def uri(self) -> str:
+        return self.server.address
+
+    def tierer_connected(self) -> bool:
+        """Whether any tierer sends heartbeats."""
+        return self.coordinator.heartbeats.connected(self.coordinator.book.now())
+
+    async def wait(self, stopping: asyncio.Event) -> None:
+        """Until `stopping` is set. Raises Fenced if another coordinator took the store over."""
+        ended = {asyncio.create_task(self.server.wait()), asyncio.create_task(stopping.wait())}
+        done, pending = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        for task in done:
+            task.result()
 
 
 @asynccontextmanager
@@ -60,19 +76,19 @@ async def running_coordinator(settings: CoordinatorSettings) -> AsyncIterator[Ru
         await asyncio.to_thread(lock.acquire)
         stack.callback(lock.release)
         coordinator, storage = _open(settings, folder, stack)
-        extra = [
-            lambda server: sys_tables.service.add_to_server(server, coordinator),
-            lambda server: tiering.cluster.embedded.service.add_to_server(server, storage),
-        ]
-        server = await serve(coordinator, settings.host, settings.port, extra)
+
+        def register(server: grpc.aio.Server) -> None:
+            sys_tables.service.add_to_server(server, coordinator)
+            tiering.cluster.embedded.service.add_to_server(server, storage)
+
+        server = await serve(coordinator, settings.host, settings.port, [register])
         try:
-            yield RunningCoordinator(coordinator, server, f"{settings.host}:{server.port}")
+            yield RunningCoordinator(coordinator, server)
         finally:
             await server.stop()
 
 
 def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
-    clock, ids = SystemClock(), RandomIds()
     lake_properties = dict(settings.lake_properties or folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
@@ -81,9 +97,9 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     )
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
-    storage = EmbeddedStorage(folder.cluster, clock, ids)
+    storage = EmbeddedStorage(folder.cluster)
     stack.callback(storage.close)
-    return Coordinator(store, clock, ids, storage, lambda lake_format: open_lake(lake_format, lake_properties), options), storage
+    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options), storage
 
 
 async def serve_coordinator(settings: CoordinatorSettings) -> None:
@@ -91,7 +107,7 @@ async def serve_coordinator(settings: CoordinatorSettings) -> None:
     stopping = stop_signal()
     async with running_coordinator(settings) as running:
         announce(running.uri)
-        await stopping.wait()
+        await running.wait(stopping)
     log.info("coordinator stopped")
 
 

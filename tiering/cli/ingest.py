@@ -132,7 +132,7 @@ def _append_all(writer: LogWriter, parsed: ParsedFile, progress: Progress) -> Se
         except LakewardError as error:
             if writer.sequence or error.retryable:
                 done = f"{rows} of {parsed.rows} rows were appended for certain."
-                error.hint = f"{error.hint} {done} Repeat it with the writer id {writer.writer_id}: that appends only the rest.".lstrip()
+                error.hint = f"{error.hint} {done} Repeat it with --writer-id {writer.writer_id}: that appends only the rest.".lstrip()
             raise
         rows += batch.num_rows
         progress(rows, parsed.rows)

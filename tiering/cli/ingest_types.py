@@ -42,8 +42,10 @@ class ColumnInference:
 
     def see(self, texts: Column) -> None:
         """The next texts of the column."""
-        self._has_values = self._has_values or texts.null_count < len(texts)
-        self._left = [kind for kind in self._left if _fits(texts, kind)]
+        tried = [(kind, _try_cast(texts, kind)) for kind in self._left]
+        fitting = [(kind, values) for kind, values in tried if values is not None]
+        self._left = [kind for kind, _ in fitting]
+        self._has_values = self._has_values or any(values.null_count < len(values) for _, values in fitting)
 
     @property
     def kind(self) -> pa.DataType:
@@ -51,15 +53,15 @@ class ColumnInference:
         return self._left[0] if self._left and self._has_values else pa.string()
 
 
-def _fits(texts: Column, kind: pa.DataType) -> bool:
+def _try_cast(texts: Column, kind: pa.DataType) -> Column | None:
     try:
         # A cast that fails costs a message per value: most types are ruled out by a few values.
         cast_text(texts.slice(0, _SAMPLE_ROWS), kind)
-        cast_text(texts, kind)
+        values = cast_text(texts, kind)
     except pa.ArrowInvalid:
-        return False
+        return None
     # Arrow reads 0x1F as a number; in a column nobody described it is an identifier.
-    return not (pa.types.is_integer(kind) and _any_hexadecimal(texts))
+    return None if pa.types.is_integer(kind) and _any_hexadecimal(texts) else values
 
 
 def _any_hexadecimal(texts: Column) -> bool:

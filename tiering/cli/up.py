@@ -48,7 +48,7 @@ async def serve_up(settings: UpSettings) -> None:
             await _wait_for_tierer(running, keeper, stopping, settings)
             if not stopping.is_set():
                 announce(running.uri)
-            await stopping.wait()
+            await running.wait(stopping)
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
@@ -57,7 +57,7 @@ async def serve_up(settings: UpSettings) -> None:
 
 async def _wait_for_tierer(running: RunningCoordinator, keeper: asyncio.Task[None], stopping: asyncio.Event, settings: UpSettings) -> None:
     waited = 0.0
-    while not running.coordinator.tierer_connected() and not stopping.is_set():
+    while not running.tierer_connected() and not stopping.is_set():
         if keeper.done() or waited > READY_SECONDS:
             raise SetupError(f"the tierer did not start within {READY_SECONDS} s", hint=f"Its log is {_log_file(settings)}.")
         await asyncio.sleep(0.1)
