@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,6 +154,46 @@ def test_an_append_that_cannot_be_written_takes_no_offsets(storage: EmbeddedStor
     assert storage.offsets(table)[B0].log_end == 0
     storage.append(PATH, orders(0, 10), "writer", 0)
     assert scan_all(storage, table).num_rows == 10
+
+
+APPEND_FOR_EVER = """
+import sys
+from itertools import count
+from pathlib import Path
+
+from support.embedded import PATH, make_table, orders
+from tiering.cluster.embedded.storage import EmbeddedStorage
+
+with EmbeddedStorage(Path(sys.argv[1])) as storage:
+    make_table(storage, bucket_count=3, bucket_keys=("id",))
+    for sequence in count():
+        storage.append(PATH, orders(sequence * 10, 10), "writer", sequence)
+        print(sequence, flush=True)
+"""
+
+
+@pytest.mark.parametrize("acknowledged", [1, 4, 13])
+def test_a_kill_in_the_middle_of_appends_loses_and_doubles_nothing(tmp_path: Path, acknowledged: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", APPEND_FOR_EVER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
+        assert writer.stdout is not None
+        for _ in range(acknowledged):
+            assert writer.stdout.readline()
+        writer.kill()
+        last = max([acknowledged - 1, *map(int, writer.stdout.read().split())])
+
+    with EmbeddedStorage(tmp_path) as storage:
+        table = storage.table(PATH)
+        kept = sorted(scan_all(storage, table)["id"].to_pylist())
+        assert kept in (list(range((last + 1) * 10)), list(range((last + 2) * 10)))  # the last may have landed unanswered
+        for sequence in range(last + 4):
+            storage.append(PATH, orders(sequence * 10, 10), "writer", sequence)
+        assert sorted(scan_all(storage, table)["id"].to_pylist()) == list(range((last + 4) * 10))
+        published = {
+            Path(segment.path).name for key in storage.offsets(table) for segment in storage.log.segments(table.table_id, key, 0, 9**9)
+        }
+        assert files(tmp_path) == published
 
 
 def flip_a_byte(file: Path) -> None:

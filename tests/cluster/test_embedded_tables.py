@@ -159,6 +159,7 @@ def test_types_that_differ_in_layout_only_are_stored_in_one_form(cluster: Embedd
         ({"table.datalake.freshness": "0 s"}, "table.datalake.freshness"),
         ({"table.datalake.format": "delta"}, "table.datalake.format"),
         ({"x" * 3_000: "1"}, "xxx"),
+        ({f"x{number}": "1" for number in range(201)}, "at most 200 options"),
     ],
 )
 def test_bad_options_are_refused_by_name(cluster: EmbeddedCluster, properties: dict[str, str], named: str) -> None:
@@ -183,6 +184,7 @@ def test_bad_options_are_refused_by_name(cluster: EmbeddedCluster, properties: d
         (TableSpec(pa.schema([pa.field("flag", pa.bool_(), nullable=False)]), 2, ("flag",)), "'flag' of type bool"),
         (TableSpec(pa.schema([pa.field("x", pa.float64(), nullable=False)]), 2, ("x",)), "'x' of type double"),
         (TableSpec(pa.schema([])), "at least one column"),
+        (TableSpec(pa.schema([pa.field(f"c{number}", pa.int64()) for number in range(2_001)])), "at most 2000"),
     ],
 )
 def test_tables_that_cannot_be_are_refused_with_the_reason(cluster: EmbeddedCluster, spec: TableSpec, reason: str) -> None:

@@ -19,6 +19,8 @@ KNOWN_OPTIONS = (LAKE_ENABLED, LAKE_FRESHNESS, LAKE_FORMAT)
 LAKE_FORMATS = ("iceberg",)
 MAX_OPTION_LENGTH = 2_000
 """Characters of a name or a value; options travel in every listing of tables."""
+MAX_OPTIONS = 200
+"""So that a table's description always fits a message."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class LakeOptions:
 
 def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
     """Raises InvalidArgument naming the option."""
+    if len(properties) > MAX_OPTIONS:
+        raise InvalidArgument(f"a table may have at most {MAX_OPTIONS} options; this one has {len(properties)}")
     for name, value in properties.items():
         if not name or max(len(name), len(value)) > MAX_OPTION_LENGTH:
             raise InvalidArgument(f"the option {name[:60]!r} is empty or longer than {MAX_OPTION_LENGTH} characters")

@@ -16,6 +16,9 @@ from tiering.names import check_name
 MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit, and that of a 128-bit decimal."""
 
+MAX_COLUMNS = 2_000
+"""So that a table's description always fits a message."""
+
 _SAME_VALUES: Mapping[pa.DataType, pa.DataType] = {
     **{kind: kind for kind in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
     **{kind: kind for kind in (pa.string(), pa.binary(), pa.date32())},
@@ -44,8 +47,8 @@ def storable_type(column: str, kind: pa.DataType) -> pa.DataType:
 
 def storable_schema(schema: pa.Schema) -> pa.Schema:
     """The stored form of a table's columns, without metadata; raises InvalidName, UnsupportedType, InvalidArgument."""
-    if len(schema) == 0:
-        raise InvalidArgument("a table needs at least one column")
+    if not 0 < len(schema) <= MAX_COLUMNS:
+        raise InvalidArgument(f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {len(schema)}")
     seen: dict[str, str] = {}
     for name in schema.names:
         check_name(name, "column")
