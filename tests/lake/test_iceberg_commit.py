@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,6 +259,22 @@ def test_staging_that_fails_sends_nothing_and_can_be_aborted(kit: Any, observed:
     assert not isinstance(caught.value, CommitOutcomeUnknown)
     assert caught.value.retryable
     assert prepared.factory.catalog.requests == []
+    assert not list(kit.folder.rglob("*.avro"))
     committer.abort(prepared.committable)
     assert not list(kit.folder.rglob("*.parquet"))
-    assert not list(kit.folder.rglob("*-m*.avro"))
+
+
+def test_every_file_of_a_local_lake_is_on_the_disk_before_it_is_committed(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    kit.tier(kit.table(), "r1", {B0: 10})
+    written = [one for one in (kit.folder / "lake").rglob("*") if one.is_file()]
+    assert {one.suffix for one in written} == {".parquet", ".avro", ".json"}
+    assert set(written) <= set(synced)
+    assert {one.parent for one in written} <= set(synced)

@@ -12,9 +12,9 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from tiering.errors import InvalidArgument, InvalidName, LakewardError, SchemaDrift, UnsupportedType
+from tiering.errors import LakewardError, SchemaDrift
 from tiering.lake.iceberg.layout import table_layout
 from tiering.lake.registry import open_lake
 from tiering.model import SYSTEM_COLUMNS, BucketKey, TableInfo, TableType
@@ -257,58 +257,3 @@ def test_another_format_version_does_not_fit(kit: Any) -> None:
     catalog.create_table(str(table.path), layout.schema, partition_spec=layout.spec, properties={"format-version": "1"})
     with pytest.raises(SchemaDrift, match="format version 1"):
         kit.lake.ensure_table(table)
-
-
-# --- types that a lake table cannot hold
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.uint8(),
-        pa.uint64(),
-        pa.float16(),
-        pa.timestamp("ns"),
-        pa.time64("us"),
-        pa.duration("us"),
-        pa.month_day_nano_interval(),
-        pa.decimal256(50, 2),
-        pa.null(),
-        pa.list_(pa.uint32()),
-        pa.struct([("inner", pa.timestamp("ns"))]),
-        pa.map_(pa.string(), pa.uint16()),
-    ],
-    ids=str,
-)
-def test_a_type_that_the_lake_lacks_is_named(kit: Any, kind: pa.DataType) -> None:
-    with pytest.raises(UnsupportedType, match="'odd'") as caught:
-        kit.lake.check_schema(kit.table(schema=pa.schema([("odd", kind)])))
-    assert caught.value.ids["column"] == "odd"
-
-
-def test_checking_a_schema_touches_no_catalog(kit: Any) -> None:
-    kit.lake.check_schema(kit.table())
-    assert not list(kit.folder.iterdir())
-
-
-@pytest.mark.parametrize("kind", [pa.bool_(), pa.float32(), pa.float64(), pa.list_(pa.int32())], ids=str)
-def test_bucket_keys_that_iceberg_cannot_hash_are_refused(kit: Any, kind: pa.DataType) -> None:
-    with pytest.raises(UnsupportedType, match="bucket key"):
-        kit.lake.check_schema(kit.table(schema=pa.schema([pa.field("k", kind, nullable=False)]), bucket_keys=("k",)))
-
-
-def test_nullable_bucket_keys_odd_partition_columns_and_taken_names_are_refused(kit: Any) -> None:
-    with pytest.raises(InvalidArgument, match="nullable"):
-        kit.lake.check_schema(kit.table(schema=pa.schema([("k", pa.int64())]), bucket_keys=("k",)))
-    with pytest.raises(UnsupportedType, match="partition column"):
-        kit.lake.check_schema(kit.table(schema=KEYED, partition_keys=("amount",)))
-    taken = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("k_bucket", pa.int64())])
-    with pytest.raises(InvalidName, match="k_bucket"):
-        kit.lake.check_schema(kit.table(schema=taken, bucket_keys=("k",)))
-
-
-def test_partition_columns_may_be_dates_strings_and_integers(kit: Any) -> None:
-    schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in (("d", pa.date32()), ("s", pa.string()), ("i", pa.int32()))])
-    layout = table_layout(kit.table(schema=schema, partition_keys=("d", "s", "i")))
-    assert [str(layout.schema.find_field(field.source_id).field_type) for field in layout.spec.fields] == ["date", "string", "int", "int"]
-    assert isinstance(layout.schema.find_field("d").field_type, DateType)

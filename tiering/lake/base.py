@@ -171,11 +171,16 @@ class Lake(Protocol):
         ...
 
     def ensure_table(self, table: TableInfo) -> LakeView:
-        """Creates the lake table if need be; checks that its columns fit. Raises SchemaDrift, UnsupportedType."""
+        """Creates the lake table if need be, once, whoever else creates it; checks that its columns fit.
+
+        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, MarkerCorrupt.
+        """
         ...
 
     def check_schema(self, table: TableInfo) -> None:
-        """Raises UnsupportedType, naming column and type, for a schema this lake cannot hold. No I/O."""
+        """Raises UnsupportedType, InvalidArgument or InvalidName, naming the column, for what this lake cannot hold. No I/O."""
         ...
 
-    def tiering_factory(self, table: TableInfo) -> LakeTieringFactory: ...
+    def tiering_factory(self, table: TableInfo) -> LakeTieringFactory:
+        """For the lake table as `ensure_table` found it last. Raises LakeTableReplaced if there is none."""
+        ...

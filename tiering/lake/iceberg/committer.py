@@ -41,7 +41,6 @@ class IcebergCommitter:
         self._catalog = catalog
         self._io = io
         self._sent = sent
-        self._staged: list[str] = []
 
     def to_committable(self, results: Sequence[WriteResult]) -> Committable:
         """Puts results together; order does not matter."""
@@ -78,10 +77,7 @@ class IcebergCommitter:
         """
         if self._sent.has(committable.round_id):
             return
-        for location in [*self._staged, *(file.file_path for file in _files(_payloads(committable)))]:
-            with suppress(Exception):
-                self._io.delete(location)
-        self._staged.clear()
+        self._delete(file.file_path for file in _files(_payloads(committable)))
 
     def _stage(self, table: Table, base: LakeView, marker: Marker, files: Sequence[DataFile], spec_id: int) -> StagedSnapshot:
         stager = SnapshotStager(table, base)
@@ -89,8 +85,9 @@ class IcebergCommitter:
             with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 properties = self._marker_properties(table, marker, stager)
                 return stager.stage(files, spec_id, properties)
-        finally:
-            self._staged.extend(stager.files)
+        except Exception:
+            self._delete(stager.files)  # of this attempt alone, and never sent
+            raise
 
     def _marker_properties(self, table: Table, marker: Marker, stager: SnapshotStager) -> dict[str, str]:
         encoded = encode(marker)
@@ -142,6 +139,11 @@ class IcebergCommitter:
                 table_path=base.path,
                 round_id=committable.round_id,
             )
+
+    def _delete(self, locations: Iterable[str]) -> None:
+        for location in locations:
+            with suppress(Exception):  # the sweep comes later
+                self._io.delete(location)
 
 
 def _payloads(committable: Committable) -> list[FilesPayload]:

@@ -22,6 +22,11 @@ CLASS_NAME = "tiering.lake.iceberg.durable_io.DurableFileIO"
 BUFFER_BYTES = 1 << 20
 
 
+def is_location(warehouse: str) -> bool:
+    """Whether a warehouse is a path or a URI; to some catalogs it is a mere name."""
+    return warehouse.startswith("/") or "://" in warehouse
+
+
 def is_local(location: str) -> bool:
     """Whether a location is a path of this machine."""
     return urlparse(location).scheme in ("", "file")

@@ -15,7 +15,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.errors import LakeTableReplaced
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.border import lake_border
-from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local
+from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.layout import check_drift, table_layout
 from tiering.lake.iceberg.sent_rounds import SentRounds
@@ -116,5 +116,5 @@ class IcebergLake:
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
     warehouse = properties.get("warehouse")
-    durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and "/" in warehouse and is_local(warehouse) else {}
+    durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and is_location(warehouse) and is_local(warehouse) else {}
     return load_catalog(CATALOG_NAME, **{**durable, **properties})

@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from tiering.errors import MarkerCorrupt
 from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.durable_io import is_location
 
 FOLDER = ".lakeward"
 _PATH = re.compile(rf".*/{re.escape(FOLDER)}/(?P<uuid>[0-9a-f-]{{36}})/[A-Za-z0-9_-]+\.marker")
@@ -19,7 +20,7 @@ _PATH = re.compile(rf".*/{re.escape(FOLDER)}/(?P<uuid>[0-9a-f-]{{36}})/[A-Za-z0-
 
 def marker_path(table: Table, warehouse: str | None, name: str) -> str:
     """Where a marker file of `table` goes. A warehouse that is a mere name (REST catalogs) gives the table's parent folder."""
-    root = warehouse if warehouse is not None and "/" in warehouse else table.location().rstrip("/").rsplit("/", 1)[0]
+    root = warehouse if warehouse is not None and is_location(warehouse) else table.location().rstrip("/").rsplit("/", 1)[0]
     return f"{root.rstrip('/')}/{FOLDER}/{table.metadata.table_uuid}/{name}.marker"
 
 
@@ -36,7 +37,11 @@ def read_marker_file(io: FileIO, path: str, lake_table_uuid: str) -> bytes:
     """
     match = _PATH.fullmatch(path)
     if match is None or "/../" in path or match["uuid"] != lake_table_uuid:
-        raise MarkerCorrupt(f"the marker's path {path!r} is not that of a marker file of the lake table {lake_table_uuid}")
+        raise MarkerCorrupt(
+            f"the marker's path {path!r} is not that of a marker file of the lake table {lake_table_uuid}",
+            hint="Were the properties of its snapshot written by hand? Nothing is tiered until the marker can be read.",
+            lake_table_uuid=lake_table_uuid,
+        )
     with lake_border(f"read the marker file {path}"):
         file = io.new_input(path)
         if file.exists():

@@ -1,0 +1,192 @@
+"""Commits over a REST catalog, by a small server of the test's own on a loopback port: answers that come late, wrong or never."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import CommitTableRequest, Table
+
+from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
+from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.model import BucketKey
+
+B0 = BucketKey(None, 0)
+
+
+class RestServer(ThreadingHTTPServer):
+    """Enough of the REST catalog's protocol for tables that exist, in front of a SQL catalog.
+
+    `answers` holds what happens to the next commits: `drop` ends the connection after the commit landed, a number
+    answers with that status after it landed, `not:<number>` answers with it instead of committing.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.catalog = catalog
+        self.answers: list[str] = []
+        self.commits: list[CommitTableRequest] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: RestServer
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/v1/config"):
+            return self._answer(200, {"defaults": {}, "overrides": {}})
+        try:
+            return self._answer(200, _document(self.server.catalog.load_table(self._identifier())))
+        except NoSuchTableError as error:
+            return self._error(404, error)
+
+    def do_POST(self) -> None:
+        request = CommitTableRequest.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.commits.append(request)
+        answer = self.server.answers.pop(0) if self.server.answers else "200"
+        if answer.startswith("not:"):
+            return self._error(int(answer.removeprefix("not:")), RuntimeError("as the test asked"))
+        try:
+            table = self.server.catalog.load_table(self._identifier())
+            self.server.catalog.commit_table(table, request.requirements, request.updates)
+        except CommitFailedException as error:
+            return self._error(409, error)
+        if answer == "drop":
+            self.connection.close()
+            self.close_connection = True
+            return None
+        if answer != "200":
+            return self._error(int(answer), RuntimeError("as the test asked"))
+        return self._answer(200, _document(self.server.catalog.load_table(self._identifier())))
+
+    def _identifier(self) -> tuple[str, str]:
+        _, _, _, namespace, _, table = self.path.split("/")
+        return namespace, table
+
+    def _error(self, status: int, error: Exception) -> None:
+        self._answer(status, {"error": {"message": str(error), "type": type(error).__name__, "code": status}})
+
+    def _answer(self, status: int, document: dict[str, Any]) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None:
+        """Not in the test's output."""
+
+
+def _document(table: Table) -> dict[str, Any]:
+    return {"metadata-location": table.metadata_location, "metadata": json.loads(table.metadata.model_dump_json()), "config": {}}
+
+
+@pytest.fixture
+def server(kit: Any) -> Iterator[RestServer]:
+    kit.tier(kit.table(), "r1", {B0: 10})
+    server = RestServer(kit.catalog())
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def rest(server: RestServer, kit: Any) -> Any:
+    """The kit with its lake behind the server."""
+    kit.lake = IcebergLake({"type": "rest", "uri": f"http://127.0.0.1:{server.server_address[1]}", "token": "t"})
+    return kit
+
+
+def dense(stop: int) -> list[tuple[int, int]]:
+    return [(0, offset) for offset in range(stop)]
+
+
+def test_a_round_lands_over_rest(rest: Any, server: RestServer) -> None:
+    table = rest.table()
+    after = rest.tier(table, "r2", {B0: 25})
+    assert after.marker.round_id == "r2"
+    assert after.tag == after.head
+    assert rest.offsets_in_lake(table) == dense(25)
+    assert [requirement.type for requirement in server.commits[0].requirements] == [
+        "assert-table-uuid",
+        "assert-ref-snapshot-id",
+        "assert-ref-snapshot-id",
+    ]
+
+
+@pytest.mark.parametrize("answer", ["drop", "500", "502", "409", "404", "429"])
+def test_a_commit_that_landed_is_ours_whatever_was_answered(rest: Any, server: RestServer, answer: str) -> None:
+    table = rest.table()
+    base = rest.view(table)
+    server.answers = [answer]
+    prepared = rest.prepare(table, "r2", {B0: 25}, view=base)
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    assert len(server.commits) == 1
+    assert resolve_commit(rest.view(table), "r2", Base(base, base.marker, False)).outcome is CommitOutcome.OURS
+    assert rest.offsets_in_lake(table) == dense(25)
+
+
+@pytest.mark.parametrize("answer", ["not:500", "not:409", "not:503"])
+def test_a_commit_that_did_not_land_can_be_sent_again(rest: Any, server: RestServer, answer: str) -> None:
+    table = rest.table()
+    base = rest.view(table)
+    server.answers = [answer]
+    prepared = rest.prepare(table, "r2", {B0: 25}, view=base)
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    assert resolve_commit(rest.view(table), "r2", Base(base, base.marker, False)).outcome is CommitOutcome.NOT_FOUND
+    prepared.commit(rest.view(table))
+    assert rest.offsets_in_lake(table) == dense(25)
+
+
+@pytest.mark.parametrize("first", ["401", "not:401"])
+def test_a_request_sent_again_for_its_credentials_lands_once(rest: Any, server: RestServer, first: str) -> None:
+    """pyiceberg repeats a commit after a 401. Had the first one landed after all, the second meets its requirements."""
+    table = rest.table()
+    server.answers = [first]
+    prepared = rest.prepare(table, "r2", {B0: 25})
+    if first == "401":
+        with pytest.raises(CommitOutcomeUnknown):
+            prepared.commit()
+    else:
+        prepared.commit()
+    assert len(server.commits) == 2
+    assert rest.view(table).marker.round_id == "r2"
+    assert rest.offsets_in_lake(table) == dense(25)
+
+
+def test_a_stale_writer_is_refused_over_rest(rest: Any, server: RestServer) -> None:
+    table = rest.table()
+    base = rest.view(table)
+    late = rest.prepare(table, "late", {B0: 30}, view=base)
+    rest.tier(table, "early", {B0: 20})
+    with pytest.raises(CommitOutcomeUnknown):
+        late.commit()
+    assert resolve_commit(rest.view(table), "late", Base(base, base.marker, False)).outcome is CommitOutcome.OTHER_ROUND
+    assert rest.offsets_in_lake(table) == dense(20)
+
+
+def test_a_server_that_is_away_is_a_lake_that_is_away(rest: Any, server: RestServer) -> None:
+    table = rest.table()
+    prepared = rest.prepare(table, "r2", {B0: 20})
+    server.server_close()
+    server.shutdown()
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    with pytest.raises(LakeUnavailable, match=r"cannot read the lake table sales\.orders"):
+        rest.lake.view(table.path)
+    assert rest.offsets_in_lake(table) == dense(10)
