@@ -11,8 +11,19 @@ from typing import cast
 import grpc
 
 from tiering import errors
+from tiering.errors_pb import from_pb, to_pb
 from tiering.redact import redact
 from tiering.rpc.v1.common_pb2 import PbError
+
+__all__ = [
+    "ERROR_METADATA_KEY",
+    "from_pb",
+    "from_rpc_error",
+    "status_code",
+    "status_text",
+    "to_pb",
+    "trailing_metadata",
+]
 
 ERROR_METADATA_KEY = "lakeward-error-bin"
 
@@ -45,28 +56,6 @@ _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.St
 def status_code(error: errors.LakewardError) -> grpc.StatusCode:
     """The gRPC code nearest in meaning."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
-
-
-def to_pb(error: BaseException) -> PbError:
-    """The error as it travels: redacted and cut. An error outside the tree keeps its class name."""
-    if isinstance(error, errors.LakewardError):
-        return PbError(
-            error_class=error.error_class,
-            message=errors.cut_message(redact(error.message)),
-            hint=redact(error.hint),
-            retryable=error.retryable,
-            ids=error.ids,
-        )
-    text = str(error) or type(error).__name__
-    return PbError(error_class=type(error).__name__, message=errors.cut_message(redact(text)), retryable=False)
-
-
-def from_pb(pb: PbError) -> errors.LakewardError:
-    """The error again, as its own class where this version knows it."""
-    kind = getattr(errors, pb.error_class, None)
-    if isinstance(kind, type) and issubclass(kind, errors.LakewardError) and kind is not errors.RoundFailed:
-        return kind(pb.message, hint=pb.hint, **pb.ids)
-    return errors.RoundFailed(pb.message, cause_class=pb.error_class or "RoundFailed", hint=pb.hint, **pb.ids)
 
 
 def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:

@@ -49,10 +49,22 @@ class Deployment:
         self.uri = process.wait_ready()
         return process
 
+    def start_up(self, *options: str) -> Process:
+        """Coordinator and tierer as one `lakeward up`; waits until it is ready."""
+        process = self._start("up", "--data", str(self.data.root), "--port", "0", "--master", "local[1]", *options)
+        self.uri = process.wait_ready()
+        return process
+
+    def lakeward(self, *arguments: str, status: int = 0) -> str:
+        """Runs a command against the service; what it printed. Fails the test on another exit status."""
+        process = self._start(*arguments, "--uri", self.uri)
+        assert process.wait_ended(90) == status, process.output()
+        return process.output()
+
     def start_tierer(self, name: str, *options: str, crash_point: str | None = None) -> Process:
         """Starts; does not wait."""
         env = {} if crash_point is None else {crash_points.VARIABLE: crash_point}
-        return self._start("tierer", "--uri", self.uri, "--tierer-id", name, "--master", "local[1]", *options, env=env)
+        return self._start("tierer", "--uri", self.uri, "--tierer-id", name, *(options or ("--master", "local[1]")), env=env)
 
     def _start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
         process = Process(*arguments, log=self.folder / f"{len(self.processes)}-{arguments[0]}.log", env=env)

@@ -236,6 +236,10 @@ class HandTierer:
 
     def ack(self, info: pb.PbLakeTieringTableInfo) -> None:
         """Tells what the lake's marker says now."""
+        self.world.coordinator.commits.commit_lake_snapshot(self.ack_message(info))
+
+    def ack_message(self, info: pb.PbLakeTieringTableInfo) -> pb.CommitLakeSnapshotRequest:
+        """The same, to be sent later."""
         view = self.world.lake.view(self._table(info).path)
         assert view is not None
         assert view.tag is not None
@@ -243,7 +247,7 @@ class HandTierer:
         message = pb.CommitLakeSnapshotRequest(round=self.ref(info), marker_round_id=view.marker.round_id, lake_table_uuid=view.table_uuid)
         message.marker.lake_snapshot_id = view.tag
         message.marker.offsets.extend(offsets_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
-        self.world.coordinator.commits.commit_lake_snapshot(message)
+        return message
 
     def commit(self, info: pb.PbLakeTieringTableInfo) -> None:
         """Plan, fence and lake commit; no ack yet."""

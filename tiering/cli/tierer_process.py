@@ -17,7 +17,7 @@ from tiering.effects import RandomIds, SystemClock
 from tiering.round.connect import connect_cluster, lake_opener
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.runner import RoundWorld
-from tiering.round.session import open_spark
+from tiering.round.session import open_spark, warm_up
 from tiering.round.spark import SparkTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
@@ -48,6 +48,7 @@ def run_tierer(settings: TiererSettings) -> None:
     clock, ids = SystemClock(), RandomIds()
     # Spark first: starting its JVM forks, which a process with open gRPC channels should not do.
     spark = open_spark(settings.master, "lakeward tierer", settings.spark_conf)
+    threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
     tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
     transport = GrpcTransport(settings.uri, tierer_id)
     stopping = _catch_signals(transport, settings.parent_pid)

@@ -17,6 +17,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "tiering.round.worker_daemon",
 }
 LOCAL: Mapping[str, str] = {
     # A laptop's driver listens to nobody else.
@@ -37,3 +38,9 @@ def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSess
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def warm_up(spark: SparkSession) -> None:
+    """A job that does nothing, on every core: the first round then finds JVM, daemon and workers running."""
+    cores = spark.sparkContext.defaultParallelism
+    spark.range(0, cores, 1, cores).mapInArrow(lambda batches: batches, "id long").collect()

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
 
+from tiering.cli.ingest_files import read_csv
 from tiering.errors import SetupError
 
-NULLS = ["", "NA"]
 FLIGHTS, WEATHER = "flights", "weather"
 
 
@@ -31,31 +30,12 @@ def data_folder() -> Path:
 def read_flights() -> pa.Table:
     """336,776 rows, ordered as in the file: by day."""
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
-        return _read(io.BytesIO(file.read()))
+        return read_csv(io.BytesIO(file.read()))
 
 
 def read_weather() -> pa.Table:
     """26,115 hourly observations at the three airports."""
-    return _read(data_folder() / "weather.csv")
-
-
-def _read(source: io.BytesIO | Path) -> pa.Table:
-    options = csv.ConvertOptions(null_values=NULLS, strings_can_be_null=True, timestamp_parsers=["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"])
-    table = csv.read_csv(source, read_options=csv.ReadOptions(block_size=1 << 26), convert_options=options)
-    return _lake_types(table)
-
-
-def _lake_types(table: pa.Table) -> pa.Table:
-    """Times in microseconds, a column of nothing but nulls as text: what a lake table can hold."""
-    fields = []
-    for field in table.schema:
-        kind = field.type
-        if pa.types.is_timestamp(kind):
-            kind = pa.timestamp("us", tz=kind.tz)
-        elif pa.types.is_null(kind):
-            kind = pa.string()
-        fields.append(pa.field(field.name, kind))
-    return table.cast(pa.schema(fields))
+    return read_csv(data_folder() / "weather.csv")
 
 
 def by_month(table: pa.Table) -> list[pa.Table]:

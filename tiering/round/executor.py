@@ -1,0 +1,58 @@
+"""What a Spark executor runs: plain bytes in, outcomes out. Imports neither gRPC nor anything of the driver."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.errors_pb import to_pb
+from tiering.round.base import SplitTask, TaskOutcome
+from tiering.round.task import deadline, run_split
+
+OUTCOME_SCHEMA = "task long, result binary, error binary, phase string"
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("task", pa.int64()),
+    pa.field("result", pa.binary()),
+    pa.field("error", pa.binary()),
+    pa.field("phase", pa.string()),
+]
+_ARROW_SCHEMA = pa.schema(_FIELDS)
+
+
+Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+
+
+def executor_work(
+    payloads: list[bytes], budget_ms: int, max_failures: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """What an executor does: a closure over plain bytes, so that nothing of the driver travels along."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        over = deadline(budget_ms)
+        for batch in batches:
+            for index in batch.column(0).to_numpy():
+                task: SplitTask = pickle.loads(payloads[index])
+                yield _outcome_batch(int(index), task, run_split(task, over), max_failures)
+
+    return run
+
+
+def _outcome_batch(index: int, task: SplitTask, outcome: TaskOutcome, max_failures: int) -> pa.RecordBatch:
+    if outcome.error is not None and outcome.error.retryable and _attempt() + 1 < max_failures:
+        raise outcome.error  # Spark runs the task again, on another executor if it can
+    result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
+    error = None if outcome.error is None else to_pb(outcome.error).SerializeToString()
+    columns: list[list[Any]] = [[index], [result], [error], [outcome.phase.value]]
+    return pa.record_batch(
+        [pa.array(values, field.type) for values, field in zip(columns, _ARROW_SCHEMA, strict=True)], schema=_ARROW_SCHEMA
+    )
+
+
+def _attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
