@@ -1,0 +1,121 @@
+"""A person's view: `lakeward up`, and a Spark with the properties that `lakeward spark-conf` and `lake-conf` print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from support.cluster_of_processes import SCHEMA, Deployment, rows
+from support.processes import wait_for
+from support.spark_sessions import spark_session
+from sys_tables.examples import Example, ExpectedError, differences, load_examples
+from tiering.cluster.embedded.base import TableSpec
+from tiering.model import TablePath
+
+EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")
+FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
+LIVE = TablePath("live", "orders")
+COUNT = 1_000
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The setting of sql_examples/README.md."""
+    made = Deployment(tmp_path_factory.mktemp("up"))
+    try:
+        made.start_up()
+        make_the_setting(made)
+        yield made
+    finally:
+        made.close()
+
+
+def make_the_setting(made: Deployment) -> None:
+    made.create(FLIGHTS, freshness="5 min", buckets=4)
+    made.append(FLIGHTS, 0, COUNT, pieces=4)
+    with made.cluster() as cluster:
+        cluster.create_table(PLANES, TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "false"}))
+    lake = load_catalog("lake", **made.data.lake_properties)
+    lake.create_namespace_if_not_exists(WEATHER.database_name)
+    lake.create_table((WEATHER.database_name, WEATHER.table_name), pa.schema([pa.field("id", pa.string())]))
+    made.create(WEATHER, freshness="1 s", buckets=1)
+    made.append(WEATHER, 0, 10, pieces=1)
+    made.lakeward("tier", str(FLIGHTS))
+    wait_for("the hand-made lake table is found", lambda: made.status(WEATHER).error_class)
+    wait_for("the promise is broken", lambda: (made.status(WEATHER).lag_ms or 0) > 1_000)
+
+
+@pytest.fixture(scope="module")
+def spark(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """With the catalogs `fluss` and `lake`, as the two commands print them."""
+    printed = service.lakeward("spark-conf") + service.lakeward("lake-conf", "--for", "spark")
+    properties = dict(line.split(maxsplit=1) for line in printed.splitlines())
+    with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
+        yield session
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.file_name)
+def test_an_example_gives_what_it_says(spark: SparkSession, example: Example) -> None:
+    if isinstance(example.expected, ExpectedError):
+        with pytest.raises(PySparkException) as caught:
+            spark.sql(example.sql).collect()
+        assert [text for text in example.expected.contains if text not in str(caught.value)] == []
+        return
+    found = spark.sql(example.sql)
+    cells = found.selectExpr(*(f"CAST(`{name}` AS STRING) AS `{name}`" for name in found.columns)).collect()
+    assert differences(example.expected, found.columns, [tuple(row) for row in cells]) == []
+
+
+def test_a_call_moves_rows_and_the_status_shows_it(service: Deployment, spark: SparkSession) -> None:
+    service.create(LIVE, freshness="1 h")
+    service.append(LIVE, 0, COUNT)
+    query = "SELECT * FROM fluss.sys.lake_tiering_status WHERE table_name = 'orders'"
+    before = wait_for("the new table is seen", lambda: spark.sql(query).first())
+    [called] = spark.sql("CALL fluss.sys.tier_table('live.orders')").collect()
+    after = spark.sql(query).first()
+    assert after is not None
+    assert (before.status, before.pending_records, before.last_tiered_time) == ("Scheduled", COUNT, None)
+    assert (called.state, called.records, called.lag_ms_after) == ("SUCCEEDED", COUNT, 0)
+    assert (after.pending_records, after.lag_ms, after.lake_records) == (0, 0, COUNT)
+    assert after.last_tiered_time is not None
+    assert after.lake_snapshot_id == called.lake_snapshot_id
+    service.assert_exact(LIVE, COUNT)
+
+
+def test_spark_reads_the_lake_copy_row_by_row_through_the_iceberg_runtime(service: Deployment, spark: SparkSession) -> None:
+    found = spark.sql("SELECT id, text FROM lake.demo.flights ORDER BY id").toArrow()
+    assert found.cast(SCHEMA).equals(rows(0, COUNT))
+    [offsets] = spark.sql("SELECT count(DISTINCT __bucket, __offset) AS once, count(*) AS all FROM lake.demo.flights").collect()
+    assert (offsets.once, offsets["all"]) == (COUNT, COUNT)
+
+
+def test_sys_works_with_fluss_as_default_catalog(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.sql("SET CATALOG fluss")
+    [row] = session.sql("SELECT status FROM sys.lake_tiering_status WHERE table_name = 'weather'").collect()
+    assert row.status == "Failed"
+    assert session.sql("CALL sys.help('tier_table')").count() > 1
+
+
+def test_the_command_line_says_the_same(service: Deployment) -> None:
+    statuses = json.loads(service.lakeward("status", "--format", "json"))
+    assert {status["table"]: status["status"] for status in statuses}["demo.weather"] == "Failed"
+    [one] = json.loads(service.lakeward("status", "demo.flights", "--format", "json"))
+    assert (one["lake_records"], one["pending_records"]) == (COUNT, 0)
+
+
+def test_a_lake_table_that_is_mended_comes_back_with_a_call(service: Deployment, spark: SparkSession) -> None:
+    lake = load_catalog("lake", **service.data.lake_properties)
+    lake.drop_table((WEATHER.database_name, WEATHER.table_name))
+    [called] = spark.sql("CALL fluss.sys.tier_table('demo.weather')").collect()
+    assert (called.state, called.records) == ("SUCCEEDED", 10)
+    status = service.status(WEATHER)
+    assert (status.last_error, status.error_class, status.consecutive_failures, status.next_retry_time) == (None, None, 0, None)
+    assert status.error_count >= 1
