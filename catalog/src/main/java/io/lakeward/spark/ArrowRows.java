@@ -68,15 +68,12 @@ final class ArrowRows {
     }
   }
 
-  /**
-   * All rows of an IPC stream. Throws LakewardException unless its columns are those of {@code
-   * expected}.
-   */
-  static InternalRow[] read(InputStream stream, StructType expected) {
+  /** All rows of an IPC stream, with their schema. */
+  static RowsScan read(InputStream stream) throws LakewardException {
     try (BufferAllocator allocator = allocator();
         ArrowStreamReader reader = new ArrowStreamReader(stream, allocator)) {
       VectorSchemaRoot root = reader.getVectorSchemaRoot();
-      check(ArrowUtils.fromArrowSchema(root.getSchema()), expected);
+      StructType schema = ArrowUtils.fromArrowSchema(root.getSchema());
       ColumnarBatch batch =
           new ColumnarBatch(
               root.getFieldVectors().stream()
@@ -84,7 +81,7 @@ final class ArrowRows {
                   .toArray(ColumnVector[]::new));
       // The vectors' memory is Arrow's and goes with the reader: a projection copies each row onto
       // the heap.
-      Function1<InternalRow, InternalRow> toHeap = UnsafeProjection.create(expected);
+      Function1<InternalRow, InternalRow> toHeap = UnsafeProjection.create(schema);
       List<InternalRow> rows = new ArrayList<>();
       while (reader.loadNextBatch()) {
         batch.setNumRows(root.getRowCount());
@@ -92,27 +89,14 @@ final class ArrowRows {
           rows.add(toHeap.apply(more.next()).copy());
         }
       }
-      return rows.toArray(InternalRow[]::new);
+      return new RowsScan(schema, rows.toArray(InternalRow[]::new));
     } catch (IOException error) {
       throw new LakewardException(
-              "the service's answer broke off or is no Arrow stream: " + error.getMessage(), error)
-          .unchecked();
+          "the service's answer broke off or is no Arrow stream: " + error.getMessage(), error);
     }
   }
 
   private static BufferAllocator allocator() {
     return ArrowUtils.rootAllocator().newChildAllocator("lakeward", 0, Long.MAX_VALUE);
-  }
-
-  private static void check(StructType actual, StructType expected) {
-    if (!actual.catalogString().equals(expected.catalogString())) {
-      throw new LakewardException(
-              "the columns have changed since the statement was planned: run it again (expected "
-                  + expected.catalogString()
-                  + ", found "
-                  + actual.catalogString()
-                  + ")")
-          .unchecked();
-    }
   }
 }

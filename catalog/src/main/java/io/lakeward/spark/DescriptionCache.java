@@ -45,6 +45,11 @@ final class DescriptionCache {
     return found.isPresent() || !mayBeOld ? found : lookUp.in(fetch());
   }
 
+  /** Makes the next question fetch. */
+  synchronized void forget() {
+    cached = null;
+  }
+
   private boolean isFresh() {
     return cached != null && nanoTime.getAsLong() - fetchedAt < MAX_AGE_NANOS;
   }

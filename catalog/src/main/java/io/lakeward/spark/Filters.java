@@ -101,18 +101,11 @@ final class Filters {
             });
   }
 
-  /** Spark writes `NOT c`, c BOOLEAN, as NOT(c = true): true exactly where c is false. */
+  /** Spark writes `c <> x` as NOT(c = x), and `NOT c` as NOT(c = true): unknown where c is NULL. */
   private Optional<Filter> denial(Expression denied) {
-    if (denied instanceof Predicate inner && inner.name().equals("=")) {
-      return comparison("=", inner.children())
-          .filter(filter -> filter.getValues(0).hasTruth())
-          .map(
-              filter ->
-                  filter.toBuilder()
-                      .setValues(0, Literal.newBuilder().setTruth(!filter.getValues(0).getTruth()))
-                      .build());
-    }
-    return Optional.empty();
+    return denied instanceof Predicate inner && inner.name().equals("=")
+        ? comparison("<>", inner.children())
+        : Optional.empty();
   }
 
   private Optional<StructField> comparable(Expression expression) {

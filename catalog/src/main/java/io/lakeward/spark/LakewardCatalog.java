@@ -10,12 +10,15 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -81,16 +84,20 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
     return answer(() -> find(namespace).isPresent());
   }
 
+  /**
+   * Of an unknown namespace it throws what Spark expects, by which it tells whether there is one.
+   */
   @Override
-  public Map<String, String> loadNamespaceMetadata(String[] namespace) {
-    return answer(
-        () -> {
-          String comment =
-              descriptions.get().isSystem(require(namespace))
-                  ? "System tables and procedures."
-                  : "A database of the streaming store.";
-          return Map.of(SupportsNamespaces.PROP_COMMENT, comment);
-        });
+  public Map<String, String> loadNamespaceMetadata(String[] namespace)
+      throws NoSuchNamespaceException {
+    Optional<String> found = answer(() -> find(namespace));
+    if (found.isEmpty()) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    boolean system = answer(() -> descriptions.get().isSystem(found.get()));
+    return Map.of(
+        SupportsNamespaces.PROP_COMMENT,
+        system ? "System tables and procedures." : "A database of the streaming store.");
   }
 
   @Override
@@ -169,7 +176,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   }
 
   private Table load(Identifier ident) throws LakewardException {
-    String namespace = require(ident.namespace());
+    String namespace = require(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
     Optional<Table> system =
         descriptions.find(
             description -> {
@@ -203,8 +210,18 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
         fullName,
         table.getComment(),
         ArrowRows.schema(fullName, table.getSchema().toByteArray()),
-        service,
+        this::rows,
         request);
+  }
+
+  private InternalRow[] rows(ReadTableRequest request, StructType schema) throws LakewardException {
+    try {
+      return service.readTable(request, schema);
+    } catch (LakewardException error) {
+      // The advice may be to run the statement again: then with what the service has now.
+      descriptions.forget();
+      throw error;
+    }
   }
 
   private Table dataTable(String namespace, String tableName) throws LakewardException {
@@ -223,8 +240,15 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
         : Optional.empty();
   }
 
-  /** The namespace as it is spelled; throws if there is none such, listing those there are. */
   private String require(String[] namespace) throws LakewardException {
+    return require(namespace, Missing.SCHEMA_NOT_FOUND);
+  }
+
+  /**
+   * The namespace as it is spelled. Without it, {@code missing} is what Spark should hear; the user
+   * reads which there are.
+   */
+  private String require(String[] namespace, Missing missing) throws LakewardException {
     Optional<String> found = find(namespace);
     if (found.isPresent()) {
       return found.get();
@@ -243,7 +267,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
                 + name
                 + " are namespace.table, with exactly one namespace. "
                 + there;
-    throw LakewardException.unknown(Missing.SCHEMA_NOT_FOUND, asked, message);
+    throw LakewardException.unknown(missing, asked, message);
   }
 
   private LakewardException unknown(

@@ -18,13 +18,11 @@ import io.lakeward.sys.rpc.v1.ReadTableResponse;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
-import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
@@ -56,6 +54,12 @@ final class ServiceClient {
   private static final long KEEP_ALIVE_SECONDS = 30;
 
   private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
+
+  /** One question to the service. Throws StatusRuntimeException if the call fails. */
+  @FunctionalInterface
+  private interface Rpc<T> {
+    T ask(SysCatalogBlockingStub stub) throws LakewardException;
+  }
 
   private final CatalogOptions options;
   private final ServiceErrors errors;
@@ -99,23 +103,33 @@ final class ServiceClient {
         error -> errors.translate(error, namespace + "." + name));
   }
 
-  /** Rows of a system table, as {@code schema} has them. */
+  /** Rows of a system table; {@code schema} is what the columns asked for should be. */
   InternalRow[] readTable(ReadTableRequest request, StructType schema) throws LakewardException {
-    return read(stub -> rows(stub.readTable(request), ReadTableResponse::getArrow, schema));
+    RowsScan read =
+        read(
+            stub ->
+                ArrowRows.read(
+                    new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow)));
+    String found = read.readSchema().catalogString();
+    if (!found.equals(schema.catalogString())) {
+      throw new LakewardException(
+          "the columns of %s.%s are no longer as the statement was planned (%s, not %s). Run the statement again."
+              .formatted(request.getNamespace(), request.getName(), found, schema.catalogString()));
+    }
+    return read.rows();
   }
 
-  /** Executes a procedure and waits for its result, as {@code schema} has it. */
-  InternalRow[] callProcedure(CallProcedureRequest request, StructType schema)
-      throws LakewardException {
+  /** Executes a procedure and waits for its result. */
+  RowsScan callProcedure(CallProcedureRequest request) throws LakewardException {
     Patience patience = new Patience(options.retryTimeout(), System::nanoTime, Thread::sleep);
     while (true) {
       try {
-        return cancelling(
-            () ->
-                rows(
-                    connected().callProcedure(request),
-                    step -> heard(request, step, patience),
-                    schema));
+        return attempt(
+            stub ->
+                ArrowRows.read(
+                    new PieceStream<>(
+                        stub.callProcedure(request), step -> heard(request, step, patience))),
+            connected());
       } catch (StatusRuntimeException error) {
         if (!ServiceErrors.isUnreachable(error)) {
           throw errors.translate(error);
@@ -140,34 +154,40 @@ final class ServiceClient {
     return step.getArrow();
   }
 
-  private <T> T read(Function<SysCatalogBlockingStub, T> rpc) throws LakewardException {
+  private <T> T read(Rpc<T> rpc) throws LakewardException {
     return read(rpc, errors::translate);
   }
 
-  private <T> T read(
-      Function<SysCatalogBlockingStub, T> rpc,
-      Function<StatusRuntimeException, LakewardException> translate)
+  private <T> T read(Rpc<T> rpc, Function<StatusRuntimeException, LakewardException> translate)
       throws LakewardException {
     try {
-      return attempt(rpc);
+      return attempt(rpc, limited());
     } catch (StatusRuntimeException first) {
       if (!ServiceErrors.isUnreachable(first)) {
         throw translate.apply(first);
       }
     }
     try {
-      return attempt(rpc);
+      return attempt(rpc, limited());
     } catch (StatusRuntimeException second) {
       throw translate.apply(second);
     }
   }
 
-  private <T> T attempt(Function<SysCatalogBlockingStub, T> rpc) {
-    return cancelling(
-        () ->
-            rpc.apply(
-                connected()
-                    .withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS)));
+  /** Asks once; whatever of the answer is left unread is cancelled. */
+  private static <T> T attempt(Rpc<T> rpc, SysCatalogBlockingStub stub) throws LakewardException {
+    Context.CancellableContext context = Context.current().withCancellation();
+    Context before = context.attach();
+    try {
+      return rpc.ask(stub);
+    } finally {
+      context.detach(before);
+      context.cancel(null);
+    }
+  }
+
+  private SysCatalogBlockingStub limited() {
+    return connected().withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
   }
 
   /** A stub that connects at once, even when the last attempt failed a moment ago. */
@@ -176,23 +196,6 @@ final class ServiceClient {
       channel.enterIdle();
     }
     return SysCatalogGrpc.newBlockingStub(channel);
-  }
-
-  /** Runs {@code rpc}; whatever it leaves unread is cancelled. */
-  private static <T> T cancelling(Supplier<T> rpc) {
-    Context.CancellableContext context = Context.current().withCancellation();
-    Context before = context.attach();
-    try {
-      return rpc.get();
-    } finally {
-      context.detach(before);
-      context.cancel(null);
-    }
-  }
-
-  private static <T> InternalRow[] rows(
-      Iterator<T> messages, Function<T, ByteString> piece, StructType schema) {
-    return ArrowRows.read(new PieceStream<>(messages, piece), schema);
   }
 
   private static ManagedChannel open(String target) {

@@ -31,16 +31,12 @@ final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
 
   private final String qualifiedName;
   private final Procedure procedure;
-  private final StructType output;
   private final List<DataType> types;
   private final ServiceClient service;
 
-  /** Throws LakewardException if it has types that this Spark does not know. */
-  ServiceProcedure(String catalog, Procedure procedure, ServiceClient service)
-      throws LakewardException {
+  ServiceProcedure(String catalog, Procedure procedure, ServiceClient service) {
     this.qualifiedName = catalog + "." + procedure.getNamespace() + "." + procedure.getName();
     this.procedure = procedure;
-    this.output = ArrowRows.schema(qualifiedName, procedure.getOutputSchema().toByteArray());
     this.types =
         procedure.getParametersList().stream()
             .map(parameter -> DataType.fromDDL(parameter.getType()))
@@ -112,8 +108,7 @@ final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
   @Override
   public Iterator<Scan> call(InternalRow input) {
     try {
-      InternalRow[] rows = service.callProcedure(request(input), output);
-      return List.<Scan>of(new RowsScan(output, rows)).iterator();
+      return List.<Scan>of(service.callProcedure(request(input))).iterator();
     } catch (LakewardException error) {
       throw error.unchecked();
     }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType;
  */
 final class SystemScan implements LocalScan {
 
-  private final ServiceClient service;
+  private final RowSource source;
   private final ReadTableRequest request;
   private final StructType schema;
   private final StructType fetchedSchema;
@@ -25,8 +25,8 @@ final class SystemScan implements LocalScan {
    * whole}. To count rows Spark wants none of them; since no columns means all of them to the
    * service, it is asked for the first one then.
    */
-  SystemScan(ServiceClient service, ReadTableRequest request, StructType schema, StructType whole) {
-    this.service = service;
+  SystemScan(RowSource source, ReadTableRequest request, StructType schema, StructType whole) {
+    this.source = source;
     this.schema = schema;
     this.fetchedSchema =
         schema.isEmpty() ? new StructType(new StructField[] {whole.fields()[0]}) : schema;
@@ -64,7 +64,7 @@ final class SystemScan implements LocalScan {
 
   private InternalRow[] fetch() {
     try {
-      InternalRow[] fetched = service.readTable(request, fetchedSchema);
+      InternalRow[] fetched = source.read(request, fetchedSchema);
       if (schema.isEmpty()) {
         Arrays.fill(fetched, InternalRow.empty());
       }

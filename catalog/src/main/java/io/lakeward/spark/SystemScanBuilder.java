@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType;
 final class SystemScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit {
 
-  private final ServiceClient service;
+  private final RowSource source;
   private final ReadTableRequest.Builder request;
   private final Filters filters;
   private final List<Predicate> pushed = new ArrayList<>();
@@ -27,8 +27,8 @@ final class SystemScanBuilder
   private StructType wanted;
 
   /** {@code request} names the table; {@code schema} has all its columns. */
-  SystemScanBuilder(ServiceClient service, ReadTableRequest request, StructType schema) {
-    this.service = service;
+  SystemScanBuilder(RowSource source, ReadTableRequest request, StructType schema) {
+    this.source = source;
     this.request = request.toBuilder();
     this.filters = new Filters(schema);
     this.whole = schema;
@@ -73,6 +73,6 @@ final class SystemScanBuilder
 
   @Override
   public Scan build() {
-    return new SystemScan(service, request.build(), wanted, whole);
+    return new SystemScan(source, request.build(), wanted, whole);
   }
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** A system table: its rows are made by the service when they are asked for. */
 final class VirtualTable extends ReadOnlyTable {
 
-  private final ServiceClient service;
+  private final RowSource source;
   private final ReadTableRequest request;
 
   /**
@@ -16,19 +16,15 @@ final class VirtualTable extends ReadOnlyTable {
    * from.
    */
   VirtualTable(
-      String name,
-      String comment,
-      StructType schema,
-      ServiceClient service,
-      ReadTableRequest request) {
+      String name, String comment, StructType schema, RowSource source, ReadTableRequest request) {
     super(name, comment, schema);
-    this.service = service;
+    this.source = source;
     this.request = request;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new SystemScanBuilder(service, request, schema());
+    return new SystemScanBuilder(source, request, schema());
   }
 
   @Override

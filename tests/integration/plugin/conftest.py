@@ -1,0 +1,195 @@
+"""The real SysCatalog service in this process, and Spark sessions that reach it through the plugin's jar."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from support.memory_coordinator import MemoryCoordinator
+from sys_tables.definitions import Procedure, SystemTable
+from sys_tables.registry import Registry, default_registry
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
+from sys_tables.service import SysCatalogService
+
+_ROOT = Path(__file__).parents[3]
+_PATIENCE_S = 60
+
+
+class GrowingRegistry(Registry):
+    """A registry that a test adds to while it is served."""
+
+    def add(self, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> None:
+        super().__init__((*self.tables, *tables), (*self.procedures, *procedures))
+
+
+class WatchedService(SysCatalogService):
+    """Remembers what the plugin asked."""
+
+    def watch(self, reads: list[pb.ReadTableRequest], calls: list[pb.CallProcedureRequest]) -> None:
+        self._reads_seen, self._calls_seen = reads, calls
+
+    async def ReadTable(self, request: pb.ReadTableRequest, context: Any) -> AsyncIterator[pb.ReadTableResponse]:
+        self._reads_seen.append(request)
+        async for piece in super().ReadTable(request, context):
+            yield piece
+
+    async def CallProcedure(self, request: pb.CallProcedureRequest, context: Any) -> AsyncIterator[pb.CallProcedureResponse]:
+        self._calls_seen.append(request)
+        async for step in super().CallProcedure(request, context):
+            yield step
+
+
+class Server:
+    """A SysCatalog on a loopback port of its own, which it keeps over `stop` and `start`."""
+
+    def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry) -> None:
+        self.handle = handle
+        self.registry = registry
+        self.reads: list[pb.ReadTableRequest] = []
+        self.calls: list[pb.CallProcedureRequest] = []
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sys-catalog", daemon=True)
+        self._thread.start()
+        self.start()
+
+    @property
+    def uri(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._run(self._start())
+
+    def stop(self) -> None:
+        """At once: calls under way are cut off."""
+        self._run(self._stop())
+
+    def close(self) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_S)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self._server = grpc.aio.server()
+        self._service = WatchedService(self.handle, self.registry)
+        self._service.watch(self.reads, self.calls)
+        add_SysCatalogServicer_to_server(self._service, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+
+    async def _stop(self) -> None:
+        await self._server.stop(grace=None)
+        self._service.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_S)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Makes servers: of a coordinator, with the tables and procedures of this version and any others."""
+    servers: list[Server] = []
+
+    def make(
+        handle: MemoryCoordinator | None = None, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()
+    ) -> Server:
+        known = default_registry()
+        registry = GrowingRegistry((*known.tables, *tables), (*known.procedures, *procedures))
+        servers.append(Server(handle or MemoryCoordinator(), registry))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def plugin_jar() -> Path:
+    """The jar, built anew if it is older than its sources."""
+    spec = importlib.util.spec_from_file_location("hatch_build", _ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return _ROOT / str(module.build_jar(_ROOT))
+
+
+@pytest.fixture(scope="package")
+def jvm(plugin_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A JVM with the plugin on its class path; ended with this folder's tests, as one that was there before."""
+    _end_jvm()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.driver.extraClassPath": str(plugin_jar),
+        "spark.driver.memory": "512m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("plugin tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    yield spark
+    _end_jvm()
+
+
+@pytest.fixture
+def session(jvm: SparkSession) -> Callable[..., SparkSession]:
+    """Makes sessions of their own with the catalog `fluss` at a uri; further options by their names."""
+
+    def make(uri: str, **options: str) -> SparkSession:
+        spark = jvm.newSession()
+        spark.conf.set("spark.sql.catalog.fluss", "io.lakeward.spark.LakewardCatalog")
+        spark.conf.set("spark.sql.catalog.fluss.uri", uri)
+        for name, value in options.items():
+            spark.conf.set(f"spark.sql.catalog.fluss.{name.replace('_', '-')}", value)
+        return spark
+
+    return make
+
+
+@pytest.fixture
+def jobs(jvm: SparkSession) -> Callable[[Callable[[], object]], int]:
+    """Counts the Spark jobs that something starts."""
+    context, numbers = jvm.sparkContext, count()
+
+    def started_by(work: Callable[[], object]) -> int:
+        group = f"counted-{next(numbers)}-{id(work)}"
+        context.setJobGroup(group, "counted by a test")
+        work()
+        return len(context.statusTracker().getJobIdsForGroup(group))
+
+    return started_by
+
+
+def _end_jvm() -> None:
+    """Spark takes a class path only when its JVM starts."""
+    if (active := SparkSession.getActiveSession()) is not None:
+        active.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(_PATIENCE_S)
+        SparkContext._gateway = SparkContext._jvm = None

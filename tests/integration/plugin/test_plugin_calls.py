@@ -1,0 +1,304 @@
+"""CALL: arguments, results, errors, and that a procedure is executed exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from support.memory_coordinator import MemoryCoordinator
+from sys_tables.columns import INT, column
+from sys_tables.definitions import Call, Procedure, procedure
+from sys_tables.procedure_input import parameter
+from tiering.errors import RoundFailed, TablePaused
+
+Serve = Callable[..., Any]
+Session = Callable[..., SparkSession]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class EchoParameters:
+    text: str = parameter("A STRING.")
+    big: int = parameter("A BIGINT.", default=2**40)
+    small: int = parameter("An INT.", default=-5, arrow_type=INT)
+    real: float = parameter("A DOUBLE.", default=0.25)
+    truth: bool = parameter("A BOOLEAN.", default=True)
+    moment: datetime | None = parameter("A TIMESTAMP.", default=None)
+
+
+@dataclass(frozen=True)
+class EchoRow:
+    argument: str = column("Its name.")
+    value: str | None = column("What arrived.")
+
+
+@procedure("echo", EchoParameters, EchoRow, comment="Says what it was given.", mutates=False)
+async def echo(call: Call, given: EchoParameters) -> AsyncIterator[str | EchoRow]:
+    yield "listening"
+    for name, value in vars(given).items():
+        shown = (value - EPOCH).total_seconds() if isinstance(value, datetime) else value
+        yield EchoRow(name, None if shown is None else repr(shown))
+
+
+@dataclass(frozen=True)
+class OnceParameters:
+    outcome: str = parameter("What it does: 'ok', 'fail', 'refuse'.", default="ok")
+
+
+@dataclass(frozen=True)
+class OnceRow:
+    key: str | None = column("Names the operation.")
+    caller: str = column("Who called.")
+
+
+@dataclass
+class Effects:
+    """A procedure that does something, and what it did."""
+
+    keys: list[str | None] = field(default_factory=list)
+
+    def procedure(self) -> Procedure:
+        @procedure("act", OnceParameters, OnceRow, comment="Does something.", mutates=True)
+        async def act(call: Call, given: OnceParameters) -> AsyncIterator[str | OnceRow]:
+            self.keys.append(call.idempotency_key)
+            yield "acting"
+            if given.outcome == "fail":
+                raise RoundFailed("a disk is full: /tmp/x", cause_class="OSError", hint="Make room.")
+            if given.outcome == "refuse":
+                raise TablePaused("the table demo.Flights is paused by ann", hint="CALL sys.resume_tiering.")
+            yield OnceRow(call.idempotency_key, call.caller)
+
+        return act
+
+
+@pytest.fixture
+def effects() -> Effects:
+    return Effects()
+
+
+@pytest.fixture
+def server(serve: Serve, effects: Effects) -> Any:
+    return serve(MemoryCoordinator(), procedures=[echo, effects.procedure()])
+
+
+@pytest.fixture
+def spark(server: Any, session: Session) -> SparkSession:
+    return session(server.uri)
+
+
+def echoed(spark: SparkSession, arguments: str) -> dict[str, str | None]:
+    return {row.argument: row.value for row in spark.sql(f"CALL fluss.sys.echo({arguments})").collect()}
+
+
+DEFAULTS = {"big": str(2**40), "small": "-5", "real": "0.25", "truth": "True", "moment": None}
+
+
+def test_arguments_not_given_get_their_defaults(spark: SparkSession) -> None:
+    assert echoed(spark, "'a'") == {"text": "'a'", **DEFAULTS}
+
+
+def test_arguments_are_positional_first_then_named_in_any_order(spark: SparkSession) -> None:
+    given = echoed(spark, "'a', 7, MOMENT => TIMESTAMP '1970-01-01 00:00:01.5 UTC', truth => false, real => 1.5, small => 3")
+
+    assert given == {"text": "'a'", "big": "7", "small": "3", "real": "1.5", "truth": "False", "moment": "1.5"}
+
+
+def test_null_counts_as_not_given(spark: SparkSession) -> None:
+    assert echoed(spark, "'a', NULL, real => NULL, moment => NULL") == {"text": "'a'", **DEFAULTS}
+
+
+def test_arguments_may_be_expressions_that_spark_casts(spark: SparkSession) -> None:
+    given = echoed(spark, "concat('it''s ', '日本'), 40 + 2, real => 1, moment => '1970-01-01 00:00:02'")
+
+    assert given == {"text": repr("it's 日本"), **DEFAULTS, "big": "42", "real": "1.0", "moment": "2.0"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", ["text", "required"]),
+        ("txt => 'a'", ["txt"]),
+        ("'a', truth => 'maybe'", ["the argument truth of fluss.sys.echo must be BOOLEAN, not STRING"]),
+        ("'a', array(1)", ["the argument big of fluss.sys.echo must be BIGINT, not ARRAY<INT>"]),
+        ("'a', text => 'b'", ["text"]),
+        ("text => NULL", ["text", "required"]),
+        ("'a', 1, 2, 3, true, NULL, 'too', 'many'", ["8"]),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: str, words: list[str], spark: SparkSession, server: Any) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(f"CALL fluss.sys.echo({arguments})")
+
+    assert all(word in str(raised.value) for word in words), str(raised.value)
+
+
+def test_procedures_are_listed_and_described(spark: SparkSession) -> None:
+    names = [row.procedure_name for row in spark.sql("SHOW PROCEDURES IN fluss.sys").collect()]
+    described = " ".join(row.procedure_desc for row in spark.sql("DESCRIBE PROCEDURE fluss.sys.ECHO").collect())
+
+    assert {"act", "echo", "help", "tier_table"} <= set(names)
+    assert "Says what it was given." in described
+    assert "CALL fluss.sys.echo(text STRING, big BIGINT => 1099511627776" in described
+
+
+def test_an_unknown_procedure_lists_the_known_ones(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match=r"no procedure fluss\.sys\.ekko.*act, echo, help, tier_table") as raised:
+        spark.sql("CALL fluss.sys.ekko('a')")
+
+    assert raised.value.getCondition() == "ROUTINE_NOT_FOUND"
+
+
+def test_a_procedure_added_in_python_can_be_called_at_once(spark: SparkSession, server: Any) -> None:
+    spark.sql("CALL fluss.sys.echo('warm')")
+
+    @procedure("fresh", OnceParameters, OnceRow, comment="New.", mutates=False)
+    async def fresh(call: Call, given: OnceParameters) -> AsyncIterator[str | OnceRow]:
+        yield OnceRow(None, given.outcome)
+
+    server.registry.add(procedures=[fresh])
+
+    assert spark.sql("CALL fluss.sys.fresh('hello')").first().caller == "hello"
+
+
+def test_names_are_case_insensitive_and_the_catalog_may_be_the_default(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.defaultCatalog", "fluss")
+
+    assert spark.sql("CALL SYS.Act()").count() == 1
+    spark.sql("USE sys")
+    assert spark.sql("CALL act()").count() == 1
+
+
+def test_a_call_is_executed_once_however_often_its_result_is_looked_at(spark: SparkSession, effects: Effects) -> None:
+    result = spark.sql("CALL fluss.sys.act()")
+
+    assert result.collect() == result.collect()
+    assert result.count() == 1
+    result.show()
+    assert len(effects.keys) == 1
+
+
+def test_explaining_a_call_does_not_execute_it(spark: SparkSession, effects: Effects) -> None:
+    spark.sql("EXPLAIN EXTENDED CALL fluss.sys.act()").collect()
+
+    assert effects.keys == []
+
+
+def test_every_call_has_its_own_key_unless_the_user_names_it(spark: SparkSession, server: Any) -> None:
+    own = [spark.sql("CALL fluss.sys.act()").first().key for _ in range(2)]
+    named = [spark.sql("CALL fluss.sys.act(idempotency_key => 'mine')").first().key for _ in range(2)]
+
+    assert len(set(own)) == 2
+    assert all(own)
+    assert named == ["mine", "mine"]
+
+
+def test_the_service_learns_who_called(spark: SparkSession) -> None:
+    assert spark.sql("CALL fluss.sys.act()").first().caller == getpass.getuser()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("fail", ["[OSError] a disk is full: /tmp/x", "Make room."]),
+        ("refuse", ["[TablePaused] the table demo.Flights is paused by ann", "CALL sys.resume_tiering."]),
+    ],
+)
+def test_a_failing_call_shows_class_message_and_hint_and_is_not_repeated(
+    outcome: str, words: list[str], spark: SparkSession, effects: Effects
+) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(f"CALL fluss.sys.act('{outcome}')")
+
+    assert all(word in str(raised.value) for word in words), str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert raised.value.__cause__ is None
+    assert len(effects.keys) == 1
+
+
+@dataclass
+class Wait:
+    """A procedure that waits for `released`; tells when it is waiting."""
+
+    begun: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    released: threading.Event = field(default_factory=threading.Event)
+    keys: list[str | None] = field(default_factory=list)
+
+    def procedure(self) -> Procedure:
+        @procedure("linger", OnceParameters, OnceRow, comment="Waits.", mutates=True)
+        async def linger(call: Call, given: OnceParameters) -> AsyncIterator[str | OnceRow]:
+            self.keys.append(call.idempotency_key)
+            yield "waiting"
+            self.begun.release()
+            while not self.released.is_set():
+                await asyncio.sleep(0.01)
+            yield OnceRow(call.idempotency_key, call.caller)
+
+        return linger
+
+
+def test_a_restart_of_the_service_does_not_fail_a_waiting_call(serve: Serve, session: Session) -> None:
+    wait = Wait()
+    server = serve(MemoryCoordinator(), procedures=[wait.procedure()])
+    spark, rows = session(server.uri), []
+    caller = threading.Thread(target=lambda: rows.extend(spark.sql("CALL fluss.sys.linger()").collect()))
+    caller.start()
+    assert wait.begun.acquire(timeout=PATIENCE_S)
+
+    server.stop()
+    server.start()
+
+    assert wait.begun.acquire(timeout=PATIENCE_S)
+    wait.released.set()
+    caller.join(PATIENCE_S)
+    assert len(rows) == 1
+    assert len(wait.keys) == 2
+    assert wait.keys[0] == wait.keys[1] == rows[0].key
+
+
+def test_a_call_whose_service_stays_away_tells_how_to_repeat_it(serve: Serve, session: Session) -> None:
+    wait = Wait()
+    server = serve(MemoryCoordinator(), procedures=[wait.procedure()])
+    spark, errors = session(server.uri, retry_timeout="300 ms"), []
+
+    def call() -> None:
+        with pytest.raises(AnalysisException) as raised:
+            spark.sql("CALL fluss.sys.linger(idempotency_key => 'mine')")
+        errors.append(str(raised.value))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert wait.begun.acquire(timeout=PATIENCE_S)
+    server.stop()
+    caller.join(PATIENCE_S)
+
+    assert len(errors) == 1
+    assert "took effect is unknown" in errors[0]
+    assert "idempotency_key => 'mine'" in errors[0]
+
+
+def test_a_waiting_call_does_not_hold_up_other_statements(serve: Serve, session: Session) -> None:
+    wait = Wait()
+    server = serve(MemoryCoordinator(), procedures=[wait.procedure()])
+    spark = session(server.uri)
+    callers = [threading.Thread(target=lambda: spark.sql("CALL fluss.sys.linger()").collect()) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for _ in callers:
+        assert wait.begun.acquire(timeout=PATIENCE_S)
+
+    assert spark.sql("SELECT procedure_name FROM fluss.sys.procedures WHERE procedure_name = 'linger'").count() == 1
+
+    wait.released.set()
+    for caller in callers:
+        caller.join(PATIENCE_S)
+    assert len(set(wait.keys)) == 3
