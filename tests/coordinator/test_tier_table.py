@@ -96,6 +96,18 @@ def test_a_running_round_that_stops_short_is_followed_by_another(world: World) -
     assert result.state == "SUCCEEDED"
 
 
+def test_a_round_that_had_not_looked_at_the_log_yet_may_serve_after_all(world: World) -> None:
+    """Nobody knew its plan when the call came, so the next was queued; but what counts is the lake."""
+    world.append()
+    tierer, given = world.assigned()
+
+    async def act() -> None:
+        tierer.run(given)
+
+    result = during(world, act)
+    assert (result.state, result.round_id, result.records) == ("SUCCEEDED", given.round_id, 10)
+
+
 def test_the_queued_round_has_its_id_beforehand(world: World) -> None:
     world.append()
     tierer, given = world.assigned()

@@ -20,7 +20,10 @@ PROCEDURE = "tier_table"
 
 @dataclass(frozen=True)
 class Goal:
-    """What a call wants: this table's log up to `targets` in the lake. `round_id`: the round it hopes for now."""
+    """What a call wants: this table's log up to `targets` in the lake.
+
+    `round_id`: the round it hopes for now. `seen_snapshot_id`: the recorded lake snapshot that it looked at in vain.
+    """
 
     path: TablePath
     table_id: int
@@ -29,6 +32,7 @@ class Goal:
     started_since: datetime
     lag_ms_before: int | None
     round_id: str | None = None
+    seen_snapshot_id: int | None = None
 
 
 def row(

@@ -22,7 +22,7 @@ from tiering.coordinator.call_rows import (
     result_again,
     row,
 )
-from tiering.coordinator.core_call import check_callable
+from tiering.coordinator.core_call import check_callable, reach_stops
 from tiering.coordinator.discovery import Discovery
 from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.observer import Observer
@@ -102,6 +102,7 @@ class CallSteps:
             log_starts=to_text({bucket: log.log_start for bucket, log in offsets.items()}),
             started_since=since,
             lag_ms_before=self._lag_ms(record),
+            seen_snapshot_id=record.lake.snapshot_id,
         )
 
     def look(self, call: TierTable, goal: Goal) -> Ended | Waiting:
@@ -116,9 +117,7 @@ class CallSteps:
             return self._ask_again(call, goal)
         if record.pause is not None and (current is None or current.state is RoundState.QUEUED):
             check_callable(record)
-        if current is not None and current.acked:
-            return self._look_at_acked(call, goal, record, current)
-        return Waiting(goal, progress_line(record, current))
+        return self._look_at_lake(call, goal, record) or Waiting(goal, progress_line(record, current))
 
     def as_it_stands(self, goal: Goal) -> TierTableResult:
         """The row of a call that ends before its round does: the table's state, and the round that goes on."""
@@ -138,24 +137,29 @@ class CallSteps:
         if base is None:
             return self._ask_again(call, goal)
         if ended.state is RoundState.FENCED:
-            return Ended(self._end_well(call, *self._reached_by(goal, ended, base), record, base))
+            return Ended(self._reached_by_another(call, goal, record, base))
         return Ended(self._end_well(call, goal, ended, ended.state, record, base))
 
-    def _reached_by(self, goal: Goal, fenced: RoundRecord, base: Base) -> tuple[Goal, RoundRecord, RoundState]:
-        """The round that brought the lake there instead of the fenced one, as far as it is known."""
-        other = self._book.store.round(base.marker.round_id) if base.marker else None
-        return replace(goal, round_id=(other or fenced).round_id), other or fenced, RoundState.SUCCEEDED
-
-    def _look_at_acked(self, call: TierTable, goal: Goal, record: TableRecord, current: RoundRecord) -> Ended | Waiting:
-        """The data is in the lake; the round's statistics come with the tierer's next heartbeat, if it still lives."""
-        now = self._book.now()
+    def _look_at_lake(self, call: TierTable, goal: Goal, record: TableRecord) -> Ended | Waiting | None:
+        """Done before its own round ended, by whichever round: only the lake counts. None = nothing new to look at."""
+        lake, now = record.lake, self._book.now()
+        if lake.snapshot_id == goal.seen_snapshot_id or not reach_stops(lake.offsets, goal.targets, goal.log_starts):
+            return None
+        running = record.running
         grace = self._book.options.stats_grace_ms - milliseconds(now.wall - (record.last_tiered_time or now.wall))
-        if grace > 0:
-            return Waiting(goal, f"round {current.round_id} of {record.path} is in the lake", now.after(grace))
+        if running is not None and running.acked and grace > 0:
+            # Its statistics come with the tierer's next heartbeat, if it still lives.
+            return Waiting(goal, f"round {running.round_id} of {record.path} is in the lake", now.after(grace))
         base = self._reached(record, goal)
         if base is None:
-            return Waiting(goal, progress_line(record, current))
-        return Ended(self._end_well(call, goal, current, RoundState.SUCCEEDED, record, base))
+            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_line(record, self._round(record, goal)))
+        return Ended(self._reached_by_another(call, goal, record, base))
+
+    def _reached_by_another(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
+        """The row is about the round that the marker names, as far as it is known."""
+        round_id = base.marker.round_id if base.marker else None
+        reached = replace(goal, round_id=round_id)
+        return self._end_well(call, reached, self._round(record, reached), RoundState.SUCCEEDED, record, base)
 
     def _nothing_to_do(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
@@ -192,7 +196,7 @@ class CallSteps:
         return Waiting(self._ask(call, goal), f"another round of {goal.path} follows", self._book.now().steady)
 
     def _end_well(
-        self, call: TierTable, goal: Goal, ended: RoundRecord, state: RoundState, record: TableRecord, base: Base
+        self, call: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
     ) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
         lag = self._lag_ms(record)
