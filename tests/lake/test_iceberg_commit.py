@@ -107,7 +107,9 @@ def test_many_small_commits_end_in_few_manifests_and_lose_nothing(kit: Any) -> N
     assert len(iceberg.current_snapshot().manifests(iceberg.io)) < 10
     assert kit.offsets_in_lake(table) == dense({B0: rounds})
     assert view.records == view.files == rounds
-    assert {entry["sequence_number"] for entry in iceberg.inspect.entries().to_pylist()} == set(range(1, rounds + 1))
+    entries = iceberg.inspect.entries().to_pylist()
+    assert {entry["sequence_number"] for entry in entries} == set(range(1, rounds + 1))
+    assert {entry["snapshot_id"] for entry in entries} == set(view.snapshots)  # readers of changes see nothing as added twice
 
 
 # --- it does not land

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from tiering.errors import CommitOutcomeUnknown, Fenced, LakeTableReplaced, LakewardError, RoundFailed, SchemaDrift
+from tiering.errors import CommitOutcomeUnknown, Fenced, LakeRolledBack, LakeTableReplaced, LakewardError, RoundFailed, SchemaDrift
+from tiering.lake.base import TAG
 from tiering.lake.base_check import Base, CommitOutcome, check_base, check_same_base, resolve_commit
 from tiering.lake.iceberg import staging
 from tiering.lake.iceberg.data_files import decode_files
@@ -115,6 +116,44 @@ def test_a_table_that_was_dropped_and_made_anew_takes_no_files_of_the_old_one(ki
         check_base(fresh, kit.known(table, base))
     with pytest.raises(LakeTableReplaced):
         prepared.commit(fresh)
+
+
+def test_a_first_round_does_not_land_in_a_table_that_was_made_anew(kit: Any) -> None:
+    """Both tables are empty: only the uuid tells them apart."""
+    table = kit.table()
+    prepared = kit.prepare(table, "r1", {B0: 10})
+    kit.catalog().drop_table(str(table.path))
+    kit.lake.ensure_table(table)
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    assert kit.view(table).head is None
+
+
+def test_a_rollback_between_base_and_commit_is_not_built_upon(kit: Any) -> None:
+    """The tag is where it was: only the head tells."""
+    table = kit.table()
+    first = kit.tier(table, "r1", {B0: 10})
+    base = kit.tier(table, "r2", {B0: 20})
+    prepared = kit.prepare(table, "r3", {B0: 30}, view=base)
+    kit.catalog().load_table(str(table.path)).manage_snapshots().rollback_to_snapshot(first.head).commit()
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    assert kit.view(table).head == first.head
+    with pytest.raises(LakeRolledBack):
+        check_same_base(Base(base, base.marker, False), kit.view(table), kit.known(table))
+
+
+def test_a_tag_moved_between_base_and_commit_is_not_moved_on(kit: Any) -> None:
+    """The head is where it was: only the tag tells."""
+    table = kit.table()
+    first = kit.tier(table, "r1", {B0: 10})
+    base = kit.tier(table, "r2", {B0: 20})
+    prepared = kit.prepare(table, "r3", {B0: 30}, view=base)
+    iceberg = kit.catalog().load_table(str(table.path))
+    iceberg.manage_snapshots().remove_tag(TAG).create_tag(first.tag, TAG).commit()
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    assert kit.view(table).head == base.head
 
 
 def test_a_changed_partition_spec_stops_the_commit_before_it_is_sent(kit: Any) -> None:
