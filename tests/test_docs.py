@@ -1,0 +1,21 @@
+"""Documentation that is checked against the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sys_tables.reference import render
+from sys_tables.registry import default_registry
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    assert (ROOT / "docs" / "reference.md").read_text() == render(default_registry())
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
