@@ -1,0 +1,150 @@
+"""The public client against a real service on a loopback port."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from support.coordinator_world import World
+from support.memory_cluster import log_table
+from tiering import client, errors
+from tiering.client import AsyncLakewardClient, LakewardClient
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server import RunningServer, serve
+from tiering.model import TablePath
+
+OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000)
+
+
+@contextmanager
+def served(world: World) -> Iterator[str]:
+    """Serves from an event loop in a thread; gives the uri."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def start() -> RunningServer:
+        return await serve(world.coordinator, "127.0.0.1", 0)
+
+    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield server.address
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture
+def world() -> World:
+    tables = tuple(log_table(number, TablePath("sales", f"t{number}")) for number in (1, 2, 3))
+    return World(tables, OPTIONS)
+
+
+@pytest.fixture
+def uri(world: World) -> Iterator[str]:
+    with served(world) as address:
+        yield address
+
+
+def test_statuses_come_whole_over_many_pages(world: World, uri: str) -> None:
+    with LakewardClient(uri) as lakeward:
+        statuses = lakeward.list_tiering_statuses(page_size=1)
+        assert [status.table_name for status in statuses] == ["t1", "t2", "t3"]
+        assert statuses == list(world.coordinator.view().table_statuses())
+        assert len(lakeward.list_tiering_statuses("sales.t2")) == 1
+        assert len(lakeward.list_tiering_statuses(TablePath("sales", "t2"))) == 1
+        assert lakeward.list_tiering_statuses(database_name="hr") == []
+        assert lakeward.list_tiering_statuses(statuses=["Failed"]) == []
+
+
+def test_every_field_of_a_status_survives_the_way(world: World, uri: str) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.fail(given, error_hint="mend it")
+    world.coordinator.pause_tiering(world.table.path, "alice", "why", until=world.clock.now().replace(year=2030))
+    second = tierer.get()
+    tierer.plan(second)
+    with LakewardClient(uri) as lakeward:
+        told = lakeward.list_tiering_statuses()
+    shown = world.coordinator.view().table_statuses()
+    assert told == list(shown)
+    assert shown[0].error_hint == "mend it"
+    assert shown[0].paused_until is not None
+    assert shown[1].fraction_completed == 0.0
+
+
+def test_a_table_is_tiered_and_progress_is_told(world: World, uri: str) -> None:
+    world.append()
+    world.tierer("other").beat()
+    tierer = world.tierer()
+    said: list[str] = []
+
+    def follow(line: str) -> None:
+        said.append(line)
+        if len(said) == 1:
+            tierer.run(tierer.get())
+
+    with LakewardClient(uri) as lakeward:
+        result = lakeward.tier_table("sales.t1", on_progress=follow, caller="bob", idempotency_key="k")
+        assert (result.state, result.records, result.path) == ("SUCCEEDED", 10, TablePath("sales", "t1"))
+        assert "waits for a tierer" in said[0]
+        assert lakeward.tier_table("sales.t1", caller="bob", idempotency_key="k") == result
+        empty = lakeward.tier_table("sales.t1")
+        assert (empty.state, empty.round_id) == ("EMPTY", None)
+
+
+def test_errors_are_those_of_the_tree(world: World, uri: str) -> None:
+    with LakewardClient(uri) as lakeward:
+        with pytest.raises(errors.UnknownTable):
+            lakeward.list_tiering_statuses("sales.none")
+        with pytest.raises(errors.UnknownTable):
+            lakeward.tier_table("sales.none")
+        with pytest.raises(errors.InvalidName):
+            lakeward.tier_table("../x")
+        world.coordinator.pause_tiering(TablePath("sales", "t1"), "alice")
+        with pytest.raises(errors.TablePaused, match="alice"):
+            lakeward.tier_table("sales.t1")
+
+
+def test_the_asyncio_client_does_the_same(world: World, uri: str) -> None:
+    async def use() -> None:
+        async with AsyncLakewardClient(uri) as lakeward:
+            statuses = await lakeward.list_tiering_statuses(page_size=2)
+            assert [status.table_name for status in statuses] == ["t1", "t2", "t3"]
+            world.append()
+            row = await lakeward.tier_table("sales.t1", wait=False)
+            assert (row.state, row.round_id) == ("Pending", world.record().round.round_id)  # type: ignore[union-attr]
+            with pytest.raises(errors.UnknownTable):
+                await lakeward.list_tiering_statuses("sales.none")
+
+    asyncio.run(use())
+
+
+def test_nobody_at_the_uri_is_said_with_the_uri() -> None:
+    with LakewardClient("127.0.0.1:1") as lakeward, pytest.raises(errors.ServiceUnreachable, match=r"127\.0\.0\.1:1"):
+        lakeward.list_tiering_statuses()
+    with pytest.raises(errors.InvalidArgument, match="no uri"):
+        LakewardClient("no uri")
+
+
+def test_an_older_service_that_lacks_a_call_says_so() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with LakewardClient(f"127.0.0.1:{port}") as lakeward, pytest.raises(errors.LakewardError, match="UNIMPLEMENTED"):
+            lakeward.tier_table("sales.orders")
+    finally:
+        server.stop(None).wait()
+
+
+def test_the_public_names() -> None:
+    assert client.__all__ == ["AsyncLakewardClient", "LakewardClient"]
