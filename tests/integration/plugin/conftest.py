@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import os
-import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
+from support.spark_sessions import spark_session
 from sys_tables.definitions import Procedure, SystemTable
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
@@ -41,12 +39,12 @@ class WatchedService(SysCatalogService):
     def watch(self, reads: list[pb.ReadTableRequest], calls: list[pb.CallProcedureRequest]) -> None:
         self._reads_seen, self._calls_seen = reads, calls
 
-    async def ReadTable(self, request: pb.ReadTableRequest, context: Any) -> AsyncIterator[pb.ReadTableResponse]:
+    async def ReadTable(self, request: pb.ReadTableRequest, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
         self._reads_seen.append(request)
         async for piece in super().ReadTable(request, context):
             yield piece
 
-    async def CallProcedure(self, request: pb.CallProcedureRequest, context: Any) -> AsyncIterator[pb.CallProcedureResponse]:
+    async def CallProcedure(self, request: pb.CallProcedureRequest, context: Any) -> AsyncGenerator[pb.CallProcedureResponse, None]:
         self._calls_seen.append(request)
         async for step in super().CallProcedure(request, context):
             yield step
@@ -130,28 +128,9 @@ def plugin_jar() -> Path:
 
 @pytest.fixture(scope="package")
 def jvm(plugin_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A JVM with the plugin on its class path; ended with this folder's tests, as one that was there before."""
-    _end_jvm()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.driver.extraClassPath": str(plugin_jar),
-        "spark.driver.memory": "512m",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-    }
-    builder = SparkSession.builder.master("local[2]").appName("plugin tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    yield spark
-    _end_jvm()
+    """The Spark of this folder's tests, with the plugin on its class path."""
+    with spark_session(tmp_path_factory.mktemp("warehouse"), {"spark.driver.extraClassPath": str(plugin_jar)}, "plugin tests") as spark:
+        yield spark
 
 
 @pytest.fixture
@@ -181,15 +160,3 @@ def jobs(jvm: SparkSession) -> Callable[[Callable[[], object]], int]:
         return len(context.statusTracker().getJobIdsForGroup(group))
 
     return started_by
-
-
-def _end_jvm() -> None:
-    """Spark takes a class path only when its JVM starts."""
-    if (active := SparkSession.getActiveSession()) is not None:
-        active.stop()
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(_PATIENCE_S)
-        SparkContext._gateway = SparkContext._jvm = None

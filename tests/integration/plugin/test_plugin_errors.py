@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -121,8 +122,6 @@ def test_a_silent_service_is_given_up_after_the_timeout(session: Session) -> Non
 
 
 def test_a_service_without_the_catalog_is_said_to_be_none(session: Session) -> None:
-    import asyncio
-
     async def strangers() -> str:
         server = grpc.aio.server()
         port = server.add_insecure_port("127.0.0.1:0")

@@ -2,12 +2,9 @@ package io.lakeward.spark;
 
 import io.lakeward.spark.LakewardException.Missing;
 import io.lakeward.sys.rpc.v1.DescribeTableResponse;
-import io.lakeward.sys.rpc.v1.Procedure;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;
-import java.util.Collection;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -32,7 +29,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
 
   private String name;
   private ServiceClient service;
-  private DescriptionCache descriptions;
+  private Directory directory;
 
   /** Spark makes catalogs by reflection. */
   public LakewardCatalog() {}
@@ -42,7 +39,8 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
     try {
       this.name = name;
       this.service = new ServiceClient(name, CatalogOptions.parse(name, options));
-      this.descriptions = new DescriptionCache(service::describe, System::nanoTime);
+      this.directory =
+          new Directory(name, new DescriptionCache(service::describe, System::nanoTime));
     } catch (LakewardException error) {
       throw error.unchecked();
     }
@@ -63,7 +61,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   public String[][] listNamespaces() {
     return answer(
         () ->
-            descriptions.get().namespaces().stream()
+            directory.namespaces().stream()
                 .map(one -> new String[] {one})
                 .toArray(String[][]::new));
   }
@@ -73,7 +71,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
     return answer(
         () -> {
           if (namespace.length > 0) {
-            require(namespace);
+            directory.namespace(namespace);
           }
           return namespace.length == 0 ? listNamespaces() : new String[0][];
         });
@@ -81,7 +79,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
 
   @Override
   public boolean namespaceExists(String[] namespace) {
-    return answer(() -> find(namespace).isPresent());
+    return answer(() -> directory.findNamespace(namespace).isPresent());
   }
 
   /**
@@ -90,11 +88,11 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace)
       throws NoSuchNamespaceException {
-    Optional<String> found = answer(() -> find(namespace));
+    Optional<String> found = answer(() -> directory.findNamespace(namespace));
     if (found.isEmpty()) {
       throw new NoSuchNamespaceException(namespace);
     }
-    boolean system = answer(() -> descriptions.get().isSystem(found.get()));
+    boolean system = answer(() -> directory.isSystem(found.get()));
     return Map.of(
         SupportsNamespaces.PROP_COMMENT,
         system ? "System tables and procedures." : "A database of the streaming store.");
@@ -104,7 +102,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   public Identifier[] listTables(String[] namespace) {
     return answer(
         () -> {
-          String database = require(namespace);
+          String database = directory.namespace(namespace);
           return service.listTables(database).stream()
               .map(table -> Identifier.of(new String[] {database}, table))
               .toArray(Identifier[]::new);
@@ -143,9 +141,9 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   public Identifier[] listProcedures(String[] namespace) {
     return answer(
         () -> {
-          String database = require(namespace);
-          return descriptions.get().procedures(database).stream()
-              .map(procedure -> Identifier.of(new String[] {database}, procedure.getName()))
+          String database = directory.namespace(namespace);
+          return directory.procedures(database).stream()
+              .map(procedure -> Identifier.of(new String[] {database}, procedure))
               .toArray(Identifier[]::new);
         });
   }
@@ -154,15 +152,8 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   public UnboundProcedure loadProcedure(Identifier ident) {
     return answer(
         () -> {
-          String namespace = require(ident.namespace());
-          Optional<Procedure> found =
-              descriptions.find(description -> description.procedure(namespace, ident.name()));
-          if (found.isEmpty()) {
-            List<String> known =
-                descriptions.get().procedures(namespace).stream().map(Procedure::getName).toList();
-            throw unknown(Missing.ROUTINE_NOT_FOUND, "procedure", namespace, ident.name(), known);
-          }
-          return new ServiceProcedure(name, found.get(), service);
+          String namespace = directory.namespace(ident.namespace());
+          return new ServiceProcedure(name, directory.procedure(namespace, ident.name()), service);
         });
   }
 
@@ -170,48 +161,29 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   public boolean isSystem(String[] namespace) {
     return answer(
         () -> {
-          Optional<String> found = find(namespace);
-          return found.isPresent() && descriptions.get().isSystem(found.get());
+          Optional<String> found = directory.findNamespace(namespace);
+          return found.isPresent() && directory.isSystem(found.get());
         });
   }
 
   private Table load(Identifier ident) throws LakewardException {
-    String namespace = require(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
-    Optional<Table> system =
-        descriptions.find(
-            description -> {
-              Optional<SystemTable> found = description.table(namespace, ident.name());
-              return found.isPresent()
-                  ? Optional.of(virtualTable(found.get(), description.token()))
-                  : Optional.empty();
-            });
-    if (system.isPresent()) {
-      return system.get();
-    }
-    Description description = descriptions.get();
-    if (description.isSystem(namespace)) {
-      List<String> known =
-          description.tables(namespace).stream().map(SystemTable::getName).toList();
-      throw unknown(
-          Missing.TABLE_OR_VIEW_NOT_FOUND, "system table", namespace, ident.name(), known);
-    }
-    return dataTable(namespace, ident.name());
+    String namespace = directory.namespace(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
+    return directory.isSystem(namespace)
+        ? virtualTable(directory.table(namespace, ident.name()))
+        : dataTable(service.describeTable(namespace, ident.name()), namespace);
   }
 
-  private Table virtualTable(SystemTable table, String token) throws LakewardException {
+  private Table virtualTable(Directory.Found found) throws LakewardException {
+    SystemTable table = found.table();
     String fullName = String.join(".", name, table.getNamespace(), table.getName());
     ReadTableRequest request =
         ReadTableRequest.newBuilder()
             .setNamespace(table.getNamespace())
             .setName(table.getName())
-            .setToken(token)
+            .setToken(found.token())
             .build();
-    return new VirtualTable(
-        fullName,
-        table.getComment(),
-        ArrowRows.schema(fullName, table.getSchema().toByteArray()),
-        this::rows,
-        request);
+    StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
+    return new VirtualTable(fullName, table.getComment(), schema, this::rows, request);
   }
 
   private InternalRow[] rows(ReadTableRequest request, StructType schema) throws LakewardException {
@@ -219,72 +191,15 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
       return service.readTable(request, schema);
     } catch (LakewardException error) {
       // The advice may be to run the statement again: then with what the service has now.
-      descriptions.forget();
+      directory.forget();
       throw error;
     }
   }
 
-  private Table dataTable(String namespace, String tableName) throws LakewardException {
-    DescribeTableResponse table = service.describeTable(namespace, tableName);
+  private Table dataTable(DescribeTableResponse table, String namespace) throws LakewardException {
     String fullName = String.join(".", name, namespace, table.getName());
-    return new DataTable(
-        fullName,
-        table.getComment(),
-        ArrowRows.schema(fullName, table.getSchema().toByteArray()),
-        table.getPropertiesMap());
-  }
-
-  private Optional<String> find(String[] namespace) throws LakewardException {
-    return namespace.length == 1
-        ? descriptions.find(description -> description.namespace(namespace[0]))
-        : Optional.empty();
-  }
-
-  private String require(String[] namespace) throws LakewardException {
-    return require(namespace, Missing.SCHEMA_NOT_FOUND);
-  }
-
-  /**
-   * The namespace as it is spelled. Without it, {@code missing} is what Spark should hear; the user
-   * reads which there are.
-   */
-  private String require(String[] namespace, Missing missing) throws LakewardException {
-    Optional<String> found = find(namespace);
-    if (found.isPresent()) {
-      return found.get();
-    }
-    String there =
-        "The namespaces of "
-            + name
-            + " are: "
-            + Names.listed(descriptions.get().namespaces())
-            + ".";
-    String asked = String.join(".", namespace);
-    String message =
-        namespace.length == 1
-            ? "there is no namespace " + asked + " in the catalog " + name + ". " + there
-            : "names in the catalog "
-                + name
-                + " are namespace.table, with exactly one namespace. "
-                + there;
-    throw LakewardException.unknown(missing, asked, message);
-  }
-
-  private LakewardException unknown(
-      Missing missing, String what, String namespace, String asked, Collection<String> known) {
-    String path = String.join(".", name, namespace, asked);
-    return LakewardException.unknown(
-        missing,
-        path,
-        "there is no "
-            + what
-            + " "
-            + path
-            + ". Those of "
-            + namespace
-            + " are: "
-            + Names.listed(known)
-            + ".");
+    StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
+    return new DataTable(fullName, table.getComment(), schema, table.getPropertiesMap());
   }
 
   /** What may go wrong for the user. */

@@ -1,0 +1,138 @@
+"""The catalog in processes of their own: the spark-sql shell, and a Spark Connect server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from support.memory_coordinator import MemoryCoordinator, table_info, table_status
+from support.processes import wait_for
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+
+PATIENCE_S = 120
+_closed: list[str] = []
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    pass
+
+
+@dataclass(frozen=True)
+class CallerRow:
+    caller: str = column("Who called.")
+
+
+@procedure("who", NoParameters, CallerRow, comment="Says who calls.", mutates=False)
+async def who(call: Call, given: NoParameters) -> AsyncIterator[str | CallerRow]:
+    yield CallerRow(call.caller)
+
+
+@pytest.fixture
+def properties(serve: Callable[..., Any], plugin_jar: Path) -> dict[str, str]:
+    """What makes any Spark see the service, as its default catalog."""
+    coordinator = MemoryCoordinator([table_info("demo.Flights")], [table_status("demo.Flights", status="Tiered")])
+    return {
+        "spark.driver.extraClassPath": str(plugin_jar),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.defaultCatalog": "fluss",
+        "spark.sql.catalog.fluss": "io.lakeward.spark.LakewardCatalog",
+        "spark.sql.catalog.fluss.uri": serve(coordinator, procedures=[who, forever]).uri,
+    }
+
+
+@procedure("forever", NoParameters, CallerRow, comment="Never ends by itself.", mutates=False)
+async def forever(call: Call, given: NoParameters) -> AsyncIterator[str | CallerRow]:
+    yield "waiting"
+    try:
+        await asyncio.Event().wait()
+    finally:
+        _closed.append("forever")
+
+
+def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs to the end: that it ends, with the catalog's connection open, is part of what is tested."""
+    inherited = {name: value for name, value in os.environ.items() if name != "SPARK_USER"}
+    environment = {**inherited, "PYSPARK_PYTHON": sys.executable, **environment}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def test_the_sql_shell_reads_calls_and_ends(properties: dict[str, str], tmp_path: Path) -> None:
+    confs = [part for name, value in properties.items() for part in ("--conf", f"{name}={value}")]
+    shell = [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master", "local[1]", *confs]
+
+    ended = run([*shell, "-e", "SELECT table_name, status FROM sys.lake_tiering_status; CALL sys.who(); SELECT * FROM sys.nope"], tmp_path)
+
+    assert "Flights\tTiered" in ended.stdout, ended.stderr
+    assert f"\n{pwd.getpwuid(os.getuid()).pw_name}\n" in ended.stdout
+    assert ended.returncode != 0
+    assert "there is no system table fluss.sys.nope" in ended.stderr
+    assert "io.grpc" not in ended.stderr
+
+
+CONNECT_CLIENT = """
+import json, sys, threading
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.remote("local[1]")
+for name, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+
+print("rows", [tuple(row) for row in spark.sql("SELECT table_name, status FROM sys.lake_tiering_status").collect()])
+print("caller", spark.sql("CALL sys.who()").collect()[0].caller)
+for statement in ("SELECT * FROM sys.nope", "CALL sys.tier_table('demo.nope')"):
+    try:
+        spark.sql(statement).collect()
+    except AnalysisException as error:
+        print("error", str(error).splitlines()[0])
+
+
+def call():
+    try:
+        spark.sql("CALL sys.forever()").collect()
+    except Exception as error:
+        print("interrupted", type(error).__name__)
+
+
+waiting = threading.Thread(target=call)
+waiting.start()
+while waiting.is_alive():
+    spark.interruptAll()  # finds nothing until the server has taken the statement up
+    waiting.join(0.2)
+"""
+
+
+def test_spark_connect_reads_calls_and_interrupts(properties: dict[str, str], tmp_path: Path) -> None:
+    _closed.clear()
+    script = tmp_path / "client.py"
+    script.write_text(CONNECT_CLIENT)
+
+    # A Connect client takes its user from USER; Spark itself asks the operating system.
+    client = run([sys.executable, str(script), json.dumps(properties)], tmp_path, USER="ann")
+
+    assert client.returncode == 0, client.stderr
+    said = client.stdout
+    assert "rows [('Flights', 'Tiered')]" in said
+    assert "caller ann" in said
+    assert "error [TABLE_OR_VIEW_NOT_FOUND] there is no system table fluss.sys.nope." in said
+    assert "error [UnknownTable] there is no table demo.nope. Hint: The tables of demo are: Flights." in said
+    assert "interrupted" in said
+    wait_for("the service to stop working for a caller who has gone", lambda: _closed == ["forever"])
