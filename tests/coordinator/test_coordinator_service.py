@@ -3,94 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import grpc
 import grpc.aio
 import pytest
 
-from support.coordinator_world import HandTierer, World
-from support.memory_cluster import log_table
-from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.server import RunningServer, serve
-from tiering.errors import Fenced, InvalidArgument, LakewardError, SetupError, UnknownTable
+from support.calling import until
+from support.coordinator_world import World
+from support.served import Served, error_of, many, over_grpc
+from tiering.coordinator.server import serve
+from tiering.errors import Fenced, InvalidArgument, SetupError, UnknownTable
 from tiering.model import TablePath
-from tiering.rpc.v1 import common_pb2, coordinator_pb2, status_pb2
+from tiering.rpc.v1 import common_pb2, coordinator_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
-from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
-from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
-from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.rpc_errors import from_rpc_error
-
-OPTIONS = CoordinatorOptions(
-    tick_interval_ms=5,
-    discovery_interval_ms=3_600_000,
-    lake_properties={"type": "sql", "warehouse": "file:///lake", "s3.secret-access-key": "hush", "uri": "postgresql://me:hush@db/lake"},
-)
-
-
-@dataclass
-class Served:
-    world: World
-    server: RunningServer
-    status: TieringStatusStub
-    tierers: TieringCoordinatorStub
-    control: TieringControlStub
-
-    async def heartbeat(self, tierer: HandTierer, **fields: object) -> coordinator_pb2.LakeTieringHeartbeatResponse:
-        response: coordinator_pb2.LakeTieringHeartbeatResponse
-        response = await self.tierers.LakeTieringHeartbeat(tierer.message(**fields))  # type: ignore[arg-type, misc]
-        return response
-
-    async def page(self, **fields: object) -> status_pb2.ListTieringStatusesResponse:
-        request = status_pb2.ListTieringStatusesRequest(**fields)  # type: ignore[arg-type]
-        page: status_pb2.ListTieringStatusesResponse = await self.status.ListTieringStatuses(request)  # type: ignore[misc]
-        return page
-
-    def tier(self, **fields: object) -> grpc.aio.UnaryStreamCall[TierTableRequest, TierTableResponse]:
-        path = common_pb2.PbTablePath(database_name="sales", table_name="orders")
-        request = TierTableRequest(**({"table_path": path, "wait": True, "timeout_ms": 300_000, "caller": "alice"} | fields))  # type: ignore[arg-type]
-        return self.control.TierTable(request)  # type: ignore[return-value]
-
-
-@asynccontextmanager
-async def serving(world: World) -> AsyncIterator[Served]:
-    server = await serve(world.coordinator, "127.0.0.1", 0)
-    channel = grpc.aio.insecure_channel(server.address)
-    try:
-        yield Served(world, server, TieringStatusStub(channel), TieringCoordinatorStub(channel), TieringControlStub(channel))
-    finally:
-        await channel.close()
-        await server.stop()
-
-
-def over_grpc(test: Callable[[Served], Awaitable[None]], world: World | None = None) -> None:
-    """Runs a test against a server of its own."""
-
-    async def run() -> None:
-        async with asyncio.timeout(30), serving(world or World(options=OPTIONS)) as served:
-            await test(served)
-
-    asyncio.run(run())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
-async def error_of(call: Awaitable[object]) -> tuple[grpc.StatusCode, LakewardError]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value.code(), from_rpc_error(caught.value, "test")
-
-
-def many(count: int, freshness_ms: int = 180_000) -> World:
-    tables = (log_table(number, TablePath("many", f"t{number:03}"), buckets=1) for number in range(1, count + 1))
-    return World(tuple(replace(table, freshness_ms=freshness_ms) for table in tables), OPTIONS)
 
 
 def test_the_service_config_holds_no_secret() -> None:
@@ -99,92 +25,6 @@ def test_the_service_config_holds_no_secret() -> None:
         assert config.cluster_id == "cluster-1"
         assert (config.cluster_kind, config.lake_format, config.service_timeout_ms) == ("embedded", "iceberg", 120_000)
         assert dict(config.lake_properties) == {"type": "sql", "warehouse": "file:///lake"}
-
-    over_grpc(test)
-
-
-def test_a_held_request_is_answered_as_soon_as_a_table_is_due() -> None:
-    async def test(served: Served) -> None:
-        held = asyncio.ensure_future(served.heartbeat(served.world.tierer(), request=True, max_wait_ms=30_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
-        served.world.clock.advance(180)
-        assert (await held).tiering_table.table_id == 1
-
-    over_grpc(test)
-
-
-def test_a_held_request_ends_without_a_table_after_its_wait() -> None:
-    async def test(served: Served) -> None:
-        held = asyncio.ensure_future(served.heartbeat(served.world.tierer(), request=True, max_wait_ms=20_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
-        served.world.clock.advance(19)
-        await asyncio.wait([held], timeout=0.05)
-        assert not held.done()
-        served.world.clock.advance(1)
-        assert not (await held).HasField("tiering_table")
-
-    over_grpc(test)
-
-
-def test_no_request_is_held_for_a_third_of_the_service_timeout() -> None:
-    async def test(served: Served) -> None:
-        held = asyncio.ensure_future(served.heartbeat(served.world.tierer(), request=True, max_wait_ms=3_600_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
-        served.world.clock.advance(3)
-        assert not (await held).HasField("tiering_table")
-
-    over_grpc(test, World(options=replace(OPTIONS, service_timeout_ms=9_000)))
-
-
-def test_a_newer_heartbeat_ends_a_held_one_without_a_table() -> None:
-    async def test(served: Served) -> None:
-        tierer = served.world.tierer()
-        held = asyncio.ensure_future(served.heartbeat(tierer, request=True, max_wait_ms=30_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
-        await served.heartbeat(tierer)
-        assert not (await held).HasField("tiering_table")
-        newest = asyncio.ensure_future(served.heartbeat(tierer, request=True, max_wait_ms=30_000))
-        served.world.clock.advance(180)
-        assert (await newest).HasField("tiering_table")
-
-    over_grpc(test)
-
-
-def test_a_request_with_a_report_is_answered_at_once() -> None:
-    async def test(served: Served) -> None:
-        served.world.clock.advance(180)
-        tierer = served.world.tierer()
-        given = (await served.heartbeat(tierer, request=True, max_wait_ms=30_000)).tiering_table
-        told = tierer.about(given, empty=True)
-        response = await served.heartbeat(tierer, request=True, max_wait_ms=30_000, finished=(told,))
-        assert not response.finished_table_resp[0].HasField("error")
-
-    over_grpc(test)
-
-
-def test_two_held_tierers_get_a_table_each_and_never_the_same() -> None:
-    async def test(served: Served) -> None:
-        tierers = [served.world.tierer(name) for name in ("one", "two", "three")]
-        held = [asyncio.ensure_future(served.heartbeat(each, request=True, max_wait_ms=30_000)) for each in tierers]
-        await until(lambda: served.world.coordinator.book.changes.waiting == 3)
-        served.world.clock.advance(5)
-        await until(lambda: sum(each.done() for each in held) == 2)
-        assert {each.result().tiering_table.table_id for each in held if each.done()} == {1, 2}
-        served.world.clock.advance(40)
-        await asyncio.gather(*held)
-
-    over_grpc(test, many(2, freshness_ms=5_000))
-
-
-def test_a_held_request_whose_client_went_away_takes_no_table() -> None:
-    async def test(served: Served) -> None:
-        call = served.tierers.LakeTieringHeartbeat(served.world.tierer("gone").message(request=True, max_wait_ms=30_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
-        call.cancel()
-        await until(lambda: served.world.coordinator.book.changes.waiting == 0)
-        served.world.clock.advance(180)
-        await until(lambda: served.world.state() == "Pending")
-        assert (await served.heartbeat(served.world.tierer("other"), request=True)).HasField("tiering_table")
 
     over_grpc(test)
 
@@ -346,8 +186,7 @@ def test_stopping_answers_held_requests_and_waiting_calls() -> None:
         served.world.append()
         await served.heartbeat(served.world.tierer("stays"))
         served.world.coordinator.pause_tiering(served.world.table.path, "bob")
-        held = asyncio.ensure_future(served.heartbeat(served.world.tierer(), request=True, max_wait_ms=30_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
+        [held] = await served.held(served.world.tierer())
         async with asyncio.timeout(5):
             await served.server.stop()
         assert not (await held).HasField("tiering_table")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,9 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from support.coordinator_world import START, World
+from support.coordinator_world import START
 from tiering.coordinator import sql_schema
-from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.records import (
     CommitState,
     ErrorInfo,
@@ -36,22 +35,6 @@ from tiering.model import RoundState, RoundStats
 from tiering.state import TableState
 
 Reopen = Callable[[Store], Store]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, Reopen]]:
-    """A store, and how to open it again after its process ended."""
-    made: list[Store] = []
-
-    def again(store: Store) -> Store:
-        if isinstance(store, MemoryStore):
-            return store
-        made.append(SqlStore(sqlite_url(tmp_path / "coordinator.db")))
-        return made[-1]
-
-    yield again(MemoryStore()) if request.param == "memory" else again(None), again  # type: ignore[arg-type]
-    for store in made:
-        store.close()
 
 
 @pytest.fixture
@@ -256,58 +239,3 @@ def test_sqlite_syncs_every_commit(tmp_path: Path) -> None:
 def test_the_tables_can_be_made_in_postgresql() -> None:
     made = [str(CreateTable(table).compile(dialect=postgresql.dialect())) for table in sql_schema.owner.metadata.sorted_tables]  # type: ignore[no-untyped-call]
     assert any("event_id BIGSERIAL" in text for text in made)
-
-
-def test_a_coordinator_restored_from_its_store_equals_the_one_before(opened: tuple[Store, Reopen]) -> None:
-    world = World(store=opened[0])
-    world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
-    tierer.begin(given, tierer.prepare(given))
-    world.call(idempotency_key="k", wait=False)
-    before = world.record()
-    world.restart()
-    after = world.record()
-    assert replace(after, heartbeat_deadline=None) == replace(before, heartbeat_deadline=None)
-    assert after.heartbeat_deadline == world.coordinator.book.now().after(world.options.service_timeout_ms)
-    world.coordinator.close()
-
-
-def test_a_coordinator_that_was_overtaken_changes_nothing_more(opened: tuple[Store, Reopen]) -> None:
-    world = World(store=opened[0])
-    former = world.coordinator
-    newer = world.another()
-    world.clock.advance(180)
-    with pytest.raises(Fenced):
-        former.tick()
-    with pytest.raises(Fenced):
-        world.tierer().beat(request=True)
-    assert former.book.fenced is not None
-    newer.tick()
-    assert [record.state for record in newer.book.live()] == [TableState.PENDING]
-    former.close()
-    newer.close()
-
-
-def test_after_a_write_with_unknown_outcome_the_store_is_read_again() -> None:
-    """The write landed, its answer was lost: the coordinator must not go on from what it believed before."""
-    store = MemoryStore()
-    world = World(store=store)
-    world.append()
-    tierer, given = world.assigned()
-    world.later(100)
-    tierer.beat()
-    apply = store.apply
-
-    def lands_but_says_no(epoch: int, writes: Writes) -> None:
-        apply(epoch, writes)
-        raise StoreError("connection lost")
-
-    store.apply = lands_but_says_no  # type: ignore[method-assign]
-    with pytest.raises(StoreError):
-        tierer.plan(given)
-    store.apply = apply  # type: ignore[method-assign]
-    world.later(100)
-    assert world.state() == "Tiering", "the renewal before the error still counts"
-    assert world.record().round.planned_stops is not None  # type: ignore[union-attr]
-    world.coordinator.close()

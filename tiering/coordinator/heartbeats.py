@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import structlog
+
 from tiering import errors, rpc_errors
 from tiering.coordinator import core_round, core_table, wire
 from tiering.coordinator.book import Book
@@ -17,6 +19,8 @@ from tiering.coordinator.records import ErrorInfo, RoundRecord, TableRecord, Tie
 from tiering.coordinator.timebase import Moment
 from tiering.model import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
+
+_log = structlog.get_logger(__name__)
 
 WELL = frozenset({RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE_FINISHED})
 BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCELLED})
@@ -39,6 +43,7 @@ class Heartbeats:
     def __init__(self, book: Book) -> None:
         self._book = book
         self._tierers: dict[str, TiererRecord] = {}
+        self._older: set[str] = set()
         self._closing = False
 
     def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, Hold | None]:
@@ -192,6 +197,9 @@ class Heartbeats:
     def _fail(self, told: pb.PbHeartbeatReqForTable, tierer_id: str) -> pb.PbHeartbeatRespForTable:
         ref = wire.report_ref(told, tierer_id)
         record = self._current(ref)
+        if not told.HasField("error_message") and tierer_id not in self._older:
+            self._older.add(tierer_id)
+            _log.warning("an older tierer gives no reason for its failures", tierer_id=tierer_id)
         if record is not None:
             self._book.put(core_round.fail(self._book.context(), record, wire.failure(told, self._book.now().wall)))
         elif not self._ended(ref, BADLY):

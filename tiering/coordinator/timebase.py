@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 
 from tiering.effects import Clock
 
+DRIFT_STEP = timedelta(milliseconds=100)
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -29,11 +31,16 @@ class Moment:
 
     def to_wall(self, deadline: datetime | None) -> datetime | None:
         """A steady deadline as the wall clock will show it."""
-        return None if deadline is None else deadline + (self.wall - self.steady)
+        return None if deadline is None else deadline + self._drift
 
     def from_wall(self, time: datetime) -> datetime:
         """The steady time of a wall time."""
-        return time - (self.wall - self.steady)
+        return time - self._drift
+
+    @property
+    def _drift(self) -> timedelta:
+        """How far the wall clock was set or slewed away; in coarse steps, so that a shown deadline does not tremble."""
+        return round((self.wall - self.steady) / DRIFT_STEP) * DRIFT_STEP
 
 
 def milliseconds(span: timedelta) -> int:

@@ -1,0 +1,156 @@
+"""How rounds end badly, and what follows: back-off, time-outs, cancellation, pauses (DESIGN 5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.coordinator_world import World
+from tiering.model import RoundState
+
+
+def test_failures_back_off_from_a_second_to_five_minutes_and_success_resets(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    waits = []
+    for _ in range(11):
+        tierer.fail(given)
+        deadline = world.record().retry_deadline
+        assert deadline is not None
+        wait = (deadline - world.coordinator.book.now().steady).total_seconds()
+        waits.append(wait)
+        world.later(wait - 0.001)
+        assert world.state() == "Failed"
+        world.later(0.001)
+        given = tierer.get()
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert world.record().consecutive_failures == 11
+    tierer.run(given)
+    record = world.record()
+    assert (record.error, record.consecutive_failures, record.retry_deadline, record.error_count) == (None, 0, None, 11)
+
+
+def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
+    world.later(86_400)
+    assert world.state() == "Failed"
+    changed = replace(world.table, properties={"note": "mended"})
+    world.cluster.by_path[changed.path] = changed
+    world.coordinator.tick()
+    assert world.state() == "Pending"
+
+
+def test_a_stopped_tierer_does_not_raise_the_back_off(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given, tierer_stopped=True, error_class="TiererStopped")
+    assert world.record().consecutive_failures == 0
+    world.coordinator.tick()
+    assert world.state() == "Pending"
+
+
+def test_the_last_heartbeat_of_a_tierer_frees_what_it_had(world: World) -> None:
+    tierer, _ = world.assigned()
+    tierer.running.clear()
+    tierer.beat(stopping=True)
+    assert world.record().error is not None
+    world.coordinator.tick()
+    assert world.tierer("two").get().tiering_epoch == 2
+    assert world.coordinator.heartbeats.tierers()[0].stopped
+
+
+def test_a_silent_tierer_loses_its_table_after_the_service_timeout(world: World) -> None:
+    tierer, given = world.assigned()
+    world.later(119)
+    tierer.beat()
+    world.later(119)
+    assert world.state() == "Tiering"
+    world.later(1)
+    error = world.record().error
+    assert world.state() == "Failed"
+    assert error is not None
+    assert error.error_class == "TiererLost"
+    answer = tierer.beat().tiering_table_resp[0]
+    assert answer.cancel
+    assert answer.error.error_class == "Fenced"
+    assert given.round_id in answer.error.message
+
+
+def test_a_silent_tierer_whose_ack_came_leaves_the_table_tiered(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    tierer.ack(given)
+    world.later(120)
+    record = world.record()
+    assert record.error is None
+    assert record.round is not None
+    assert record.round.state is RoundState.SUCCEEDED
+
+
+def test_a_clock_that_is_set_ends_no_lease(world: World) -> None:
+    world.assigned()
+    world.clock.wall = world.clock.wall.replace(year=2030)
+    world.coordinator.tick()
+    assert world.state() == "Tiering"
+
+
+def test_a_restart_gives_running_tables_a_fresh_timeout(world: World) -> None:
+    tierer, _ = world.assigned()
+    world.later(100)
+    world.restart()
+    world.later(100)
+    assert world.state() == "Tiering"
+    tierer.beat()
+    world.later(119)
+    assert world.state() == "Tiering"
+
+
+def test_a_dropped_table_cancels_its_round(world: World) -> None:
+    tierer, _ = world.assigned()
+    del world.cluster.by_path[world.table.path]
+    world.coordinator.tick()
+    answer = tierer.beat().tiering_table_resp[0]
+    assert answer.cancel
+    assert answer.error.error_class == "UnknownTable"
+
+
+def test_a_cancelled_round_is_told_and_leaves_no_failure(world: World) -> None:
+    tierer, given = world.assigned()
+    assert world.coordinator.cancel_tiering(given.round_id, "alice")
+    assert tierer.beat().tiering_table_resp[0].cancel
+    assert not tierer.begin(given, tierer.prepare(given)).granted
+    tierer.fail(given, error_class="Cancelled")
+    record = world.record()
+    assert world.state() == "Scheduled"
+    assert record.error is None
+    assert record.round is not None
+    assert record.round.state is RoundState.CANCELLED
+
+
+def test_after_the_grant_a_cancel_comes_too_late(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.begin(given, tierer.prepare(given))
+    assert not world.coordinator.cancel_tiering(given.round_id, "alice")
+
+
+def test_a_paused_table_is_not_assigned_until_the_pause_ends(world: World) -> None:
+    world.due()
+    world.coordinator.pause_tiering(world.table.path, "alice", "moving house", until=world.clock.now().replace(hour=1))
+    tierer = world.tierer()
+    assert not tierer.beat(request=True).HasField("tiering_table")
+    world.later(3_600)
+    assert tierer.get().table_id == 1
+
+
+def test_fenced_rounds_in_a_row_wait_for_each_other(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given, fenced=True)
+    assert world.state() == "Pending"
+    assert world.record().error is None
+    second = tierer.get()
+    tierer.fail(second, fenced=True)
+    assert world.state() == "Failed"
+    world.later(1)
+    assert world.state() == "Pending"
+    assert world.record().tiering_epoch == 3

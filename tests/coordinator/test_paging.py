@@ -1,0 +1,30 @@
+"""Kept listings are bounded: the one used longest ago goes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.coordinator_world import START, CountingIds
+from support.memory_coordinator import table_status
+from tiering.coordinator.paging import KEPT_LISTINGS, Listing, Listings
+from tiering.errors import InvalidArgument
+
+TWO = Listing((table_status("sales.a"), table_status("sales.b")), START)
+
+
+def test_a_listing_that_fits_on_one_page_is_not_kept() -> None:
+    page = Listings(CountingIds()).first(TWO, 2)
+    assert (page.statuses, page.next_token) == (TWO.statuses, "")
+
+
+def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
+    listings = Listings(CountingIds())
+    oldest = listings.first(TWO, 1).next_token
+    second = listings.first(TWO, 1).next_token
+    for _ in range(KEPT_LISTINGS - 2):
+        listings.first(TWO, 1)
+    assert listings.next(oldest, 1).statuses == TWO.statuses[1:]
+    listings.first(TWO, 1)
+    assert listings.next(oldest, 1).next_token == ""
+    with pytest.raises(InvalidArgument, match="too old"):
+        listings.next(second, 1)

@@ -1,0 +1,35 @@
+"""Calls of `tier_table` that wait, and what happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from support.coordinator_world import World
+from tiering.coordinator.api import TierTableResult
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for a condition that work in another thread brings about."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def during(world: World, act: Callable[[], Awaitable[None]], **arguments: Any) -> TierTableResult:
+    """A CALL that waits, and `act` once it said that it does."""
+    world.said.clear()
+
+    async def both() -> TierTableResult:
+        call = asyncio.create_task(world.calling(**arguments))
+        await until(lambda: bool(world.said) or call.done())
+        await act()
+        return await asyncio.wait_for(call, 10)
+
+    return asyncio.run(both())
+
+
+def connect(world: World) -> None:
+    """Some tierer is there, though it asks for nothing."""
+    world.tierer("other").beat()

@@ -1,0 +1,101 @@
+"""A coordinator world behind real gRPC on a loopback port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from support.calling import until
+from support.coordinator_world import HandTierer, World
+from support.memory_cluster import log_table
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server import RunningServer, serve
+from tiering.errors import LakewardError
+from tiering.model import TablePath
+from tiering.rpc.v1 import common_pb2, coordinator_pb2, status_pb2
+from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
+from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
+from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
+from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
+from tiering.rpc_errors import from_rpc_error
+
+OPTIONS = CoordinatorOptions(
+    tick_interval_ms=5,
+    discovery_interval_ms=3_600_000,
+    lake_properties={"type": "sql", "warehouse": "file:///lake", "s3.secret-access-key": "hush", "uri": "postgresql://me:hush@db/lake"},
+)
+
+
+@dataclass
+class Served:
+    world: World
+    server: RunningServer
+    status: TieringStatusStub
+    tierers: TieringCoordinatorStub
+    control: TieringControlStub
+
+    async def send(self, message: coordinator_pb2.LakeTieringHeartbeatRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        response: coordinator_pb2.LakeTieringHeartbeatResponse = await self.tierers.LakeTieringHeartbeat(message)  # type: ignore[misc]
+        return response
+
+    async def heartbeat(self, tierer: HandTierer, **fields: Any) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        return await self.send(tierer.message(**fields))
+
+    async def page(self, **fields: object) -> status_pb2.ListTieringStatusesResponse:
+        request = status_pb2.ListTieringStatusesRequest(**fields)  # type: ignore[arg-type]
+        page: status_pb2.ListTieringStatusesResponse = await self.status.ListTieringStatuses(request)  # type: ignore[misc]
+        return page
+
+    async def held(self, *tierers: HandTierer) -> list[asyncio.Future[coordinator_pb2.LakeTieringHeartbeatResponse]]:
+        """Requests that the coordinator holds by now: they were handled, and wait."""
+        messages = [each.message(request=True, max_wait_ms=30_000) for each in tierers]
+        calls = [asyncio.ensure_future(self.send(message)) for message in messages]
+        sent = {(each.name, each.sequence) for each in tierers}
+        heartbeats = self.world.coordinator.heartbeats
+        await until(lambda: sent <= {(known.tierer_id, known.sequence) for known in heartbeats.tierers()})
+        with self.world.coordinator.book.changing():  # what handles the last of them holds this lock
+            return calls
+
+    def tier(self, **fields: object) -> grpc.aio.UnaryStreamCall[TierTableRequest, TierTableResponse]:
+        path = common_pb2.PbTablePath(database_name="sales", table_name="orders")
+        request = TierTableRequest(**({"table_path": path, "wait": True, "timeout_ms": 300_000, "caller": "alice"} | fields))  # type: ignore[arg-type]
+        return self.control.TierTable(request)  # type: ignore[return-value]
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[Served]:
+    server = await serve(world.coordinator, "127.0.0.1", 0)
+    channel = grpc.aio.insecure_channel(server.address)
+    try:
+        yield Served(world, server, TieringStatusStub(channel), TieringCoordinatorStub(channel), TieringControlStub(channel))
+    finally:
+        await channel.close()
+        await server.stop()
+
+
+def over_grpc(test: Callable[[Served], Awaitable[None]], world: World | None = None) -> None:
+    """Runs a test against a server of its own."""
+
+    async def run() -> None:
+        async with asyncio.timeout(30), serving(world or World(options=OPTIONS)) as served:
+            await test(served)
+
+    asyncio.run(run())
+
+
+async def error_of(call: Awaitable[object]) -> tuple[grpc.StatusCode, LakewardError]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code(), from_rpc_error(caught.value, "test")
+
+
+def many(count: int, freshness_ms: int = 180_000) -> World:
+    tables = (log_table(number, TablePath("many", f"t{number:03}"), buckets=1) for number in range(1, count + 1))
+    return World(tuple(replace(table, freshness_ms=freshness_ms) for table in tables), OPTIONS)
