@@ -113,7 +113,8 @@ final class ServiceClient {
     String found = read.readSchema().catalogString();
     if (!found.equals(schema.catalogString())) {
       throw new LakewardException(
-          "the columns of %s.%s are no longer as the statement was planned (%s, not %s). Run the statement again."
+          ("the columns of %s.%s are no longer as the statement was planned (%s, not %s)."
+                  + " Run the statement again.")
               .formatted(request.getNamespace(), request.getName(), found, schema.catalogString()));
     }
     return read.rows();

@@ -76,13 +76,15 @@ final class ServiceErrors {
     String option = "spark.sql.catalog." + catalog + ".";
     return switch (status.getCode()) {
       case UNAVAILABLE ->
-          "no Lakeward service answers at %s (%s). Start one there with `lakeward up` or `lakeward coordinator`, or correct %suri."
+          ("no Lakeward service answers at %s (%s). Start one there with `lakeward up` or"
+                  + " `lakeward coordinator`, or correct %suri.")
               .formatted(target, reason(status), option);
       case DEADLINE_EXCEEDED ->
           "the Lakeward service at %s did not answer within %d ms. Try again, or raise %stimeout."
               .formatted(target, timeout.toMillis(), option);
       case UNIMPLEMENTED ->
-          "what answers at %s is no Lakeward service, or one older than this plugin (%s). Check %suri."
+          ("what answers at %s is no Lakeward service, or one older than this plugin (%s)."
+                  + " Check %suri.")
               .formatted(target, reason(status), option);
       case CANCELLED -> "the statement was cancelled";
       default ->
