@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tiering.coordinator.lock import FolderLock
+from tiering.coordinator.lock import WAIT_SECONDS, FolderLock
 from tiering.errors import SetupError
 
 HOLDER = """
@@ -62,6 +63,23 @@ def test_a_killed_process_lets_go(tmp_path: Path) -> None:
     assert lock.acquire()
     lock.release()
     lock.release()
+
+
+def test_waiting_in_an_event_loop_can_be_given_up(tmp_path: Path) -> None:
+    async def both() -> None:
+        with FolderLock(tmp_path) as mine:
+            waiting = asyncio.create_task(FolderLock(tmp_path).acquire_async())
+            await asyncio.wait([waiting], timeout=WAIT_SECONDS)
+            assert not waiting.done()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            mine.release()
+            other = FolderLock(tmp_path)
+            await other.acquire_async()
+            other.release()
+
+    asyncio.run(both())
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -90,6 +90,23 @@ def test_a_key_used_for_something_else_is_refused(world: World, other: dict[str,
         world.call(idempotency_key="k", **other)
 
 
+def test_a_dry_run_never_takes_up_what_a_key_left_open(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    world.call(idempotency_key="k", wait=False)
+    tierer.fail(given)
+    before = world.record()
+    assert world.call(idempotency_key="k", dry_run=True).state == "QUEUED"
+    assert world.record() == before
+
+
+@pytest.mark.parametrize("key", ["", "k" * 257])
+def test_a_key_that_cannot_be_is_refused(world: World, key: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="idempotency_key"):
+        world.call(idempotency_key=key)
+
+
 def test_a_key_is_forgotten_after_a_week(world: World) -> None:
     world.append()
     first = world.call(idempotency_key="k", wait=False)

@@ -23,6 +23,10 @@ from tiering.errors import InvalidArgument
 Result = TypeVar("Result")
 
 
+KEY_LIMIT = 256
+"""Characters of an idempotency key."""
+
+
 class Calls:
     """`CoordinatorControl` (see `api`)."""
 
@@ -35,8 +39,7 @@ class Calls:
 
     async def tier_table(self, call: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
         """See `CoordinatorControl.tier_table`."""
-        if call.timeout_ms < 0:
-            raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
+        _check(call)
         goal = await self._run(partial(self._steps.begin, call))
         if isinstance(goal, TierTableResult):
             yield goal
@@ -92,3 +95,10 @@ class Calls:
 
     async def _run(self, step: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, step)
+
+
+def _check(call: TierTable) -> None:
+    if call.timeout_ms < 0:
+        raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
+    if call.idempotency_key is not None and not 0 < len(call.idempotency_key) <= KEY_LIMIT:
+        raise InvalidArgument(f"idempotency_key must have 1 to {KEY_LIMIT} characters, but has {len(call.idempotency_key)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 from pathlib import Path
@@ -13,11 +14,14 @@ from tiering.errors import SetupError
 
 LOCK_FILE = "coordinator.lock"
 
+WAIT_SECONDS = 0.2
+"""Between two tries in an event loop: the system tells nobody there that a lock is free."""
+
 _log = structlog.get_logger(__name__)
 
 
 class FolderLock:
-    """Held from `acquire` to `release`, or while used as a context. The file holds the owner's process id, for people."""
+    """Held from `acquire` or `acquire_async` to `release`. The file holds the owner's process id, for people."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_FILE
@@ -34,7 +38,7 @@ class FolderLock:
                 if not wait:
                     os.close(file)
                     return False
-                _log.warning("waiting for another coordinator to let go of the data folder", file=str(self._path), pid=self.owner())
+                self._say_that_it_waits()
                 fcntl.flock(file, fcntl.LOCK_EX)
             os.ftruncate(file, 0)
             os.write(file, f"{os.getpid()}\n".encode())
@@ -43,6 +47,14 @@ class FolderLock:
             raise
         self._file = file
         return True
+
+    async def acquire_async(self) -> None:
+        """The same in an event loop; cancelling ends the wait, which a blocked thread could not."""
+        if self.acquire(wait=False):
+            return
+        self._say_that_it_waits()
+        while not self.acquire(wait=False):
+            await asyncio.sleep(WAIT_SECONDS)
 
     def owner(self) -> str:
         """The process id that has, or last had, the lock; empty if nobody ever did."""
@@ -69,6 +81,9 @@ class FolderLock:
             raise SetupError(
                 f"the data folder {self._path.parent} cannot be written: {error.strerror}", hint="Choose another folder with --data."
             ) from error
+
+    def _say_that_it_waits(self) -> None:
+        _log.warning("waiting for another coordinator to let go of the data folder", file=str(self._path), pid=self.owner())
 
     @staticmethod
     def _try(file: int) -> bool:

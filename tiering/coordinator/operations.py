@@ -21,8 +21,11 @@ class Operations:
         self._book = book
 
     def attach(self, call: TierTable) -> tuple[Goal, OperationRecord] | None:
-        """The earlier call with this key; None = a new key, or none. Raises InvalidArgument if it asked for something else."""
-        known = self._book.store.operation(call.idempotency_key) if call.idempotency_key else None
+        """The earlier call with this key; None = a new key, or none. Raises InvalidArgument if it asked for something else.
+
+        A dry run has no key: it must neither start what an earlier call left open nor be taken for it.
+        """
+        known = self._book.store.operation(call.idempotency_key) if call.idempotency_key and not call.dry_run else None
         return None if known is None else (attach(call, known, self._book.now().steady), known)
 
     def begun(self, call: TierTable, goal: Goal) -> list[OperationRecord]:
