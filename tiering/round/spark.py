@@ -30,7 +30,9 @@ class SparkTaskRunner:
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
         """Raises RoundFailed for what Spark itself could not do, Cancelled if it was cancelled."""
         context = self._spark.sparkContext
-        payloads = [pickle.dumps(task) for task in tasks]
+        # Spark starts tasks in order: the largest first, so that none of them begins last.
+        order = sorted(range(len(tasks)), key=lambda index: tasks[index].reader.split.records, reverse=True)
+        payloads = [pickle.dumps(tasks[index]) for index in order]
         work = executor_work(payloads, limits.budget_ms, _max_failures(self._spark))
         context.setJobGroup(round_id, f"tiering round {round_id}", interruptOnCancel=True)
         done = threading.Event()
@@ -44,7 +46,7 @@ class SparkTaskRunner:
             raise RoundFailed(redact(_first_lines(error)), cause_class=type(error).__name__) from error
         finally:
             done.set()
-        by_task = {row["task"]: row for row in rows}
+        by_task = {order[row["task"]]: row for row in rows}
         return [_outcome(task, by_task[index]) for index, task in enumerate(tasks)]
 
     def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:

@@ -6,6 +6,8 @@ neither survives the fork. Spark runs it through `spark.python.daemon.module`.
 
 from __future__ import annotations
 
+import gc
+
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
@@ -14,4 +16,6 @@ import tiering.lake.iceberg.lake
 import tiering.round.executor  # noqa: F401
 
 if __name__ == "__main__":
+    # A worker collects garbage after every task before it takes the next: what was imported is none.
+    gc.freeze()
     manager()  # type: ignore[no-untyped-call]

@@ -61,6 +61,8 @@ def cut_rows(batch: pa.RecordBatch, limit_bytes: int = MAX_APPEND_BYTES) -> Iter
         return
     if batch.num_rows == 1:
         raise InvalidData(f"one row has {batch.nbytes} bytes; an append takes at most {limit_bytes}")
-    rows = min(batch.num_rows - 1, max(1, batch.num_rows * room // batch.nbytes))
+    # Pieces of equal size: batches go to buckets in turn, and a short last piece would always meet the same bucket.
+    pieces = -(-batch.nbytes // room)
+    rows = min(batch.num_rows - 1, -(-batch.num_rows // pieces))
     for start in range(0, batch.num_rows, rows):
         yield from cut_rows(batch.slice(start, rows), limit_bytes)
