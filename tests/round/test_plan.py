@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tiering.errors import LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
-from tiering.round.plan import next_buckets, plan_round
+from tiering.round.plan import SPLIT_BYTES, next_buckets, plan_round
 
 TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("id", pa.int64())]), 2, datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -66,3 +69,16 @@ def test_the_next_marker_keeps_idle_buckets_and_drops_vanished_partitions() -> N
 def test_sizes_are_estimated_from_the_log() -> None:
     plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5)}, [])
     assert plan.estimated_bytes == 850
+
+
+@given(start=st.integers(0, 1_000), records=st.integers(1, 10_000), megabytes=st.integers(0, 4_000))
+def test_a_bucket_far_behind_is_cut_into_even_splits_without_gap_or_overlap(start: int, records: int, megabytes: int) -> None:
+    per_record = megabytes * 1024 * 1024 / records
+    plan = plan_round(TABLE, marker(b0=(0, start)), {bucket(0): BucketOffsets(0, start + records, per_record)}, [])
+    assert plan.splits[0].starting_offset == start
+    assert plan.splits[-1].stopping_offset == start + records == plan.stops[bucket(0)]
+    for before, after in pairwise(plan.splits):
+        assert before.stopping_offset == after.starting_offset
+    sizes = [split.records for split in plan.splits]
+    assert max(sizes) - min(sizes) <= 1
+    assert len(sizes) == 1 or max(sizes) * per_record < 2 * SPLIT_BYTES + per_record

@@ -263,3 +263,24 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
     scene.lake.ensure_table = tiered_meanwhile  # type: ignore[method-assign, assignment]
     assert slow.run().state is RoundState.FENCED
     assert scene.offsets_in_lake() == WHOLE
+
+
+def test_several_splits_of_one_bucket_are_committed_together(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.round.plan.SPLIT_BYTES", 16)
+    outcome = scene.run()
+    assert (outcome.state, outcome.stats.splits) == (RoundState.SUCCEEDED, 5)
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.round.plan.SPLIT_BYTES", 16)
+    outcome = scene.run(max_duration_ms=0)
+    assert outcome.state is RoundState.FORCE_FINISHED
+    while outcome.state is not RoundState.EMPTY:
+        in_lake = scene.offsets_in_lake()
+        assert in_lake == [one for one in WHOLE if one in in_lake]
+        for number in (0, 1):
+            offsets = [offset for at, offset in in_lake if at == number]
+            assert offsets == list(range(len(offsets)))
+        outcome = scene.run(max_duration_ms=0)
+    assert scene.offsets_in_lake() == WHOLE

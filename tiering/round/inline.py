@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.base import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.task import deadline, run_split
 
 
@@ -14,8 +14,8 @@ class InlineTaskRunner:
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
         over = deadline(limits.budget_ms)
         outcomes: list[TaskOutcome] = []
-        for task in tasks:
-            outcomes.append(run_split(task, lambda: over() or limits.cancelled()))
+        for index in working_order(tasks):
+            outcomes.append(run_split(tasks[index], lambda: over() or limits.cancelled()))
             if outcomes[-1].error is not None:
                 break
         return outcomes

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tiering.errors import LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TieringLogSplit
+
+SPLIT_BYTES = 256 * 1024 * 1024
+"""Of log a task reads: some seconds of work, so that Spark's cost of a task does not show, and a lost one is soon done again."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,14 @@ class Plan:
     @property
     def stops(self) -> Offsets:
         """Where each bucket stands after the round, if it goes through whole."""
-        return {**self.bases, **{split.bucket: split.stopping_offset for split in self.splits}}
+        stops = dict(self.bases)
+        for split in self.splits:
+            stops[split.bucket] = max(stops[split.bucket], split.stopping_offset)
+        return stops
 
 
 def plan_round(table: TableInfo, marker: Marker | None, ends: Mapping[BucketKey, BucketOffsets], partitions: Sequence[Partition]) -> Plan:
-    """A log split for each bucket with something new; no splits = nothing to do.
+    """Log splits for each bucket with something new, several for one that is far behind; no splits = nothing to do.
 
     A bucket the marker does not know begins at its log's start. Raises LogTruncated when the log no longer holds the
     next record, LogBehindLake when the lake holds records that the log does not have yet.
@@ -47,9 +54,16 @@ def plan_round(table: TableInfo, marker: Marker | None, ends: Mapping[BucketKey,
         starts[bucket], bases[bucket] = tiered.start, tiered.tiered
         if log.log_end > tiered.tiered:
             name = None if bucket.partition_id is None else names.get(bucket.partition_id)
-            splits.append(TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end))
+            splits += cut_splits(TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end), log.bytes_per_record)
             estimated += (log.log_end - tiered.tiered) * log.bytes_per_record
     return Plan(tuple(splits), starts, bases, int(estimated))
+
+
+def cut_splits(whole: TieringLogSplit, bytes_per_record: float) -> list[TieringLogSplit]:
+    """`whole` in even pieces of about SPLIT_BYTES, so that buckets do not bound the parallelism. 0 bytes = unknown: not cut."""
+    pieces = max(1, min(whole.records, round(whole.records * bytes_per_record / SPLIT_BYTES)))
+    bounds = [whole.starting_offset + whole.records * piece // pieces for piece in range(pieces + 1)]
+    return [replace(whole, starting_offset=start, stopping_offset=stop) for start, stop in pairwise(bounds)]
 
 
 def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from tiering.cluster.base import Cluster
 from tiering.effects import Clock, Ids
 from tiering.errors import Cancelled, LakeUnavailable
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
-from tiering.model import Assignment, Phase, RoundStats, TableInfo
+from tiering.model import Assignment, BucketKey, Phase, RoundStats, TableInfo
 from tiering.round import actions as act
 from tiering.round import machine
 from tiering.round.base import SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits
@@ -144,7 +145,7 @@ class RoundRunner:
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
-        tasks = [self._task(action, index) for index in range(len(plan.splits))]
+        tasks = self._tasks(action)
         inline = plan.estimated_bytes <= world.inline_round_bytes
         world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
         spent = world.clock.monotonic_ms() - self._started_ms
@@ -157,13 +158,17 @@ class RoundRunner:
         world.transport.report_progress(assignment, Phase.WRITE, len(done.results), len(tasks))
         return done
 
-    def _task(self, action: act.RunSplits, index: int) -> SplitTask:
-        split = action.plan.splits[index]
-        table = action.table
-        context = WriterInitContext(
-            table, action.lake_table_uuid, split.bucket, split.partition_name, self._assignment.round_id, self._world.ids.new_id()
-        )
-        return SplitTask(self._world.cluster.reader(table, split), self._world.lake(table.lake_format).tiering_factory(table), context)
+    def _tasks(self, action: act.RunSplits) -> list[SplitTask]:
+        table, world = action.table, self._world
+        factory = world.lake(table.lake_format).tiering_factory(table)
+        ranks: Counter[BucketKey] = Counter()
+        tasks = []
+        for split in action.plan.splits:
+            nonce = world.ids.new_id()
+            context = WriterInitContext(table, action.lake_table_uuid, split.bucket, split.partition_name, self._assignment.round_id, nonce)
+            tasks.append(SplitTask(world.cluster.reader(table, split), factory, context, ranks[split.bucket]))
+            ranks[split.bucket] += 1
+        return tasks
 
 
 def _together(outcomes: Sequence[TaskOutcome]) -> WorkDone:

@@ -11,7 +11,7 @@ from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.errors_pb import from_pb
 from tiering.model import Phase
 from tiering.redact import redact
-from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.base import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.executor import OUTCOME_SCHEMA, executor_work
 from tiering.rpc.v1.common_pb2 import PbError
 
@@ -30,8 +30,7 @@ class SparkTaskRunner:
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
         """Raises RoundFailed for what Spark itself could not do, Cancelled if it was cancelled."""
         context = self._spark.sparkContext
-        # Spark starts tasks in order: the largest first, so that none of them begins last.
-        order = sorted(range(len(tasks)), key=lambda index: tasks[index].reader.split.records, reverse=True)
+        order = working_order(tasks)  # Spark starts tasks in order
         payloads = [pickle.dumps(tasks[index]) for index in order]
         work = executor_work(payloads, limits.budget_ms, _max_failures(self._spark))
         context.setJobGroup(round_id, f"tiering round {round_id}", interruptOnCancel=True)
@@ -46,8 +45,7 @@ class SparkTaskRunner:
             raise RoundFailed(redact(_first_lines(error)), cause_class=type(error).__name__) from error
         finally:
             done.set()
-        by_task = {order[row["task"]]: row for row in rows}
-        return [_outcome(task, by_task[index]) for index, task in enumerate(tasks)]
+        return [_outcome(tasks[order[row["task"]]], row) for row in rows]
 
     def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:
         while not done.wait(CANCEL_POLL_SECONDS):

@@ -14,7 +14,9 @@ from tiering.round.base import SplitTask, TaskOutcome
 
 
 def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
-    """Reads the split to its end, or until `stop` says so after a batch: every round makes some progress.
+    """Reads the split to its end, or until `stop` says so between two batches.
+
+    The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress.
 
     The result's reached offset is that of the last record written plus one, so an early stop leaves a prefix.
     Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
@@ -26,7 +28,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
         writer = task.factory.create_writer(replace(task.context, attempt_nonce=RandomIds().new_id()))
         reached = split.starting_offset
         batches = task.reader.read()
-        while reached < split.stopping_offset:
+        while reached < split.stopping_offset and not (stop() and (task.rank or reached > split.starting_offset)):
             phase = Phase.READ
             batch = next(batches, None)
             if batch is None:
@@ -37,8 +39,6 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
             phase = Phase.WRITE
             writer.write(batch)
             reached += batch.num_rows
-            if stop():
-                break
         return TaskOutcome(writer.complete(split.starting_offset, reached))
     except Exception as error:  # an executor's failure has to reach the driver as data
         if writer is not None:
