@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from tiering.cluster.base import Cluster
 from tiering.coordinator.api import TableStatus
@@ -59,15 +60,13 @@ class View:
 def table_status(record: TableRecord, now: Moment, seen: Pending | None, *, tierer_connected: bool) -> TableStatus:
     """One row. `seen`: what is pending, as last observed."""
     assert record.state is not None
-    error, pause, running, lake = record.error, record.pause, record.running, record.lake
+    running, lake = record.running, record.lake
     return TableStatus(
         database_name=record.database_name,
         table_name=record.table_name,
         status=record.state.value,
         tiering_epoch=record.tiering_epoch,
         last_tiered_time=record.last_tiered_time,
-        last_error=error.message if error else None,
-        last_error_time=error.time if error else None,
         table_id=record.table_id,
         table_type=record.table_type,
         lake_format=record.lake_format,
@@ -93,19 +92,35 @@ def table_status(record: TableRecord, now: Moment, seen: Pending | None, *, tier
         lake_records=lake.records,
         lake_bytes=lake.size_bytes,
         lake_files=lake.files,
-        error_class=error.error_class if error else None,
-        error_phase=error.phase if error else None,
-        error_hint=(error.hint or None) if error else None,
-        error_retryable=error.retryable if error else None,
-        error_count=record.error_count,
-        consecutive_failures=record.consecutive_failures,
-        next_retry_time=now.to_wall(record.retry_deadline),
-        paused=pause is not None,
-        paused_by=pause.by if pause else None,
-        paused_reason=pause.reason if pause else None,
-        paused_until=now.to_wall(pause.until_deadline) if pause else None,
+        **_error_columns(record, now),
+        **_pause_columns(record, now),
         observed_time=now.wall,
     )
+
+
+def _error_columns(record: TableRecord, now: Moment) -> dict[str, Any]:
+    error = record.error
+    return {
+        "last_error": error.message if error else None,
+        "last_error_time": error.time if error else None,
+        "error_class": error.error_class if error else None,
+        "error_phase": error.phase if error else None,
+        "error_hint": (error.hint or None) if error else None,
+        "error_retryable": error.retryable if error else None,
+        "error_count": record.error_count,
+        "consecutive_failures": record.consecutive_failures,
+        "next_retry_time": now.to_wall(record.retry_deadline),
+    }
+
+
+def _pause_columns(record: TableRecord, now: Moment) -> dict[str, Any]:
+    pause = record.pause
+    return {
+        "paused": pause is not None,
+        "paused_by": pause.by if pause else None,
+        "paused_reason": pause.reason if pause else None,
+        "paused_until": now.to_wall(pause.until_deadline) if pause else None,
+    }
 
 
 def _queued_round_id(record: TableRecord) -> str | None:
