@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from tiering.model import TablePath
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 SERVICE_TIMEOUT_MS = 3_000
 BUCKETS = 3
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def rows(start: int, count: int) -> pa.Table:
@@ -37,6 +39,7 @@ class Deployment:
     folder: Path
     uri: str = ""
     processes: list[Process] = field(default_factory=list)
+    appended_at: datetime = LONG_AGO
 
     @property
     def data(self) -> DataFolder:
@@ -88,6 +91,7 @@ class Deployment:
             for piece in range(pieces):
                 first, last = start + piece * count // pieces, start + (piece + 1) * count // pieces
                 writer.append(rows(first, last - first))
+        self.appended_at = datetime.now(UTC)
 
     def status(self, path: TablePath) -> TableStatus:
         with LakewardClient(self.uri) as client:
@@ -95,11 +99,12 @@ class Deployment:
         return status
 
     def wait_tiered(self, path: TablePath, seconds: float = 60) -> TableStatus:
-        """Until nothing of the table is pending and it is at rest."""
+        """Until nothing that was appended is pending and the table is at rest. An older look at the log does not count."""
 
         def probe() -> TableStatus | None:
             status = self.status(path)
-            return status if status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
+            seen = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
+            return status if seen and status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
 
         return wait_for(f"{path} is tiered", probe, seconds)
 
