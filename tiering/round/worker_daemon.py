@@ -7,15 +7,37 @@ neither survives the fork. Spark runs it through `spark.python.daemon.module`.
 from __future__ import annotations
 
 import gc
+import sys
+from importlib.util import find_spec
 
-import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
 
-import tiering.cluster.embedded.reader
-import tiering.lake.iceberg.lake
-import tiering.round.executor  # noqa: F401
+def main() -> None:
+    """Imports, then forks workers as Spark asks for them."""
+    prefer_installed_pyspark()
+    import pyspark.worker  # noqa: F401
+    from pyspark.daemon import manager
 
-if __name__ == "__main__":
+    import tiering.cluster.embedded.reader
+    import tiering.lake.iceberg.lake
+    import tiering.round.executor  # noqa: F401
+
     # A worker collects garbage after every task before it takes the next: what was imported is none.
     gc.freeze()
     manager()  # type: ignore[no-untyped-call]
+
+
+def prefer_installed_pyspark() -> None:
+    """Takes Spark's own archives off the path if pyspark is installed beside us, as it is in our environment.
+
+    Every task begins with `importlib.invalidate_caches()`, which reads the directory of each archive anew: 0.13 s a task.
+    """
+    archives = [path for path in sys.path if path.endswith(".zip")]
+    sys.path[:] = [path for path in sys.path if path not in archives]
+    for path in archives:
+        sys.path_importer_cache.pop(path, None)
+    if find_spec("pyspark") is None:
+        sys.path.extend(archives)
+
+
+if __name__ == "__main__":
+    main()
