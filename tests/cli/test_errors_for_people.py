@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cluster_of_processes import Deployment
+from support.processes import Process, wait_for
 from tiering.cli.data_folder import open_data_folder
 from tiering.errors import SetupError
 
@@ -87,6 +89,17 @@ def test_listening_off_loopback_needs_insecure(tmp_path: Path) -> None:
     result = run("coordinator", "--data", str(tmp_path / "data"), "--host", "0.0.0.0", "--port", "0")
     assert result.returncode == 1
     assert "--insecure" in result.stderr
+
+
+def test_a_second_coordinator_waits_for_the_folder_and_can_be_stopped_meanwhile(service: Deployment) -> None:
+    second = Process("coordinator", "--data", str(service.data.root), "--port", "0", log=service.folder / "second.log")
+    try:
+        wait_for("it says that it waits", lambda: "waiting for another coordinator" in second.output())
+        second.send(signal.SIGTERM)
+        assert second.wait_ended(10) == 0
+        assert "lakeward is ready" not in second.output()
+    finally:
+        second.close()
 
 
 @pytest.mark.parametrize("table", ["../x.t", "db." + "t" * 201, "db.a b", "db.'; DROP TABLE t", "sys.t", "db", "db.__t"])

@@ -67,14 +67,19 @@ class RunningCoordinator:
 
 
 @asynccontextmanager
-async def running_coordinator(settings: CoordinatorSettings) -> AsyncIterator[RunningCoordinator]:
-    """Serves while the context is open. Raises SetupError: folder, port, another version's store."""
+async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.Event) -> AsyncIterator[RunningCoordinator | None]:
+    """Serves while the context is open; None if `stopping` was set while another coordinator still had the folder.
+
+    Raises SetupError: folder, port, another version's store.
+    """
     _check_host(settings)
     folder = open_data_folder(settings.data)
     with ExitStack() as stack:
         lock = FolderLock(folder.root)
-        await asyncio.to_thread(lock.acquire)
         stack.callback(lock.release)
+        if not await _acquired(lock, stopping):
+            yield None
+            return
         coordinator, storage = _open(settings, folder, stack)
 
         def register(server: grpc.aio.Server) -> None:
@@ -86,6 +91,18 @@ async def running_coordinator(settings: CoordinatorSettings) -> AsyncIterator[Ru
             yield RunningCoordinator(coordinator, server)
         finally:
             await server.stop()
+
+
+async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
+    """Waits for the folder, but not beyond a stop."""
+    acquiring, stopped = asyncio.create_task(lock.acquire_async()), asyncio.create_task(stopping.wait())
+    await asyncio.wait({acquiring, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not acquiring.done():
+        acquiring.cancel()
+        return False
+    acquiring.result()
+    return True
 
 
 def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
@@ -105,9 +122,10 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
 async def serve_coordinator(settings: CoordinatorSettings) -> None:
     """`lakeward coordinator`: prints the ready line, serves until SIGTERM or SIGINT."""
     stopping = stop_signal()
-    async with running_coordinator(settings) as running:
-        announce(running.uri)
-        await running.wait(stopping)
+    async with running_coordinator(settings, stopping) as running:
+        if running is not None:
+            announce(running.uri)
+            await running.wait(stopping)
     log.info("coordinator stopped")
 
 

@@ -42,17 +42,22 @@ async def serve_up(settings: UpSettings) -> None:
     """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT. Raises SetupError."""
     require_java()
     stopping = stop_signal()
-    async with running_coordinator(settings.coordinator) as running:
-        keeper = asyncio.create_task(_keep_tierer(settings, running))
-        try:
-            await _wait_for_tierer(running, keeper, stopping, settings)
-            if not stopping.is_set():
-                announce(running.uri)
-            await running.wait(stopping)
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+    async with running_coordinator(settings.coordinator, stopping) as running:
+        if running is not None:
+            await _serve(settings, running, stopping)
     log.info("lakeward stopped")
+
+
+async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: asyncio.Event) -> None:
+    keeper = asyncio.create_task(_keep_tierer(settings, running))
+    try:
+        await _wait_for_tierer(running, keeper, stopping, settings)
+        if not stopping.is_set():
+            announce(running.uri)
+        await running.wait(stopping)
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
 
 
 async def _wait_for_tierer(running: RunningCoordinator, keeper: asyncio.Task[None], stopping: asyncio.Event, settings: UpSettings) -> None:
