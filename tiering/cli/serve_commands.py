@@ -11,7 +11,7 @@ import typer
 from tiering.cli.coordinator_process import CoordinatorSettings, serve_coordinator
 from tiering.cli.logs import configure_logging
 from tiering.cli.options import DEFAULT_URI, LogLevelOption, UriOption, read_pairs
-from tiering.cli.tierer_process import TiererSettings, run_tierer
+from tiering.cli.tierer_process import DEFAULT_SLOTS, TiererSettings, run_tierer
 from tiering.cli.up import UpSettings, serve_up
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.rpc_channel import DEFAULT_PORT
@@ -48,7 +48,7 @@ def up(
     lake_property: LakePropertyOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    slots: SlotsOption = 1,
+    slots: SlotsOption = DEFAULT_SLOTS,
     insecure: Annotated[bool, typer.Option(help="Listen off loopback although nothing is encrypted or checked.")] = False,
     log_level: LogLevelOption = "info",
 ) -> None:
@@ -84,7 +84,7 @@ def tierer(
     uri: UriOption = DEFAULT_URI,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
-    slots: SlotsOption = 1,
+    slots: SlotsOption = DEFAULT_SLOTS,
     tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
     parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
     log_level: LogLevelOption = "info",

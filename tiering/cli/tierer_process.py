@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 END_SECONDS = 9.0
 """After a SIGTERM the process is gone by then, whatever Spark does (the promise is ten seconds)."""
 PARENT_POLL_SECONDS = 1.0
+DEFAULT_SLOTS = 4
+"""Tables at a time: a CALL need not wait for a long round of another table."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class TiererSettings:
 
     uri: str
     master: str = "local[*]"
-    slots: int = 1
+    slots: int = DEFAULT_SLOTS
     tierer_id: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     parent_pid: int | None = None

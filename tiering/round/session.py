@@ -16,6 +16,8 @@ DEFAULTS: Mapping[str, str] = {
     # Splits come one a task and results are small: nothing here shuffles or adapts.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    # A small table's round does not wait behind a large one's.
+    "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "tiering.round.worker_daemon",
 }

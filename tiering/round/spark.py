@@ -22,10 +22,12 @@ CANCEL_POLL_SECONDS = 0.2
 
 
 class SparkTaskRunner:
-    """A `TaskRunner` over a Spark session. Several threads may run rounds; each is a job group of its own."""
+    """A `TaskRunner` over a Spark session. Several threads may run rounds: each is a job group, and they share the executors."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._lock = threading.Lock()
+        self._pools: set[int] = set()
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
         """Raises RoundFailed for what Spark itself could not do, Cancelled if it was cancelled."""
@@ -34,6 +36,8 @@ class SparkTaskRunner:
         payloads = [pickle.dumps(tasks[index]) for index in order]
         work = executor_work(payloads, limits.budget_ms, _max_failures(self._spark))
         context.setJobGroup(round_id, f"tiering round {round_id}", interruptOnCancel=True)
+        pool = self._take_pool()
+        context.setLocalProperty("spark.scheduler.pool", f"slot-{pool}")
         done = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(round_id, limits, done), daemon=True)
         watcher.start()
@@ -45,7 +49,19 @@ class SparkTaskRunner:
             raise RoundFailed(redact(_first_lines(error)), cause_class=type(error).__name__) from error
         finally:
             done.set()
+            self._give_pool_back(pool)
         return [_outcome(tasks[order[row["task"]]], row) for row in rows]
+
+    def _take_pool(self) -> int:
+        """A scheduler pool for this round: pools share the executors, while jobs of one pool wait for each other."""
+        with self._lock:
+            pool = next(number for number in range(len(self._pools) + 1) if number not in self._pools)
+            self._pools.add(pool)
+        return pool
+
+    def _give_pool_back(self, pool: int) -> None:
+        with self._lock:
+            self._pools.discard(pool)
 
     def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:
         while not done.wait(CANCEL_POLL_SECONDS):

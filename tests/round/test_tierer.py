@@ -1,0 +1,202 @@
+"""The tierer's loop against a scripted coordinator: what it reports, what it starts, how it stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.memory_cluster import MemoryCluster, log_table
+from support.memory_lake import MemoryLake
+from support.processes import wait_for
+from tiering.effects import RandomIds, SystemClock
+from tiering.errors import LakewardError, ServiceUnreachable
+from tiering.lake.marker import Marker
+from tiering.model import Assignment, Offsets, Phase, TablePath
+from tiering.round.base import Grant
+from tiering.round.inline import InlineTaskRunner
+from tiering.round.runner import RoundWorld
+from tiering.round.tierer import Tierer, TiererOptions
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbError, PbTablePath
+
+TABLES = [log_table(number, TablePath("sales", f"t{number}")) for number in (1, 2, 3)]
+Answer = Callable[[pb.LakeTieringHeartbeatRequest], pb.LakeTieringHeartbeatResponse | LakewardError | None]
+
+
+class Call:
+    """A heartbeat that was answered, or is held for ever (None)."""
+
+    def __init__(self, answer: pb.LakeTieringHeartbeatResponse | LakewardError | None) -> None:
+        self._answer = answer
+
+    def wait(self, wake: threading.Event) -> bool:
+        if self._answer is None:
+            wake.wait(30)
+        return self._answer is not None
+
+    def result(self) -> pb.LakeTieringHeartbeatResponse:
+        if isinstance(self._answer, LakewardError):
+            raise self._answer
+        return self._answer or pb.LakeTieringHeartbeatResponse()
+
+
+class ScriptedCoordinator:
+    """A `Transport`. `answer` decides each heartbeat; the fence waits for `open_fence`."""
+
+    def __init__(self) -> None:
+        self.requests: list[pb.LakeTieringHeartbeatRequest] = []
+        self.answer: Answer = lambda request: None
+        self.open_plan, self.open_fence = threading.Event(), threading.Event()
+        self.open_plan.set()
+        self.open_fence.set()
+        self.at_fence: list[str] = []
+
+    def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> Call:
+        self.requests.append(request)
+        return Call(self.answer(request))
+
+    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
+        self.open_plan.wait(30)
+
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+        self.at_fence.append(assignment.round_id)
+        self.open_fence.wait(30)
+
+    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
+        """Not looked at here."""
+
+    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+        """Not looked at here."""
+
+    def finished(self) -> list[str]:
+        return [report.round_id for request in self.requests for report in request.finished_tables]
+
+    def failed(self) -> list[pb.PbHeartbeatReqForTable]:
+        return [report for request in self.requests for report in request.failed_tables]
+
+
+def hand_over(number: int, round_id: str) -> pb.LakeTieringHeartbeatResponse:
+    path = PbTablePath(database_name="sales", table_name=f"t{number}")
+    info = pb.PbLakeTieringTableInfo(table_id=number, table_path=path, tiering_epoch=1, round_id=round_id, max_duration_ms=60_000)
+    return pb.LakeTieringHeartbeatResponse(coordinator_epoch=1, tiering_table=info)
+
+
+def answers(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
+    """These, one a heartbeat; then reports are answered and empty requests held."""
+    rest = list(given)
+
+    def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
+        if rest:
+            return rest.pop(0)
+        return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
+
+    return answer
+
+
+@pytest.fixture
+def coordinator() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+@pytest.fixture
+def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]:
+    """Runs tierers in threads; stops them at the end."""
+    cluster, lake = MemoryCluster(*TABLES), MemoryLake()
+    for table in TABLES:
+        cluster.append(table, 0, 5)
+    started: list[tuple[Tierer, threading.Thread]] = []
+
+    def run(slots: int) -> Tierer:
+        inline = InlineTaskRunner()
+        world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0)
+        options = TiererOptions("t-1", "host", "app", "1", 0, slots=slots, poll_ms=5, stop_grace_ms=5_000)
+        tierer = Tierer(world, options)
+        thread = threading.Thread(target=tierer.run, daemon=True)
+        thread.start()
+        started.append((tierer, thread))
+        return tierer
+
+    yield run
+    coordinator.open_plan.set()
+    coordinator.open_fence.set()
+    for tierer, thread in started:
+        tierer.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_round_is_run_and_reported_as_finished(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.answer = answers(hand_over(1, "r1"))
+    start(1)
+    wait_for("the report", lambda: "r1" in coordinator.finished())
+    [report] = [report for request in coordinator.requests for report in request.finished_tables]
+    assert (report.table_id, report.stats.records_written, report.empty) == (1, 5, False)
+
+
+def test_a_report_is_repeated_until_a_heartbeat_was_answered(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    away = ServiceUnreachable("nobody there")
+    lost = [away, away]
+
+    def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
+        if len(coordinator.requests) == 1:
+            return hand_over(1, "r1")
+        if request.finished_tables and lost:
+            return lost.pop()
+        return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
+
+    coordinator.answer = answer
+    start(1)
+    wait_for("three reports", lambda: coordinator.finished() == ["r1"] * 3)
+    sequences = [request.tierer.sequence for request in coordinator.requests]
+    assert sequences == sorted(set(sequences))
+
+
+def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]
+) -> None:
+    coordinator.open_fence.clear()
+    coordinator.answer = answers(hand_over(1, "r1"), hand_over(1, "r1"), hand_over(2, "r2"))
+    start(2)
+    wait_for("two rounds at the fence", lambda: sorted(coordinator.at_fence) == ["r1", "r2"])
+    full = wait_for(
+        "a heartbeat of a full tierer", lambda: next((one for one in coordinator.requests if len(one.tiering_tables) == 2), None)
+    )
+    assert not full.request_table
+    coordinator.open_fence.set()
+    wait_for("both reports", lambda: sorted(set(coordinator.finished())) == ["r1", "r2"])
+
+
+def test_a_refused_renewal_cancels_the_round(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.open_plan.clear()
+    refused = pb.PbHeartbeatRespForTable(table_id=1, error=PbError(error_class="Fenced", message="an older epoch"), cancel=True)
+
+    def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
+        renewals = sum(1 for one in coordinator.requests if one.tiering_tables)
+        if len(coordinator.requests) == 1:
+            return hand_over(1, "r1")
+        if renewals > 1:  # the first refusal was taken in by now
+            coordinator.open_plan.set()
+        if request.tiering_tables:
+            return pb.LakeTieringHeartbeatResponse(tiering_table_resp=[refused])
+        return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
+
+    coordinator.answer = answer
+    start(2)
+    [report, *_] = wait_for("the round's end", lambda: coordinator.failed())
+    assert (report.round_id, report.error_message, report.tierer_stopped) == ("r1", "an older epoch", False)
+    assert coordinator.at_fence == []
+
+
+def test_a_stop_gives_back_what_is_not_granted_as_tierer_stopped(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.open_fence.clear()
+    coordinator.answer = answers(hand_over(1, "r1"))
+    tierer = start(1)
+    wait_for("the round at its fence", lambda: coordinator.at_fence)
+    tierer.stop()
+    last = wait_for("the last heartbeat", lambda: next((one for one in coordinator.requests if one.stopping), None))
+    assert [(report.round_id, report.tierer_stopped, report.error_message) for report in last.failed_tables] == [
+        ("r1", True, "tierer stopped")
+    ]
+    assert not last.request_table
