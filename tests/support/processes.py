@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,11 +18,11 @@ POLL_SECONDS = 0.05
 
 
 def wait_for(what: str, probe: Callable[[], T | None], seconds: float = 60) -> T:
-    """The first result of `probe` that is neither None nor False; fails the test after `seconds`."""
+    """The first result of `probe` that is true in Python's sense; fails the test after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = probe()
-        if found is not None and found is not False:
+        if found:
             return found
         time.sleep(POLL_SECONDS)  # between two looks at another process
     raise AssertionError(f"waited {seconds} s in vain: {what}")
@@ -31,16 +31,24 @@ def wait_for(what: str, probe: Callable[[], T | None], seconds: float = 60) -> T
 class Process:
     """One running `lakeward` command. Its output goes to `log`; kill or stop it by pid."""
 
-    def __init__(self, *arguments: str, log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "tiering.cli.main"),
+        cwd: Path | None = None,
+    ) -> None:
         self.log = log
         self._out = log.open("wb")
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "tiering.cli.main", *arguments],
+            [*program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
             start_new_session=True,
+            cwd=cwd,
         )
 
     def output(self) -> str:
