@@ -12,10 +12,10 @@ demo: setup
 test: setup plugin-test unit integration
 
 unit: setup
-	$(VENV)/pytest --ignore=tests/integration --ignore=tests/faults
+	$(VENV)/pytest --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
 
 integration: setup
-	$(VENV)/pytest tests/integration tests/faults
+	$(VENV)/pytest tests/integration tests/faults tests/packaging
 
 plugin-test: setup
 	@mvn -q -B -f catalog/pom.xml test -DskipTests=false
