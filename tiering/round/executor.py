@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,13 +26,17 @@ _ARROW_SCHEMA = pa.schema(_FIELDS)
 Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
-def executor_work(
-    payloads: list[bytes], budget_ms: int, max_failures: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """What an executor does: a closure over plain bytes, so that nothing of the driver travels along."""
+def executor_work(payloads: list[bytes], budget_ms: int, max_failures: int) -> Work:
+    """What an executor does: a closure over plain bytes, so that nothing of the driver travels along.
+
+    The budget is the round's, not a task's: a task that starts late has what is left of it. Wall clocks of driver and
+    executor may differ; no task gets more than the whole budget for it.
+    """
+    end = time.time() + budget_ms / 1_000
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        over = deadline(budget_ms)
+        left_ms = int((end - time.time()) * 1_000)
+        over = deadline(max(0, min(left_ms, budget_ms)))
         for batch in batches:
             for index in batch.column(0).to_numpy():
                 task: SplitTask = pickle.loads(payloads[index])
