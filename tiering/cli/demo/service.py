@@ -67,6 +67,8 @@ def open_reader_spark(uri: str) -> SparkSession:
     builder = SparkSession.builder.master("local[1]").appName("lakeward demo").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    quiet = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+    builder = builder.config("spark.driver.extraJavaOptions", quiet)
     for name, value in catalog_properties(uri, plugin_jar()).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
