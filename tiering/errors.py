@@ -6,6 +6,7 @@
     │   ├── InvalidArgument
     │   ├── UnknownDatabase
     │   ├── UnknownTable
+    │   ├── UnknownPartition
     │   ├── UnknownProcedure
     │   ├── StatementOutdated           what a SQL statement was planned with has changed
     │   ├── AlreadyExists
@@ -32,12 +33,14 @@
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
+    │   ├── SourceChanged               the source changed under the round: the next one plans afresh
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── ServiceUnreachable
+    ├── PeerTooOld                      the other side does not offer this call
     ├── StoreError
     └── SetupError                      this machine lacks something: Java, a free port, a writable folder
 
@@ -93,6 +96,10 @@ class UnknownDatabase(BadRequest):
 
 class UnknownTable(BadRequest):
     """No such table."""
+
+
+class UnknownPartition(BadRequest):
+    """No such partition."""
 
 
 class UnknownProcedure(BadRequest):
@@ -213,6 +220,12 @@ class ClusterUnavailable(TransientTieringError):
     """The source cluster does not answer."""
 
 
+class SourceChanged(TransientTieringError):
+    """A table, a partition or the columns of the source are not what the round was planned with."""
+
+    default_hint = "Nothing needs to be done: the next round plans with what the source is now."
+
+
 class TiererStopped(TransientTieringError):
     """The tierer was told to stop; the table goes to the next one without back-off."""
 
@@ -239,6 +252,10 @@ class ServiceUnreachable(LakewardError):
     """No Lakeward service answers at the uri."""
 
     retryable = True
+
+
+class PeerTooOld(LakewardError):
+    """The service is of an older version and does not offer this call."""
 
 
 class StoreError(LakewardError):

@@ -35,6 +35,7 @@ the message again, to three times its size (percent-encoding)."""
 _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.UnknownDatabase, grpc.StatusCode.NOT_FOUND),
     (errors.UnknownTable, grpc.StatusCode.NOT_FOUND),
+    (errors.UnknownPartition, grpc.StatusCode.NOT_FOUND),
     (errors.UnknownProcedure, grpc.StatusCode.NOT_FOUND),
     (errors.StatementOutdated, grpc.StatusCode.FAILED_PRECONDITION),
     (errors.AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
@@ -96,4 +97,6 @@ def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
             f"no Lakeward service answers at {uri}: {details}",
             hint="Check the uri, and that `lakeward up` or `lakeward coordinator` runs there.",
         )
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return errors.PeerTooOld(f"the service at {uri} does not offer this call: {details}", hint="Update the service.")
     return errors.RoundFailed(f"the service at {uri} failed ({code.name}): {details}", cause_class="ServiceError")

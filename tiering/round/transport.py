@@ -10,7 +10,7 @@ import grpc
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_using_event, stop_when_event_set, wait_exponential_jitter
 
-from tiering.errors import ServiceUnreachable
+from tiering.errors import PeerTooOld, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model import Assignment, Offsets, Phase
 from tiering.round.base import Grant
@@ -57,6 +57,7 @@ class GrpcTransport:
         self._channel = open_channel(uri)
         self._stub = TieringCoordinatorStub(self._channel)
         self._stop = threading.Event()
+        self._warned_of_age = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
         """What a tierer must know to open cluster and lake; waits for the coordinator."""
@@ -71,7 +72,12 @@ class GrpcTransport:
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head)
-        self._patiently(self._stub.RecordPlan, request)
+        try:
+            self._patiently(self._stub.RecordPlan, request)
+        except PeerTooOld as error:  # the fence holds without it
+            if not self._warned_of_age:
+                log.warning("the coordinator is older than this tierer; rounds go on without recording their plans", error=error.message)
+            self._warned_of_age = True
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
         answer = self._patiently(self._stub.BeginLakeCommit, begin_request(assignment, self._tierer_id, grant))

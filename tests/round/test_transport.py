@@ -1,0 +1,140 @@
+"""The tierer's transport over real gRPC: a coordinator that is away, refuses, or is older."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+import structlog
+
+from tiering.errors import Fenced, LakewardError, PeerTooOld, ServiceUnreachable
+from tiering.errors_pb import to_pb
+from tiering.lake.marker import Marker, TieredRange
+from tiering.model import Assignment, BucketKey, TablePath
+from tiering.round.base import Grant
+from tiering.round.transport import GrpcTransport
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server
+
+ASSIGNMENT = Assignment(7, TablePath("sales", "orders"), 3, 1, "round-3")
+GRANT = Grant(None, None, {BucketKey(None, 0): 5}, 5, 1)
+MARKER = Marker("c", 7, "u", "round-3", 3, None, {BucketKey(None, 0): TieredRange(0, 5), BucketKey(9, 1): TieredRange(2, 4)})
+
+
+class OldCoordinator(TieringCoordinatorServicer):
+    """Offers the fence only; everything else is UNIMPLEMENTED, as the generated base class has it."""
+
+    def __init__(self) -> None:
+        self.refusal: LakewardError | None = None
+
+    def BeginLakeCommit(self, request: pb.BeginLakeCommitRequest, context: Any) -> pb.BeginLakeCommitResponse:
+        if self.refusal is None:
+            return pb.BeginLakeCommitResponse(granted=True)
+        return pb.BeginLakeCommitResponse(granted=False, error=to_pb(self.refusal))
+
+
+class Acking(OldCoordinator):
+    """Remembers acks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acks: list[pb.CommitLakeSnapshotRequest] = []
+
+    def CommitLakeSnapshot(self, request: pb.CommitLakeSnapshotRequest, context: Any) -> pb.CommitLakeSnapshotResponse:
+        self.acks.append(request)
+        return pb.CommitLakeSnapshotResponse()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., int]]:
+    """Serves on a port; 0 picks one."""
+    servers: list[grpc.Server] = []
+
+    def start(servicer: TieringCoordinatorServicer, port: int = 0) -> int:
+        server = grpc.server(ThreadPoolExecutor(2))
+        add_TieringCoordinatorServicer_to_server(servicer, server)
+        bound = server.add_insecure_port(f"127.0.0.1:{port}")
+        server.start()
+        servers.append(server)
+        return bound
+
+    yield start
+    for server in servers:
+        server.stop(None).wait(5)
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[int], GrpcTransport]]:
+    made: list[GrpcTransport] = []
+
+    def open_transport(port: int) -> GrpcTransport:
+        made.append(GrpcTransport(f"127.0.0.1:{port}", "t-1"))
+        return made[-1]
+
+    yield open_transport
+    for transport in made:
+        transport.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_refused_fence_is_raised_with_its_reason(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
+    servicer = OldCoordinator()
+    transport = connect(serve(servicer))
+    transport.begin_lake_commit(ASSIGNMENT, GRANT)
+    servicer.refusal = Fenced("an older epoch")
+    with pytest.raises(Fenced, match="an older epoch"):
+        transport.begin_lake_commit(ASSIGNMENT, GRANT)
+
+
+def test_an_ack_carries_the_marker_bucket_by_bucket(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
+    servicer = Acking()
+    connect(serve(servicer)).commit_lake_snapshot(ASSIGNMENT, MARKER, 77)
+    [ack] = servicer.acks
+    assert (ack.marker.lake_snapshot_id, ack.marker_round_id, ack.lake_table_uuid, ack.round.tierer_id) == (77, "round-3", "u", "t-1")
+    offsets = [
+        (one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id, one.offset)
+        for one in ack.marker.offsets
+    ]
+    assert offsets == [(None, 0, 5), (9, 1, 4)]
+
+
+def test_an_older_coordinator_is_warned_of_once_and_works(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
+    transport = connect(serve(OldCoordinator()))
+    with structlog.testing.capture_logs() as logs:
+        transport.record_plan(ASSIGNMENT, "uuid", {BucketKey(None, 0): 5}, 1, None)
+        transport.record_plan(ASSIGNMENT, "uuid", {BucketKey(None, 0): 5}, 1, None)
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+    with pytest.raises(PeerTooOld):
+        transport.commit_lake_snapshot(ASSIGNMENT, MARKER, 1)
+
+
+def test_a_coordinator_that_comes_back_is_found(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:
+    port = free_port()
+    transport = connect(port)
+    granted = threading.Event()
+
+    def ask() -> None:
+        transport.begin_lake_commit(ASSIGNMENT, GRANT)
+        granted.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    assert not granted.wait(0.3)
+    serve(OldCoordinator(), port)
+    assert granted.wait(30)
+
+
+def test_a_stop_ends_the_waiting(connect: Callable[[int], GrpcTransport]) -> None:
+    transport = connect(free_port())
+    threading.Timer(0.2, transport.stop).start()
+    with pytest.raises(ServiceUnreachable):
+        transport.begin_lake_commit(ASSIGNMENT, GRANT)
