@@ -1,0 +1,171 @@
+"""What Spark's own Iceberg procedures do to a lake table, between rounds and in the middle of one (DESIGN 6).
+
+Each ends exact, or in the permanent error that says what happened; none loses or doubles a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.lake_world import LakeWorld
+from support.spark_sessions import spark_session
+from tiering import errors
+from tiering.cli.spark_properties import lake_properties_for_spark
+from tiering.model import RoundState, TableInfo
+from tiering.round import actions as act
+from tiering.round.actions import RoundOutcome
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path_factory.mktemp("deployment"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def spark(world: LakeWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    world.lake.view(world.table("first").path)  # pyiceberg makes the catalog's tables
+    with spark_session(tmp_path_factory.mktemp("warehouse"), lake_properties_for_spark(world.lake_properties)) as session:
+        yield session
+
+
+@pytest.fixture
+def tiered(world: LakeWorld) -> Iterator[Callable[[str], TableInfo]]:
+    """A table with three rounds in its lake; it is dropped after the test, so that only one table is due at a time."""
+    made: list[TableInfo] = []
+
+    def make(name: str) -> TableInfo:
+        for other in world.storage.tables():
+            if other.path.table_name == "first":
+                world.storage.drop_table(other.path)
+        table = world.table(name)
+        made.append(table)
+        for start in (0, 40, 80):
+            world.append(table, start, 40)
+            assert world.tier(table).state is RoundState.SUCCEEDED
+        world.append(table, 120, 40)
+        return table
+
+    yield make
+    for table in made:
+        world.storage.drop_table(table.path)
+        world.coordinator.tick()
+
+
+def later() -> str:
+    return (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def rewrite(spark: SparkSession, table: TableInfo) -> None:
+    [done] = spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table.path}', options => map('min-input-files', '2', 'rewrite-all', 'true'))"
+    ).collect()
+    assert done.rewritten_data_files_count >= 2
+
+
+def expire(spark: SparkSession, table: TableInfo) -> None:
+    spark.sql(
+        f"CALL lake.system.expire_snapshots(table => '{table.path}', older_than => TIMESTAMP '{later()}', retain_last => 1)"
+    ).collect()
+
+
+def remove_old_orphans(spark: SparkSession, table: TableInfo) -> None:
+    """Its default: files of the last three days stay."""
+    spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table.path}')").collect()
+
+
+def roll_back(spark: SparkSession, table: TableInfo) -> None:
+    oldest = spark.sql(f"SELECT snapshot_id FROM lake.{table.path}.snapshots ORDER BY committed_at LIMIT 1").collect()[0].snapshot_id
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{table.path}', {oldest})").collect()
+
+
+def append_by_hand(spark: SparkSession, table: TableInfo) -> None:
+    spark.sql(f"INSERT INTO lake.{table.path} VALUES (-1, 'by hand', 0, 1000000, TIMESTAMP '2026-01-01 00:00:00')").collect()
+
+
+def drop_and_make_anew(spark: SparkSession, table: TableInfo) -> None:
+    columns = "id BIGINT, text STRING, __bucket INT NOT NULL, __offset BIGINT NOT NULL, __timestamp TIMESTAMP NOT NULL"
+    spark.sql(f"DROP TABLE lake.{table.path}").collect()
+    spark.sql(f"CREATE TABLE lake.{table.path} ({columns}) USING iceberg PARTITIONED BY (__bucket)").collect()
+
+
+Foreign = Callable[[SparkSession, TableInfo], None]
+HARMLESS: dict[str, tuple[Foreign, ...]] = {
+    "rewrite_data_files": (rewrite,),
+    "expire_snapshots": (expire,),
+    "remove_orphan_files": (remove_old_orphans,),
+    "all_of_them": (rewrite, expire, remove_old_orphans),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_maintenance_between_rounds_leaves_the_lake_exact(
+    world: LakeWorld, spark: SparkSession, tiered: Callable[[str], TableInfo], name: str
+) -> None:
+    table = tiered(f"between_{name}")
+    for procedure in HARMLESS[name]:
+        procedure(spark, table)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(160))
+
+
+@pytest.mark.parametrize("before", [act.BeginCommit, act.CommitLake], ids=["before the fence", "after the fence"])
+@pytest.mark.parametrize("name", HARMLESS)
+def test_maintenance_in_the_middle_of_a_round_leaves_the_lake_exact(
+    world: LakeWorld, spark: SparkSession, tiered: Callable[[str], TableInfo], name: str, before: type[act.Action]
+) -> None:
+    table = tiered(f"during_{name}_{before.__name__.lower()}")
+    world.due()
+    stepped = world.begin(table).advance_to(before)
+    for procedure in HARMLESS[name]:
+        procedure(spark, table)
+    assert stepped.end().state is RoundState.SUCCEEDED
+    assert sorted(world.assert_exact(table)["id"].to_pylist()) == list(range(160))
+
+
+@pytest.mark.parametrize("during", [False, True], ids=["between rounds", "during a round"])
+def test_rows_appended_by_hand_stay_beside_every_record(
+    world: LakeWorld, spark: SparkSession, tiered: Callable[[str], TableInfo], during: bool
+) -> None:
+    table = tiered(f"appended_{during}")
+    assert disturbed(world, spark, table, append_by_hand, during=during).state is RoundState.SUCCEEDED
+    rows = world.iceberg(table).scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
+    assert sorted(rows) == list(range(-1, 160))
+
+
+@pytest.mark.parametrize("during", [False, True], ids=["between rounds", "during a round"])
+@pytest.mark.parametrize(("disturb", "error"), [(roll_back, errors.LakeRolledBack), (drop_and_make_anew, errors.LakeTableReplaced)])
+def test_what_takes_rows_away_parks_the_table_and_adds_nothing(
+    world: LakeWorld,
+    spark: SparkSession,
+    tiered: Callable[[str], TableInfo],
+    disturb: Foreign,
+    error: type[errors.LakewardError],
+    during: bool,
+) -> None:
+    table = tiered(f"{disturb.__name__}_{during}")
+    outcome = disturbed(world, spark, table, disturb, during=during)
+    left = world.iceberg(table).scan().to_arrow().num_rows
+    assert isinstance(outcome.error, error)
+    record = world.record(table)
+    assert (record.state, record.retry_deadline) == ("Failed", None)
+    assert left == (40 if disturb is roll_back else 0)
+    world.clock.advance(3_600)
+    world.coordinator.tick()
+    assert world.record(table).state == "Failed"
+
+
+def disturbed(world: LakeWorld, spark: SparkSession, table: TableInfo, disturb: Foreign, *, during: bool) -> RoundOutcome:
+    """A round, and `disturb` before it or just before it sends its commit."""
+    world.due()
+    stepped = world.begin(table)
+    if during:
+        stepped.advance_to(act.CommitLake)
+    disturb(spark, table)
+    return stepped.end()

@@ -1,0 +1,182 @@
+"""A whole deployment in one process over a real Iceberg lake: embedded cluster, coordinator, and rounds that a test steps through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from support.coordinator_world import HandClock
+from support.lake_proof import assert_every_offset_once
+from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writer import LogWriter
+from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.memory_store import MemoryStore
+from tiering.coordinator.records import TableRecord
+from tiering.effects import RandomIds
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.marker import Marker
+from tiering.lake.registry import local_lake_properties
+from tiering.model import Assignment, Offsets, Phase, TableInfo, TablePath
+from tiering.round import actions as act
+from tiering.round.base import Grant, HeartbeatCall
+from tiering.round.inline import InlineTaskRunner
+from tiering.round.reports import Report
+from tiering.round.requests import assignment_from_pb, begin_request, commit_request, plan_request
+from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc_errors import from_pb
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
+FRESHNESS_S = 60
+TIERER = "tierer-1"
+
+
+class DirectTransport:
+    """A `Transport` that calls the coordinator. `lose_acks`: the lake commits, the coordinator never hears of it."""
+
+    def __init__(self, coordinator: Callable[[], Coordinator]) -> None:
+        self._coordinator = coordinator
+        self.lose_acks = False
+
+    def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
+        raise AssertionError("a round sends no heartbeat")
+
+    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
+        self._coordinator().commits.record_plan(plan_request(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
+
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+        answer = self._coordinator().commits.begin_lake_commit(begin_request(assignment, TIERER, grant))
+        if not answer.granted:
+            raise from_pb(answer.error)
+
+    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
+        if self.lose_acks:
+            raise ConnectionError("the ack was lost")
+        self._coordinator().commits.commit_lake_snapshot(commit_request(assignment, TIERER, marker, lake_snapshot_id))
+
+    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+        """Not looked at."""
+
+
+@dataclass
+class SteppedRound:
+    """One round of the one tierer."""
+
+    world: LakeWorld
+    assignment: Assignment
+    runner: RoundRunner
+
+    def advance_to(self, action: type[act.Action]) -> SteppedRound:
+        """Carries out everything before the first `action`."""
+        while not isinstance(self.runner._action, action):
+            assert self.runner.advance() is None
+        return self
+
+    def end(self) -> act.RoundOutcome:
+        """To its end; the coordinator is told."""
+        outcome = self.runner.run()
+        report = Report(self.assignment, outcome)
+        told = {"finished_tables": [report.to_pb()]} if report.finished else {"failed_tables": [report.to_pb()]}
+        self.world.beat(**told)
+        return outcome
+
+
+class LakeWorld:
+    """One coordinator, one tierer, tables of SCHEMA."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = HandClock()
+        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds())
+        self.lake_properties = local_lake_properties(folder)
+        self.lake = IcebergLake(self.lake_properties)
+        self.store = MemoryStore()
+        self.coordinator = self._start()
+        self.transport = DirectTransport(lambda: self.coordinator)
+        self._sequence = 0
+        self._epoch = 0
+
+    def _start(self) -> Coordinator:
+        made = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
+        made.tick()
+        return made
+
+    def restart(self) -> None:
+        """The coordinator's process ends, and another one takes over."""
+        self.coordinator.close()
+        self.coordinator = self._start()
+
+    def close(self) -> None:
+        self.coordinator.close()
+        self.storage.close()
+
+    def table(self, name: str, buckets: int = 2, partition_keys: tuple[str, ...] = (), schema: pa.Schema = SCHEMA) -> TableInfo:
+        """A new lake-enabled log table."""
+        path = TablePath("sales", name)
+        self.storage.create_database(path.database_name, ignore_if_exists=True)
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+        more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
+        made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
+        self.coordinator.tick()
+        return made
+
+    def append(self, table: TableInfo, start: int, count: int) -> None:
+        """Rows `start .. start+count-1`, half of them to each of two buckets."""
+        writer = LogWriter(self.storage, table.path, f"test-{start}")
+        for first, last in ((start, start + count // 2), (start + count // 2, start + count)):
+            writer.append(pa.table({"id": range(first, last), "text": [f"row {one}" for one in range(first, last)]}, schema=SCHEMA))
+
+    def beat(self, **fields: Any) -> pb.LakeTieringHeartbeatResponse:
+        self._sequence += 1
+        tierer = pb.PbTierer(tierer_id=TIERER, sequence=self._sequence, started_at_ms=1)
+        answer, _ = self.coordinator.heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=tierer, **fields))
+        self._epoch = answer.coordinator_epoch
+        return answer
+
+    def due(self) -> None:
+        """All freshness is over."""
+        self.clock.advance(FRESHNESS_S + 1)
+        self.coordinator.tick()
+
+    def begin(self, table: TableInfo) -> SteppedRound:
+        """The table's next round, not begun yet: it must be due, and the only one."""
+        answer = self.beat(request_table=True)
+        assert answer.HasField("tiering_table"), self.record(table).state
+        assert answer.tiering_table.table_id == table.table_id
+        assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+        inline = InlineTaskRunner()
+        world = RoundWorld(self.transport, self.storage, lambda _: self.lake, inline, inline, self.clock, RandomIds(), 1 << 40)
+        return SteppedRound(self, assignment, RoundRunner(world, assignment))
+
+    def tier(self, table: TableInfo) -> act.RoundOutcome:
+        """A whole round, now."""
+        self.due()
+        return self.begin(table).end()
+
+    def record(self, table: TableInfo) -> TableRecord:
+        record = self.coordinator.book.get(table.table_id)
+        assert record is not None
+        return record
+
+    def view(self, table: TableInfo) -> LakeView:
+        view = self.lake.view(table.path)
+        assert view is not None
+        return view
+
+    def iceberg(self, table: TableInfo) -> Table:
+        """As a user loads it, beside Lakeward."""
+        return load_catalog("lake", **self.lake_properties).load_table(str(table.path))
+
+    def ends(self, table: TableInfo) -> dict[int, int]:
+        return {bucket.bucket_id: log.log_end for bucket, log in self.storage.offsets(table).items()}
+
+    def assert_exact(self, table: TableInfo) -> pa.Table:
+        """The lake has every offset of the log once."""
+        return assert_every_offset_once(self.lake_properties, table.path, self.ends(table))
