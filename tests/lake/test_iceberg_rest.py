@@ -122,6 +122,7 @@ def test_a_round_lands_over_rest(rest: Any, server: RestServer) -> None:
     assert rest.offsets_in_lake(table) == dense(25)
     assert [requirement.type for requirement in server.commits[0].requirements] == [
         "assert-table-uuid",
+        "assert-current-schema-id",
         "assert-ref-snapshot-id",
         "assert-ref-snapshot-id",
     ]

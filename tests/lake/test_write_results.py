@@ -68,10 +68,10 @@ def test_an_unknown_version_is_named(read: Any) -> None:
 
 
 def test_an_unknown_version_of_the_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_files, "PAYLOAD_VERSION", 2)
-    newer = encode_files(data_files.FilesPayload("u", 0, ()))
+    monkeypatch.setattr(data_files, "PAYLOAD_VERSION", 9)
+    newer = encode_files(data_files.FilesPayload("u", 0, 0, ()))
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="version 2"):
+    with pytest.raises(ValueError, match="version 9"):
         decode_files(newer)
 
 

@@ -173,7 +173,8 @@ class Lake(Protocol):
     def ensure_table(self, table: TableInfo) -> LakeView:
         """Creates the lake table if need be, once, whoever else creates it; checks that its columns fit.
 
-        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, MarkerCorrupt.
+        A column that is new at the source is added, by a commit of its own that leaves head and tag where they are.
+        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt.
         """
         ...
 

@@ -25,6 +25,7 @@ from tiering.lake.base import Committable, CommitterInitContext, LakeView, Write
 from tiering.lake.commit_check import check_committable
 from tiering.lake.iceberg.border import describe, lake_border
 from tiering.lake.iceberg.data_files import FilesPayload, decode_files
+from tiering.lake.iceberg.drift import check_written, drift
 from tiering.lake.iceberg.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.staging import SnapshotStager, StagedSnapshot
@@ -115,9 +116,20 @@ class IcebergCommitter:
                 hint="Set it back, then CALL sys.tier_table. The rows stay in the log until then.",
                 table_path=base.path,
             )
+        self._check_schema(payloads, base, table)
         files = list(_files(payloads))
         self._check_present(committable, base, files)
         return files, table.metadata.default_spec_id
+
+    def _check_schema(self, payloads: Sequence[FilesPayload], base: LakeView, table: Table) -> None:
+        """Whether the columns of the files are still the table's: somebody may have changed it since they were begun."""
+        schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
+        for schema_id in {payload.schema_id for payload in payloads} - {table.metadata.current_schema_id}:
+            if schema_id not in schemas:
+                raise drift(
+                    base.path, None, f"was given another schema while a round wrote files for its schema {schema_id}, which is gone"
+                )
+            check_written(base.path, schemas[schema_id], table.schema())
 
     def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
         """A process that slept for days may find its files swept away by somebody's orphan clean-up."""

@@ -2,7 +2,7 @@
 
 The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
 
-Between processes a split's files travel as zstd-compressed JSON, version 1: some 600 bytes a file.
+Between processes a split's files travel as zstd-compressed JSON, version 2: some 600 bytes a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 
-PAYLOAD_VERSION = 1
+PAYLOAD_VERSION = 2
 UNSORTED = 0
 """Sort order id of the files: Fluss's writers say so too, though rows lie in the order of their offsets."""
 
@@ -35,9 +35,10 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 @dataclass(frozen=True)
 class FilesPayload:
-    """The files of one split, with what they were written for. `spec_id` is that of the table's partition spec."""
+    """The files of one split, with what they were written for. `schema_id` and `spec_id` are those of the table then."""
 
     lake_table_uuid: str
+    schema_id: int
     spec_id: int
     files: tuple[DataFile, ...]
 
@@ -62,6 +63,7 @@ def encode_files(payload: FilesPayload) -> bytes:
     document = {
         "version": PAYLOAD_VERSION,
         "lake_table_uuid": payload.lake_table_uuid,
+        "schema_id": payload.schema_id,
         "spec_id": payload.spec_id,
         "files": [_to_json(file) for file in payload.files],
     }
@@ -77,7 +79,8 @@ def decode_files(data: bytes) -> FilesPayload:
     if document["version"] != PAYLOAD_VERSION:
         raise ValueError(f"a write result's files have version {document['version']!r}; this Lakeward reads version {PAYLOAD_VERSION}")
     spec_id = document["spec_id"]
-    return FilesPayload(document["lake_table_uuid"], spec_id, tuple(_from_json(file, spec_id) for file in document["files"]))
+    files = tuple(_from_json(file, spec_id) for file in document["files"])
+    return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files)
 
 
 def _data_file(location: str, size_bytes: int, spec_id: int, partition: Sequence[int | str], statistics: dict[str, Any]) -> DataFile:

@@ -99,6 +99,7 @@ class IcebergTieringFactory:
         key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
         target = FileTarget(
             lake_table_uuid=state.table_uuid,
+            schema_id=state.schema.schema_id,
             spec_id=state.spec.spec_id,
             partition_path=partition_path(values, state.spec, state.schema),
             prefix=file_prefix(context),

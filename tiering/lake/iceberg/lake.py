@@ -12,12 +12,14 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from tiering.errors import LakeTableReplaced
+from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.drift import check_drift
 from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
+from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
-from tiering.lake.iceberg.layout import check_drift, table_layout
+from tiering.lake.iceberg.layout import table_layout
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.view import view_of
 from tiering.model import TableInfo, TablePath
@@ -25,6 +27,9 @@ from tiering.redact import redact
 
 CATALOG_NAME = "lake"
 FORMAT = "iceberg"
+
+EVOLVE_ATTEMPTS = 5
+"""How often new columns are sent when other changes of the table come between."""
 
 
 class IcebergLake:
@@ -52,13 +57,31 @@ class IcebergLake:
     def ensure_table(self, table: TableInfo) -> LakeView:
         """Creates the lake table if need be; of two who create at once, both get the one that was made first.
 
-        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, MarkerCorrupt, LakeUnavailable.
+        Adds columns that are new at the source, nullable, before the system columns; head and tag stay where they are.
+        Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
         """
-        loaded = self._load(table.path) or self._create(table)
-        metadata = loaded.metadata
-        check_drift(table, metadata.schema(), metadata.spec(), metadata.format_version)
+        loaded = self._with_new_columns(table, self._load(table.path) or self._create(table))
         self._states[table.path] = TableState.of(loaded)
         return view_of(table.path, loaded)
+
+    def _with_new_columns(self, table: TableInfo, loaded: Table) -> Table:
+        """Whatever became of a request, the table is read again: it may have landed, or somebody else's did."""
+        why: str | None = None
+        for _ in range(EVOLVE_ATTEMPTS):
+            columns = check_drift(table, loaded.metadata)
+            if not columns or _is_of_another(table, view_of(table.path, loaded)):
+                return loaded
+            with self._border("open the lake's catalog"):
+                why = send_new_columns(self._open(), loaded, columns)
+            again = self._load(table.path)
+            if again is None:
+                raise LakeTableReplaced(f"the lake table {table.path} was dropped while columns were added to it", table_path=table.path)
+            loaded = again
+        if not check_drift(table, loaded.metadata):
+            return loaded
+        raise LakeUnavailable(
+            f"cannot add columns to the lake table {table.path}: {why}", hint="The next round tries again.", table_path=table.path
+        )
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
@@ -110,6 +133,11 @@ class IcebergLake:
         warehouse = self._properties.get("warehouse")
         where = "" if warehouse is None else f" in {redact(warehouse)}"
         return lake_border(f"{action}{where}", table_path=path)
+
+
+def _is_of_another(table: TableInfo, view: LakeView) -> bool:
+    """Whether the base check refuses this lake table anyway: then nothing of it is changed."""
+    return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id
 
 
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)

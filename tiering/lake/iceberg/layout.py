@@ -1,4 +1,4 @@
-"""How an Iceberg table looks that Lakeward tiers to, and whether a given one does. Pure.
+"""How an Iceberg table looks that Lakeward tiers to. Pure; `drift` tells whether a given one does.
 
 The layout is that of Fluss's own tiering (0.9.1), so that its readers can read ours: the source columns, then
 `__bucket`, `__offset`, `__timestamp`, required; partitioned by the partition columns (identity), then by the bucket:
@@ -17,16 +17,15 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, StringType
 
-from tiering.errors import InvalidArgument, InvalidName, SchemaDrift, UnsupportedType
-from tiering.lake.iceberg.types import iceberg_type, same_type
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMNS, TableInfo, TableType
+from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.iceberg.types import iceberg_type
+from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."
 ICEBERG_PROPERTY_PREFIX = "iceberg."
 
 _UNHASHABLE = BooleanType | FloatType | DoubleType
-_DRIFT_HINT = "Mend the lake table, then CALL sys.tier_table. The rows stay in the log until then."
 
 
 @dataclass(frozen=True)
@@ -46,40 +45,6 @@ def table_layout(table: TableInfo) -> TableLayout:
     offset = schema.find_field(OFFSET_COLUMN)
     sort_order = SortOrder(SortField(offset.field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST))
     return TableLayout(schema, spec, sort_order, _properties(table))
-
-
-def check_drift(table: TableInfo, schema: Schema, spec: PartitionSpec, format_version: int) -> None:
-    """Whether `table`'s rows fit a lake table; raises SchemaDrift naming the first column that does not.
-
-    Columns are matched by name: their order and their field ids are the lake's own.
-    """
-    expected = table_layout(table)
-    if format_version != FORMAT_VERSION:
-        raise _drift(table, None, f"has format version {format_version}; Lakeward writes version {FORMAT_VERSION}")
-    actual = {field.name: field for field in schema.fields}
-    for field in expected.schema.fields:
-        _check_column(table, field, actual.pop(field.name, None))
-    for extra in actual:
-        raise _drift(table, extra, f"has the column {extra!r}, which the source table does not have")
-    found, wanted = _spec_text(schema, spec), _spec_text(expected.schema, expected.spec)
-    if found != wanted:
-        raise _drift(table, None, f"is partitioned by [{found}]; its source table's buckets need [{wanted}]")
-
-
-def _check_column(table: TableInfo, wanted: NestedField, found: NestedField | None) -> None:
-    name = wanted.name
-    if found is None:
-        raise _drift(table, name, f"lacks the column {name!r}")
-    if not same_type(found.field_type, wanted.field_type):
-        raise _drift(table, name, f"has the column {name!r} as {found.field_type}; the source table has it as {wanted.field_type}")
-    if found.required and wanted.optional:
-        raise _drift(table, name, f"requires values in the column {name!r}, which is nullable in the source table")
-    if name in SYSTEM_COLUMNS and found.optional:
-        raise _drift(table, name, f"has the system column {name!r} as nullable; it must be required")
-
-
-def _drift(table: TableInfo, column: str | None, what: str) -> SchemaDrift:
-    return SchemaDrift(f"the lake table {table.path} {what}", hint=_DRIFT_HINT, table_path=table.path, column=column)
 
 
 def _schema(table: TableInfo) -> Schema:
@@ -136,10 +101,6 @@ def _check_partition_key(field: NestedField) -> None:
             hint="Partition columns are strings, dates or 32-bit integers.",
             column=field.name,
         )
-
-
-def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
-    return ", ".join(f"{field.name}: {field.transform}({schema.find_column_name(field.source_id)})" for field in spec.fields)
 
 
 def _properties(table: TableInfo) -> dict[str, str]:

@@ -25,6 +25,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
+    AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetSnapshotRefUpdate,
@@ -123,12 +124,13 @@ class SnapshotStager:
         return update_snapshot_summaries(Summary(Operation.APPEND, **collector.build(), **properties), previous)
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
-        """Compare-and-set on table, head and tag. Without any snapshot a tag cannot be required; no head implies no tag."""
+        """Compare-and-set on table, columns, head and tag. Without any snapshot a tag cannot be required; no head implies no tag."""
         same_table = AssertTableUUID(uuid=self._metadata.table_uuid)
+        same_schema = AssertCurrentSchemaId.model_validate({"current-schema-id": self._metadata.current_schema_id})
         same_head = _assert_ref(MAIN_BRANCH, self._base.head)
         if not self._metadata.snapshots:
-            return (same_table, same_head)
-        return (same_table, same_head, _assert_ref(TAG, self._base.tag))
+            return (same_table, same_schema, same_head)
+        return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tag))
 
     def _updates(self, snapshot: Snapshot) -> tuple[TableUpdate, ...]:
         main = self._metadata.refs.get(MAIN_BRANCH)

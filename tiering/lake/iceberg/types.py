@@ -115,19 +115,3 @@ def arrow_field(field: NestedField) -> pa.Field[pa.DataType]:
     return pa.field(
         field.name, arrow_type(field.field_type), nullable=field.optional, metadata={FIELD_ID_KEY: str(field.field_id).encode()}
     )
-
-
-def same_type(lake: IcebergType, source: IcebergType) -> bool:
-    """Whether rows of the type `source` fit a lake column: equal but for field ids, and nothing nullable into something required."""
-    if isinstance(lake, ListType) and isinstance(source, ListType):
-        return _fits(lake.element_field, source.element_field)
-    if isinstance(lake, MapType) and isinstance(source, MapType):
-        return same_type(lake.key_type, source.key_type) and _fits(lake.value_field, source.value_field)
-    if isinstance(lake, StructType) and isinstance(source, StructType):
-        pairs = zip(lake.fields, source.fields, strict=False)
-        return len(lake.fields) == len(source.fields) and all(one.name == two.name and _fits(one, two) for one, two in pairs)
-    return bool(lake == source)
-
-
-def _fits(lake: NestedField, source: NestedField) -> bool:
-    return same_type(lake.field_type, source.field_type) and (lake.optional or source.required)

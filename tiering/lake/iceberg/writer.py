@@ -39,6 +39,7 @@ class FileTarget:
     """Where one split's files go. `prefix` begins every file name: it carries round id and attempt nonce."""
 
     lake_table_uuid: str
+    schema_id: int
     spec_id: int
     partition_path: str
     prefix: str
@@ -93,7 +94,7 @@ class IcebergWriter:
         self._write_row_group()
         self._close_file()
         files = tuple(self._done)
-        payload = FilesPayload(self._target.lake_table_uuid, self._target.spec_id, files)
+        payload = FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
         return WriteResult(
             bucket=self._context.bucket,
             starting_offset=starting_offset,
