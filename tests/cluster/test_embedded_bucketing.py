@@ -14,7 +14,9 @@ from pyiceberg.transforms import BucketTransform
 
 from support.embedded import PATH, make_table, scan_all
 from tiering.cluster.embedded.base import EmbeddedCluster
-from tiering.cluster.embedded.bucketing import Bucketing, bucket_ids, split_by_bucket
+from tiering.cluster.embedded.bucketing import Bucketing, bucket_ids
+from tiering.cluster.embedded.placing import place_rows
+from tiering.model import TableInfo, TableType
 
 KEYS: dict[str, tuple[pa.DataType, iceberg.PrimitiveType, st.SearchStrategy[Any]]] = {
     "int8": (pa.int8(), iceberg.IntegerType(), st.integers(-(2**7), 2**7 - 1)),
@@ -75,15 +77,32 @@ def test_the_combined_formula_is_as_written_and_stays_so() -> None:
     assert bucket_ids(batch, Bucketing.COMBINED_V1, ["b", "a"], 1_000).tolist() != found
 
 
-@given(ids=st.lists(st.integers(-1_000, 1_000), min_size=1, max_size=60), count=st.integers(1, 7))
-def test_splitting_keeps_every_row_and_its_order(ids: list[int], count: int) -> None:
-    batch = pa.record_batch({"key": pa.array(ids, pa.int64()), "position": list(range(len(ids)))})
+@given(
+    rows=st.lists(st.tuples(st.integers(-1_000, 1_000), st.sampled_from("abc"), st.integers(-2, 2)), min_size=1, max_size=60),
+    count=st.integers(1, 7),
+    keys=st.sampled_from([(), ("day",), ("day", "number")]),
+)
+def test_splitting_keeps_every_row_and_its_order(rows: list[tuple[int, str, int]], count: int, keys: tuple[str, ...]) -> None:
+    schema = pa.schema(
+        [
+            pa.field("key", pa.int64(), nullable=False),
+            pa.field("day", pa.string(), nullable=False),
+            pa.field("number", pa.int32(), nullable=False),
+        ]
+    )
+    columns = [[row[index] for row in rows] for index in range(3)]
+    table = TableInfo(1, PATH, TableType.LOG, schema, count, datetime(2024, 1, 1, tzinfo=UTC), ("key",), partition_keys=keys)
+    batch = pa.RecordBatch.from_arrays([pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)], schema=schema)
 
-    parts = split_by_bucket(batch, Bucketing.ICEBERG, ["key"], count)
+    parts = place_rows(table, Bucketing.ICEBERG, batch.append_column("position", pa.array(range(len(rows)))), 0)
 
-    assert [bucket for bucket, _ in parts] == sorted({bucket for bucket, _ in parts})
-    for _, rows in parts:
-        positions = rows["position"].to_pylist()
+    places = [(part.partition_name, part.bucket_id) for part in parts]
+    assert len(set(places)) == len(places)
+    names = {(): lambda row: None, ("day",): lambda row: row[1], ("day", "number"): lambda row: f"{row[1]}${row[2]}"}[keys]
+    hashed = bucket_ids(batch, Bucketing.ICEBERG, ["key"], count).tolist()
+    for part in parts:
+        positions = part.rows["position"].to_pylist()
         assert positions == sorted(positions) != []
-        assert [ids[position] for position in positions] == rows["key"].to_pylist()
-    assert sorted(position for _, rows in parts for position in rows["position"].to_pylist()) == list(range(len(ids)))
+        assert {names(rows[position]) for position in positions} == {part.partition_name}
+        assert {hashed[position] for position in positions} == {part.bucket_id}
+    assert sorted(position for part in parts for position in part.rows["position"].to_pylist()) == list(range(len(rows)))

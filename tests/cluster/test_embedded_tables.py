@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, SCHEMA, ManualClock, make_table, orders, scan_all
+from support.embedded import DAYS, PATH, SCHEMA, ManualClock, make_table, orders, scan_all
 from tiering.cluster.base import Cluster
 from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -175,7 +175,12 @@ def test_bad_options_are_refused_by_name(cluster: EmbeddedCluster, properties: d
     ("spec", "reason"),
     [
         (TableSpec(SCHEMA, primary_key=("id",)), "primary-key"),
-        (TableSpec(SCHEMA, partition_keys=("id",)), "partition"),
+        (TableSpec(SCHEMA, partition_keys=("id",)), "'id' of type int64 cannot be a partition column"),
+        (TableSpec(SCHEMA, partition_keys=("city",)), "'city' is nullable"),
+        (TableSpec(SCHEMA, partition_keys=("nothing",)), "'nothing' is not a column"),
+        (TableSpec(DAYS, partition_keys=("day", "day")), "named twice"),
+        (TableSpec(DAYS, 2, ("region",), partition_keys=("region",)), "'region' cannot be a partition column and a bucket key"),
+        (TableSpec(DAYS, partition_keys=tuple("abcde")), "at most 4 partition columns"),
         (TableSpec(SCHEMA, 0), "bucket count"),
         (TableSpec(SCHEMA, 5_000), "bucket count"),
         (TableSpec(SCHEMA, 2, ("nothing",)), "'nothing' is not a column"),

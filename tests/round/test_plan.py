@@ -66,6 +66,13 @@ def test_the_next_marker_keeps_idle_buckets_and_drops_vanished_partitions() -> N
     assert next_buckets(plan, {bucket(0, 3): 2}) == {bucket(0, 2): TieredRange(0, 7), bucket(0, 3): TieredRange(0, 2)}
 
 
+def test_a_partition_that_vanishes_between_the_two_looks_is_not_planned() -> None:
+    ends = {bucket(0, 2): BucketOffsets(0, 7), bucket(0, 3): BucketOffsets(0, 2)}
+    plan = plan_round(TABLE, None, ends, [Partition(3, "c")])
+    assert [split.bucket for split in plan.splits] == [bucket(0, 3)]
+    assert next_buckets(plan, {bucket(0, 3): 2}) == {bucket(0, 3): TieredRange(0, 2)}
+
+
 def test_sizes_are_estimated_from_the_log() -> None:
     plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5)}, [])
     assert plan.estimated_bytes == 850

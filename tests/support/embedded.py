@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import grpc.aio
 import pyarrow as pa
@@ -80,6 +80,23 @@ PATH = TablePath("sales", "orders")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("city", pa.string())])
 
 
+DAYS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("region", pa.string(), nullable=False),
+        pa.field("day", pa.date32(), nullable=False),
+        pa.field("city", pa.string()),
+    ]
+)
+"""Of tables partitioned by region and day."""
+
+
+def days(*rows: tuple[int, str, str]) -> pa.RecordBatch:
+    """Rows of (id, region, day as text)."""
+    values = [{"id": number, "region": region, "day": date.fromisoformat(day), "city": f"city {number}"} for number, region, day in rows]
+    return pa.RecordBatch.from_pylist(values, schema=DAYS)
+
+
 def orders(start: int, count: int) -> pa.RecordBatch:
     """Rows whose id says where they come from."""
     ids = range(start, start + count)
@@ -91,18 +108,19 @@ def make_table(
     *,
     bucket_count: int = 1,
     bucket_keys: tuple[str, ...] = (),
+    partition_keys: tuple[str, ...] = (),
     schema: pa.Schema = SCHEMA,
     path: TablePath = PATH,
 ) -> TableInfo:
     cluster.create_database(path.database_name, ignore_if_exists=True)
-    return cluster.create_table(path, TableSpec(schema, bucket_count, bucket_keys))
+    return cluster.create_table(path, TableSpec(schema, bucket_count, bucket_keys, partition_keys=partition_keys))
 
 
-def split_of(table: TableInfo, bucket: int, start: int, stop: int) -> TieringLogSplit:
-    return TieringLogSplit(table.path, BucketKey(None, bucket), None, start, stop, stop)
+def split_of(table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -> TieringLogSplit:
+    return TieringLogSplit(table.path, bucket if isinstance(bucket, BucketKey) else BucketKey(None, bucket), None, start, stop, stop)
 
 
-def scan(cluster: Cluster, table: TableInfo, bucket: int, start: int, stop: int) -> pa.Table:
+def scan(cluster: Cluster, table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -> pa.Table:
     batches = list(cluster.reader(table, split_of(table, bucket, start, stop)).read())
     return pa.Table.from_batches(batches, schema=table.lake_schema())
 
@@ -110,7 +128,7 @@ def scan(cluster: Cluster, table: TableInfo, bucket: int, start: int, stop: int)
 def scan_all(cluster: Cluster, table: TableInfo) -> pa.Table:
     """Every bucket from start to end, one after the other."""
     bounds = cluster.offsets(table)
-    return pa.concat_tables([scan(cluster, table, key.bucket_id, ends.log_start, ends.log_end) for key, ends in bounds.items()])
+    return pa.concat_tables([scan(cluster, table, key, ends.log_start, ends.log_end) for key, ends in bounds.items()])
 
 
 def all_threads(work: Sequence[Callable[[], None]]) -> None:

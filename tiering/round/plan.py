@@ -38,7 +38,8 @@ class Plan:
 def plan_round(table: TableInfo, marker: Marker | None, ends: Mapping[BucketKey, BucketOffsets], partitions: Sequence[Partition]) -> Plan:
     """Log splits for each bucket with something new, several for one that is far behind; no splits = nothing to do.
 
-    A bucket the marker does not know begins at its log's start. Raises LogTruncated when the log no longer holds the
+    A bucket the marker does not know begins at its log's start. A partition that vanished after the ends were listed is not
+    there any more: its id is never used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the
     next record, LogBehindLake when the lake holds records that the log does not have yet.
     """
     names = {partition.partition_id: partition.partition_name for partition in partitions}
@@ -48,6 +49,8 @@ def plan_round(table: TableInfo, marker: Marker | None, ends: Mapping[BucketKey,
     bases: dict[BucketKey, int] = {}
     estimated = 0.0
     for bucket in sorted(ends, key=BucketKey.sort_key):
+        if bucket.partition_id is not None and bucket.partition_id not in names:
+            continue
         log = ends[bucket]
         tiered = known.get(bucket, TieredRange(log.log_start, log.log_start))
         check_reachable(table, bucket, tiered.tiered, log)

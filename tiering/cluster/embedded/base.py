@@ -23,7 +23,7 @@ Rows = pa.RecordBatch | pa.Table
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a new table is made from. `primary_key` and `partition_keys` are named only to be refused for now."""
+    """What a new table is made from. `primary_key` is named only to be refused for now."""
 
     schema: pa.Schema
     bucket_count: int = 1
@@ -64,10 +64,18 @@ class EmbeddedCluster(Cluster, Protocol):
         """Sets options; the others stay. Raises UnknownTable, UnknownDatabase, InvalidArgument."""
         ...
 
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """Drops a partition and its rows. A later append may bring the name back, under a new id.
+
+        Raises UnknownTable, UnknownDatabase, UnknownPartition.
+        """
+        ...
+
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """Appends `rows`, all or none, durably; the ranges they got, by bucket. No rows: no ranges.
+        """Appends `rows`, all or none, durably; the ranges they got, by partition and bucket. No rows: no ranges.
 
         A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart;
-        with other rows it raises InvalidArgument. Columns are matched by name. Raises UnknownTable, InvalidData (names the column).
+        with other rows it raises InvalidArgument. Columns are matched by name. Partitions appear with their first row.
+        Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions).
         """
         ...

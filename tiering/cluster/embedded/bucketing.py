@@ -62,20 +62,6 @@ def _may_be_key(kind: pa.DataType) -> bool:
     return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind))
 
 
-def split_by_bucket(
-    batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int
-) -> list[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket in their order, by bucket id; for tables with bucket keys."""
-    if bucket_count == 1:
-        return [(0, batch)]
-    ids = bucket_ids(batch, bucketing, bucket_keys, bucket_count)
-    order = np.argsort(ids, kind="stable")
-    sorted_batch = batch.take(order)
-    counts = np.bincount(ids, minlength=bucket_count)
-    starts = np.cumsum(counts) - counts
-    return [(int(bucket), sorted_batch.slice(int(starts[bucket]), int(counts[bucket]))) for bucket in np.flatnonzero(counts)]
-
-
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:
     """The bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
     if bucketing is Bucketing.ICEBERG:

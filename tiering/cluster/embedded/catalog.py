@@ -13,8 +13,9 @@ from pyarrow import ipc
 
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
-from tiering.cluster.embedded.metadata import buckets, databases, tables
+from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, databases, partitions, segments, tables
 from tiering.cluster.embedded.options import parse_lake_options
+from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.types import storable_schema
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath, TableType
@@ -38,6 +39,8 @@ class StoredTable:
 
     info: TableInfo
     bucketing: Bucketing
+    created_columns: int
+    """How many columns it was made with; those behind them were added later, and rows may lack them."""
 
 
 def list_databases(connection: sa.Connection) -> list[str]:
@@ -107,28 +110,25 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             bucket_count=spec.bucket_count,
             bucket_keys=list(spec.bucket_keys),
             bucketing=bucketing_for(spec.bucket_keys).value,
+            partition_keys=list(spec.partition_keys),
+            created_columns=len(schema),
             properties=dict(spec.properties),
             created_us=to_us(now),
             lake_enabled_us=to_us(now) if enabled else None,
         )
     )
-    _insert_buckets(connection, int(inserted.lastrowid), spec.bucket_count)
+    if not spec.partition_keys:  # partitions bring theirs when they appear
+        insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
     return find_table(connection, path).info
 
 
 def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
     if spec.primary_key:
         raise InvalidArgument("primary-key tables are not supported in this version", hint="Create a log table: leave the primary key out.")
-    if spec.partition_keys:
-        raise InvalidArgument("partitioned tables are not supported in this version", hint="Leave the partition keys out.")
     if not 1 <= spec.bucket_count <= MAX_BUCKETS:
         raise InvalidArgument(f"the bucket count is {spec.bucket_count}; it must be between 1 and {MAX_BUCKETS}")
     check_bucket_keys(schema, spec.bucket_keys)
-
-
-def _insert_buckets(connection: sa.Connection, table_id: int, bucket_count: int) -> None:
-    fresh = {"table_id": table_id, "log_start": 0, "log_end": 0, "size_bytes": 0, "last_commit_us": 0}
-    connection.execute(sa.insert(buckets), [{**fresh, "bucket_id": bucket} for bucket in range(bucket_count)])
+    check_partition_keys(schema, spec.partition_keys, spec.bucket_keys)
 
 
 def update_properties(connection: sa.Connection, path: TablePath, set_properties: Mapping[str, str], now: datetime) -> TableInfo:
@@ -152,6 +152,21 @@ def delete_table(connection: sa.Connection, path: TablePath) -> int:
     return table_id
 
 
+def delete_partition(connection: sa.Connection, path: TablePath, name: str) -> tuple[int, int, list[str]]:
+    """Removes a partition and all that is recorded of it; returns table id, partition id and the paths of its segments.
+
+    Raises UnknownTable, UnknownDatabase, UnknownPartition.
+    """
+    info = find_table(connection, path).info
+    partition_id = find_partition(connection, info, name)
+    mine = (segments.c.table_id == info.table_id) & (segments.c.partition_id == partition_id)
+    paths = list(connection.scalars(sa.select(segments.c.path).where(mine)))
+    connection.execute(sa.delete(segments).where(mine))
+    connection.execute(sa.delete(buckets).where(buckets.c.table_id == info.table_id, buckets.c.partition_id == partition_id))
+    connection.execute(sa.delete(partitions).where(partitions.c.partition_id == partition_id))
+    return info.table_id, partition_id, paths
+
+
 def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
     properties = dict(row["properties"])
     options = parse_lake_options(properties)
@@ -164,13 +179,14 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         bucket_count=row["bucket_count"],
         created_at=from_us(row["created_us"]),
         bucket_keys=tuple(row["bucket_keys"]),
+        partition_keys=tuple(row["partition_keys"]),
         properties=properties,
         lake_enabled=options.enabled,
         lake_enabled_at=None if enabled_us is None else from_us(enabled_us),
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
     )
-    return StoredTable(info, Bucketing(row["bucketing"]))
+    return StoredTable(info, Bucketing(row["bucketing"]), row["created_columns"])
 
 
 def _case_hint(existing: str, name: str) -> str:

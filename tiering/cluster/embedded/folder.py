@@ -6,13 +6,17 @@ import fcntl
 import os
 import shutil
 from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from tiering.cluster.embedded.segments import LOG_FOLDER, sync_folder
+from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER, sync_folder
 from tiering.errors import SetupError
 
 LOCK_FILE = "LOCK"
+TOMBSTONE_AGE_S = 24 * 60 * 60
+"""Far longer than a round reads."""
 
 
 def lock_folder(root: Path) -> IO[str]:
@@ -44,19 +48,47 @@ def lock_folder(root: Path) -> IO[str]:
     return file
 
 
-def sweep(root: Path, published: Collection[str], table_ids: Collection[int]) -> int:
+@dataclass(frozen=True)
+class Published:
+    """What the metadata names: paths of segments (relative to the root), ids of tables and partitions."""
+
+    paths: Collection[str]
+    table_ids: Collection[int]
+    partition_ids: Collection[int]
+
+
+def sweep(root: Path, published: Published, now: datetime) -> int:
     """Removes files that no segment names, and folders of tables that are gone; returns how many. Raises OSError.
 
-    Only for a folder that nobody else writes: a file that is about to be published looks the same.
+    Only for a folder that nobody else writes: a file that is about to be published looks the same. What says that a table or
+    partition was dropped stays until no reader that began before can still run; of one that lives it goes, for then a crash came
+    before the drop.
     """
     removed = 0
-    for folder in (root / LOG_FOLDER).iterdir():
-        if folder.name not in map(str, table_ids):
-            shutil.rmtree(folder)
+    for entry in (root / LOG_FOLDER).iterdir():
+        if not entry.is_dir():
+            removed += _sweep_tombstone(entry, published.table_ids, now)
+        elif entry.name not in map(str, published.table_ids):
+            shutil.rmtree(entry)
             removed += 1
-            continue
-        for file in folder.iterdir():
-            if str(file.relative_to(root)) not in published:
-                file.unlink()
-                removed += 1
+        else:
+            removed += _sweep_table(root, entry, published, now)
     return removed
+
+
+def _sweep_table(root: Path, folder: Path, published: Published, now: datetime) -> int:
+    removed = 0
+    for file in folder.iterdir():
+        if file.suffix == DROPPED_SUFFIX:
+            removed += _sweep_tombstone(file, published.partition_ids, now)
+        elif str(file.relative_to(root)) not in published.paths:
+            file.unlink()
+            removed += 1
+    return removed
+
+
+def _sweep_tombstone(file: Path, living: Collection[int], now: datetime) -> int:
+    if file.suffix == DROPPED_SUFFIX and file.stem not in map(str, living) and now.timestamp() - file.stat().st_mtime < TOMBSTONE_AGE_S:
+        return 0
+    file.unlink()
+    return 1

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from tiering.cluster.embedded.catalog import table_exists
 from tiering.cluster.embedded.metadata import lake_snapshots
+from tiering.cluster.embedded.partitions import living_partition_ids
 from tiering.errors import Fenced, UnknownTable
 from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
 
@@ -19,13 +20,16 @@ def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSn
 
 
 def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-    """Harmless to repeat. Raises Fenced if a bucket's offset would go back, UnknownTable if the table is gone."""
+    """Harmless to repeat. Raises Fenced if a living bucket's offset would go back, UnknownTable if the table is gone."""
     if not table_exists(connection, table.table_id):
         raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
     recorded = read_lake_record(connection, table.table_id)
     if recorded == snapshot:
         return
+    living = living_partition_ids(connection, table.table_id)
     for bucket, offset in ({} if recorded is None else recorded.offsets).items():
+        if bucket.partition_id is not None and bucket.partition_id not in living:
+            continue  # a marker drops the entries of partitions that vanished
         new = snapshot.offsets.get(bucket, 0)
         if new < offset:
             raise Fenced(

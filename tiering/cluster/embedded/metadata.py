@@ -1,8 +1,9 @@
 """The embedded cluster's metadata: one SQLite file, written through SQLAlchemy Core by one process.
 
 WAL with synchronous=FULL: a transaction that returned survives a power cut. Times are microseconds since the epoch.
-Table ids come from AUTOINCREMENT, so that a dropped table's id is never used again. Segment rows are what makes a
-file part of the log: a file without a row does not exist for readers.
+Ids of tables and partitions come from AUTOINCREMENT, so that a dropped one's id is never used again. Segment rows are what
+makes a file part of the log: a file without a row does not exist for readers. Columns of a table are only ever added, last:
+how many of them a segment has is the version of its schema.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from tiering.cluster.embedded.upgrade import upgrade
 from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
 from tiering.redact import redact
 
 FILE_NAME = "meta.db"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: partitions, and columns added later. Format 1 is brought up to it when the folder is opened (`upgrade.py`)."""
+NO_PARTITION = 0
+"""The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
 
 _schema = sa.MetaData()
 
@@ -43,6 +48,8 @@ tables = sa.Table(
     sa.Column("bucket_count", sa.Integer, nullable=False),
     sa.Column("bucket_keys", sa.JSON, nullable=False),
     sa.Column("bucketing", sa.Text, nullable=False),
+    sa.Column("partition_keys", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("created_columns", sa.Integer, nullable=False, server_default="0", comment="how many columns it was made with"),
     sa.Column("properties", sa.JSON, nullable=False),
     sa.Column("created_us", sa.BigInteger, nullable=False),
     sa.Column("lake_enabled_us", sa.BigInteger),
@@ -50,10 +57,21 @@ tables = sa.Table(
     sqlite_autoincrement=True,
 )
 
+partitions = sa.Table(
+    "partitions",
+    _schema,
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("partition_name", sa.Text, nullable=False),
+    sa.UniqueConstraint("table_id", "partition_name"),
+    sqlite_autoincrement=True,
+)
+
 buckets = sa.Table(
     "buckets",
     _schema,
     sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True, server_default=str(NO_PARTITION)),
     sa.Column("bucket_id", sa.Integer, primary_key=True),
     sa.Column("log_start", sa.BigInteger, nullable=False),
     sa.Column("log_end", sa.BigInteger, nullable=False),
@@ -65,6 +83,7 @@ segments = sa.Table(
     "segments",
     _schema,
     sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True, server_default=str(NO_PARTITION)),
     sa.Column("bucket_id", sa.Integer, primary_key=True),
     sa.Column("starting_offset", sa.BigInteger, primary_key=True),
     sa.Column("stopping_offset", sa.BigInteger, nullable=False),
@@ -72,6 +91,7 @@ segments = sa.Table(
     sa.Column("size_bytes", sa.BigInteger, nullable=False),
     sa.Column("crc32", sa.BigInteger, nullable=False),
     sa.Column("commit_us", sa.BigInteger, nullable=False),
+    sa.Column("columns", sa.Integer, nullable=False, comment="how many of the table's columns, from the first, the file holds"),
     sqlite_with_rowid=False,
 )
 
@@ -82,7 +102,12 @@ appends = sa.Table(
     sa.Column("writer_id", sa.Text, primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True),
     sa.Column("fingerprint", sa.BigInteger, nullable=False),
-    sa.Column("ranges", sa.JSON, nullable=False, comment="[bucket id, starting offset, stopping offset] each"),
+    sa.Column(
+        "ranges",
+        sa.JSON,
+        nullable=False,
+        comment="[bucket id, starting offset, stopping offset, partition id] each; without the last: no partition",
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -110,9 +135,14 @@ class Metadata:
         sa.event.listen(engine, "connect", _prepare_connection)
         sa.event.listen(engine, "begin", _begin)
         try:
-            _schema.create_all(engine)
             with engine.begin() as connection:
-                version = _fact(connection, "format_version", str(FORMAT_VERSION))
+                facts.create(connection, checkfirst=True)
+                version = int(_fact(connection, "format_version", str(FORMAT_VERSION)))
+                if version < FORMAT_VERSION:
+                    upgrade(connection, _schema)
+                    connection.execute(sa.update(facts).where(facts.c.name == "format_version").values(value=str(FORMAT_VERSION)))
+                if version <= FORMAT_VERSION:
+                    _schema.create_all(connection)
                 cluster_id = _fact(connection, "cluster_id", ids.new_id())
         except sa.exc.SQLAlchemyError as error:
             engine.dispose()
@@ -120,7 +150,7 @@ class Metadata:
                 f"cannot open the cluster's metadata {root / FILE_NAME}: {redact(str(error))}",
                 hint="Check that the folder is writable and the disk not full.",
             ) from error
-        if int(version) > FORMAT_VERSION:
+        if version > FORMAT_VERSION:
             engine.dispose()
             raise SetupError(f"{root} was written by a newer version (format {version}, known {FORMAT_VERSION})", hint="Upgrade Lakeward.")
         return Metadata(engine, cluster_id)

@@ -14,7 +14,7 @@ from tiering.cluster.embedded.catalog import from_us, to_us
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.segments import Segment
 from tiering.errors import InvalidData
-from tiering.model import BucketKey, Offsets, TableInfo, TablePath, TableType
+from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
 from tiering.rpc.v1 import common_pb2, embedded_pb2
 
 
@@ -141,6 +141,23 @@ def rows_from_bytes(data: bytes) -> Rows:
     return table
 
 
+def bounds_to_pb(bucket: BucketKey, bounds: BucketOffsets) -> embedded_pb2.ListOffsetsResponse.BucketOffsets:
+    return embedded_pb2.ListOffsetsResponse.BucketOffsets(
+        bucket=bucket_to_pb(bucket),
+        log_start_offset=bounds.log_start,
+        log_end_offset=bounds.log_end,
+        bytes_per_record=bounds.bytes_per_record,
+    )
+
+
+def bounds_from_pb(pb: embedded_pb2.ListOffsetsResponse.BucketOffsets) -> BucketOffsets:
+    return BucketOffsets(pb.log_start_offset, pb.log_end_offset, pb.bytes_per_record)
+
+
+def partition_to_pb(partition: Partition) -> embedded_pb2.PbPartition:
+    return embedded_pb2.PbPartition(partition_id=partition.partition_id, partition_name=partition.partition_name)
+
+
 def range_to_pb(appended: AppendedRange) -> embedded_pb2.AppendResponse.Range:
     return embedded_pb2.AppendResponse.Range(
         bucket=bucket_to_pb(appended.bucket), starting_offset=appended.starting_offset, stopping_offset=appended.stopping_offset
@@ -159,8 +176,9 @@ def segment_to_pb(segment: Segment) -> embedded_pb2.PbSegment:
         size_bytes=segment.size_bytes,
         crc32=segment.crc32,
         commit_timestamp_us=segment.commit_us,
+        columns=segment.columns,
     )
 
 
 def segment_from_pb(pb: embedded_pb2.PbSegment) -> Segment:
-    return Segment(pb.path, pb.starting_offset, pb.stopping_offset, pb.size_bytes, pb.crc32, pb.commit_timestamp_us)
+    return Segment(pb.path, pb.starting_offset, pb.stopping_offset, pb.size_bytes, pb.crc32, pb.commit_timestamp_us, pb.columns)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tiering.cluster.embedded.segments import Segment, read_segment
-from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated
+from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
 from tiering.model import SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TieringLogSplit
 
 TARGET_BATCH_ROWS = 65_536
@@ -82,9 +82,13 @@ class _Piece:
 def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets | None, list_segments: ListSegments) -> EmbeddedSplitReader:
     """The reader of `split`, whose whole range is covered by segments.
 
-    Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), DataCorrupt (a hole in the metadata).
+    Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), DataCorrupt (a hole in the metadata),
+    SourceChanged (the partition was dropped, or the log has columns that `table` does not have yet).
     """
     start, stop = split.starting_offset, split.stopping_offset
+    if bounds is None and split.bucket.partition_id is not None:
+        name = split.partition_name or split.bucket.partition_id
+        raise SourceChanged(f"the partition {name} of {table.path} was dropped", table_id=table.table_id, bucket=split.bucket)
     if bounds is None or not 0 <= start <= stop <= bounds.log_end:
         end = "which does not exist" if bounds is None else f"whose log ends at {bounds.log_end}"
         raise InvalidArgument(f"cannot read [{start}, {stop}) of {table.path} bucket {split.bucket}, {end}", table_id=table.table_id)
@@ -94,6 +98,8 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
         )
     root, segments = list_segments(split.bucket, start, stop)
     _check_covered(table, split, segments)
+    if any(segment.columns > len(table.schema) for segment in segments):
+        raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
     return EmbeddedSplitReader(root, table.schema, split, tuple(segments))
 
 

@@ -126,8 +126,21 @@ class RemoteEmbeddedCluster:
         return pb.table_from_pb(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """None yet: partitioned tables are refused."""
-        return ()
+        """As `Cluster.partitions`."""
+        found: list[Partition] = []
+        more = True
+        while more:
+            after = found[-1].partition_id if found else 0
+            request = messages.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
+            answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
+            found += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
+            more = answer.more
+        return tuple(found)
+
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """As `EmbeddedCluster.drop_partition`."""
+        request = messages.DropPartitionRequest(table_path=pb.path_to_pb(path), partition_name=partition_name)
+        self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
@@ -142,10 +155,7 @@ class RemoteEmbeddedCluster:
         """As `Cluster.offsets`."""
         request = messages.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        return {
-            pb.bucket_from_pb(item.bucket): BucketOffsets(item.log_start_offset, item.log_end_offset, item.bytes_per_record)
-            for item in answer.buckets
-        }
+        return {pb.bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `Cluster.oldest_timestamps`."""
@@ -155,8 +165,10 @@ class RemoteEmbeddedCluster:
 
     def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
-        bounds = self.offsets(table).get(split.bucket)
-        return open_reader(table, split, bounds, partial(self._segments, table.table_id))
+        request = messages.ListOffsetsRequest(table_id=table.table_id, bucket=pb.bucket_to_pb(split.bucket))
+        answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
+        found = {pb.bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
+        return open_reader(table, split, found.get(split.bucket), partial(self._segments, table.table_id))
 
     def _segments(self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int) -> tuple[str, list[Segment]]:
         pages = list(self._segment_pages(table_id, bucket, starting_offset, stopping_offset))

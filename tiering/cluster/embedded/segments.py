@@ -16,11 +16,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
-from tiering.errors import ClusterUnavailable, DataCorrupt
+from tiering.errors import ClusterUnavailable, DataCorrupt, SourceChanged
 from tiering.model import BucketKey
 
 LOG_FOLDER = "log"
 SUFFIX = ".arrow"
+DROPPED_SUFFIX = ".dropped"
+"""Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
 TEMPORARY_SUFFIX = ".tmp"
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
 """A reader holds a whole segment in memory; larger appends become several."""
@@ -46,6 +48,8 @@ class Segment:
     size_bytes: int
     crc32: int
     commit_us: int
+    columns: int
+    """How many of the table's columns, from the first, it holds; those added later are NULL in it."""
 
 
 def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
@@ -95,9 +99,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey) -> pa.RecordBatch:
-    """The rows of a segment, from exactly the bytes whose checksum was verified.
+    """The rows of a segment, from exactly the bytes whose checksum was verified, with NULL for columns added since.
 
-    Raises DataCorrupt naming file, bucket and offset range; ClusterUnavailable if the folder is not there at all.
+    Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped meanwhile;
+    ClusterUnavailable if the folder is not there at all.
     """
     where = f"{root / segment.path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
     try:
@@ -107,6 +112,8 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         if not (root / LOG_FOLDER).is_dir():
             hint = "Every executor must see the cluster's folder under the same path."
             raise ClusterUnavailable(f"the cluster's folder {root} is not there", hint=hint) from error
+        if _is_dropped((root / segment.path).parent, bucket):
+            raise SourceChanged(f"the table or partition was dropped while it was read: {where}", bucket=bucket) from error
         raise _corrupt("the segment is missing", where, segment, bucket) from error
     except OSError as error:
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
@@ -115,9 +122,33 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     if zlib.crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
     batch = _decode(content)
-    if batch is None or batch.num_rows != segment.stopping_offset - segment.starting_offset or not batch.schema.equals(schema):
+    held = pa.schema(list(schema)[: segment.columns])
+    if batch is None or batch.num_rows != segment.stopping_offset - segment.starting_offset or not batch.schema.equals(held):
         raise _corrupt("the segment does not hold the rows it should", where, segment, bucket)
-    return batch
+    added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema) if added else batch
+
+
+def table_tombstone(root: Path, table_id: int) -> Path:
+    """The file that says that the table was dropped. Written before any segment of it is removed."""
+    return root / LOG_FOLDER / f"{table_id}{DROPPED_SUFFIX}"
+
+
+def partition_tombstone(root: Path, table_id: int, partition_id: int) -> Path:
+    """The same of a partition."""
+    return root / LOG_FOLDER / str(table_id) / f"{partition_id}{DROPPED_SUFFIX}"
+
+
+def _is_dropped(folder: Path, bucket: BucketKey) -> bool:
+    of_table = folder.with_name(folder.name + DROPPED_SUFFIX)
+    return of_table.exists() or (bucket.partition_id is not None and (folder / f"{bucket.partition_id}{DROPPED_SUFFIX}").exists())
+
+
+def write_tombstone(file: Path) -> None:
+    """Durably. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    sync_folder(file.parent)
 
 
 def _decode(content: pa.Buffer) -> pa.RecordBatch | None:

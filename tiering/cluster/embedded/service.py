@@ -1,7 +1,7 @@
 """The embedded cluster over gRPC: the servicer that the coordinator's process adds to its server.
 
-Storage work runs in threads of its own, never on the event loop. No answer exceeds gRPC's 4 MiB: listings of tables
-and segments come in pages.
+Storage work runs in threads of its own, never on the event loop. No answer exceeds gRPC's 4 MiB: listings of tables,
+partitions and segments come in pages.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ STORAGE_THREADS = 8
 """Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
 SEGMENTS_PER_PAGE = 10_000
 """Some 120 bytes each."""
+PARTITIONS_PER_PAGE = 2_000
+"""Names of at most 803 bytes."""
 TABLES_PAGE_BYTES = 2 * 1024 * 1024
 
 _log = structlog.get_logger(__name__)
@@ -103,6 +105,15 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         table = await self._run(context, partial(self._storage.table, pb.path_from_pb(request.table_path)))
         return messages.GetTableResponse(table=pb.table_to_pb(table))
 
+    async def ListPartitions(self, request: messages.ListPartitionsRequest, context: Context) -> messages.ListPartitionsResponse:
+        work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
+        found = await self._run(context, work)
+        return messages.ListPartitionsResponse(partitions=map(pb.partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
+
+    async def DropPartition(self, request: messages.DropPartitionRequest, context: Context) -> messages.DropPartitionResponse:
+        await self._run(context, partial(self._storage.drop_partition, pb.path_from_pb(request.table_path), request.partition_name))
+        return messages.DropPartitionResponse()
+
     async def Append(self, request: messages.AppendRequest, context: Context) -> messages.AppendResponse:
         def append() -> messages.AppendResponse:
             rows = pb.rows_from_bytes(request.rows)
@@ -112,18 +123,14 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return await self._run(context, append)
 
     async def ListOffsets(self, request: messages.ListOffsetsRequest, context: Context) -> messages.ListOffsetsResponse:
-        offsets = await self._run(context, partial(self._storage.log.offsets, request.table_id))
-        return messages.ListOffsetsResponse(
-            buckets=[
-                messages.ListOffsetsResponse.BucketOffsets(
-                    bucket=pb.bucket_to_pb(bucket),
-                    log_start_offset=bounds.log_start,
-                    log_end_offset=bounds.log_end,
-                    bytes_per_record=bounds.bytes_per_record,
-                )
-                for bucket, bounds in offsets.items()
-            ]
-        )
+        log = self._storage.log
+        if request.HasField("bucket"):
+            bucket = pb.bucket_from_pb(request.bucket)
+            bounds = await self._run(context, partial(log.bounds, request.table_id, bucket))
+            offsets = {} if bounds is None else {bucket: bounds}
+        else:
+            offsets = await self._run(context, partial(log.offsets, request.table_id))
+        return messages.ListOffsetsResponse(buckets=[pb.bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
 
     async def ListOldestTimestamps(
         self, request: messages.ListOldestTimestampsRequest, context: Context

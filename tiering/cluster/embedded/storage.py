@@ -3,6 +3,7 @@
     LOCK                      held by the one process that has the folder open
     meta.db                   databases, tables, offsets, segments (metadata.py)
     log/<table id>/*.arrow    segment files (segments.py), immutable
+    log/**/<id>.dropped       empty: that table or partition was dropped, its missing segments are no damage
 
 Safe to call from several threads.
 """
@@ -20,14 +21,15 @@ import sqlalchemy as sa
 from tiering.cluster.embedded import catalog
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.batches import fit_rows
-from tiering.cluster.embedded.folder import lock_folder, sweep
+from tiering.cluster.embedded.folder import Published, lock_folder, sweep
 from tiering.cluster.embedded.lake_record import read_lake_record, write_lake_record
-from tiering.cluster.embedded.log import Log
-from tiering.cluster.embedded.metadata import Metadata, segments, tables
+from tiering.cluster.embedded.log import NO_LIMIT, Log
+from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
+from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
-from tiering.cluster.embedded.segments import LOG_FOLDER
+from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
-from tiering.errors import InvalidArgument, SetupError
+from tiering.errors import ClusterUnavailable, InvalidArgument, SetupError, UnknownTable
 from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
 from tiering.names import check_database, table_path
 
@@ -52,10 +54,10 @@ class EmbeddedStorage:
 
     def _sweep(self) -> None:
         with self._metadata.read() as connection:
-            published = set(connection.scalars(sa.select(segments.c.path)))
-            table_ids = set(connection.scalars(sa.select(tables.c.table_id)))
+            columns = (segments.c.path, tables.c.table_id, partitions.c.partition_id)
+            paths, table_ids, partition_ids = (set(connection.scalars(sa.select(column))) for column in columns)
         try:
-            sweep(self.root, published, table_ids)
+            sweep(self.root, Published(paths, table_ids, partition_ids), self._clock.now())
         except OSError as error:
             self._metadata.close()
             raise SetupError(f"cannot sweep the cluster's folder {self.root}: {error}", hint="Check its permissions.") from error
@@ -98,9 +100,27 @@ class EmbeddedStorage:
         _check_path(path)
         with self._metadata.write() as connection:
             table_id = catalog.delete_table(connection, path)
+            self._bury(table_tombstone(self.root, table_id))
         # Best effort: the table is gone already, and what is left is swept at the next start.
         with contextlib.suppress(OSError):
             shutil.rmtree(self.root / LOG_FOLDER / str(table_id))
+
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """As `EmbeddedCluster.drop_partition`."""
+        _check_path(path)
+        with self._metadata.write() as connection:
+            table_id, partition_id, paths = catalog.delete_partition(connection, path, partition_name)
+            self._bury(partition_tombstone(self.root, table_id, partition_id))
+        with contextlib.suppress(OSError):
+            for segment in paths:
+                (self.root / segment).unlink(missing_ok=True)
+
+    def _bury(self, tombstone: Path) -> None:
+        """Before the drop is committed: whoever misses a segment afterwards finds the reason. A crash between: `folder.sweep`."""
+        try:
+            write_tombstone(tombstone)
+        except OSError as error:
+            raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Is the disk full?") from error
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
         """As `EmbeddedCluster.alter_table`."""
@@ -122,8 +142,15 @@ class EmbeddedStorage:
             return catalog.find_table(connection, path).info
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """None yet: partitioned tables are refused."""
-        return ()
+        """As `Cluster.partitions`."""
+        return self.list_partitions(table.table_id)
+
+    def list_partitions(self, table_id: int, after: int = NO_PARTITION, limit: int = NO_LIMIT) -> Sequence[Partition]:
+        """The first `limit` partitions with an id above `after`, by id. Raises UnknownTable."""
+        with self._metadata.read() as connection:
+            if not catalog.table_exists(connection, table_id):
+                raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
+            return tuple(list_partitions(connection, table_id, after, limit))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.append`."""
@@ -144,7 +171,7 @@ class EmbeddedStorage:
 
     def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
-        bounds = self.offsets(table).get(split.bucket)
+        bounds = self.log.bounds(table.table_id, split.bucket)
         return open_reader(table, split, bounds, lambda *wanted: (str(self.root), self.log.segments(table.table_id, *wanted)))
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:

@@ -1,0 +1,34 @@
+"""Brings metadata of format 1 (no partitions, columns never added) up to format 2. One transaction: all of it or nothing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import sqlalchemy as sa
+from pyarrow import ipc
+
+
+def upgrade(connection: sa.Connection, schema: sa.MetaData) -> None:
+    """Rewrites `tables`, `buckets` and `segments` of format 1 as `schema` has them; their files stay as they are."""
+    tables = schema.tables["tables"]
+    for statement in (
+        "ALTER TABLE tables ADD COLUMN partition_keys JSON NOT NULL DEFAULT '[]'",
+        "ALTER TABLE tables ADD COLUMN created_columns INTEGER NOT NULL DEFAULT 0",
+    ):
+        connection.execute(sa.text(statement))
+    for table_id, serialized in connection.execute(sa.select(tables.c.table_id, tables.c.schema)).all():
+        columns = len(ipc.read_schema(pa.py_buffer(serialized)))
+        connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(created_columns=columns))
+    _rebuild(connection, schema.tables["buckets"], {"partition_id": "0"})
+    columns_of_table = "(SELECT created_columns FROM tables WHERE tables.table_id = segments_v1.table_id)"
+    _rebuild(connection, schema.tables["segments"], {"partition_id": "0", "columns": columns_of_table})
+
+
+def _rebuild(connection: sa.Connection, table: sa.Table, added: dict[str, str]) -> None:
+    """SQLite cannot change a primary key: copy. `added` has the SQL for the columns that format 1 lacks."""
+    old = f"{table.name}_v1"
+    connection.execute(sa.text(f"ALTER TABLE {table.name} RENAME TO {old}"))
+    table.create(connection)
+    names = [column.name for column in table.columns]
+    values = ", ".join(added.get(name, name) for name in names)
+    connection.execute(sa.text(f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {values} FROM {old}"))
+    connection.execute(sa.text(f"DROP TABLE {old}"))
