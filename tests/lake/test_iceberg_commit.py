@@ -173,7 +173,7 @@ def test_writers_that_commit_at_the_same_moment_land_once(kit: Any) -> None:
 STALE_PROCESS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from conftest import LakeKit, bucket
+from support.lake_kit import LakeKit, bucket
 from pathlib import Path
 from tiering.errors import CommitOutcomeUnknown
 kit = LakeKit(Path(sys.argv[2]))
@@ -191,7 +191,7 @@ except CommitOutcomeUnknown:
 def test_of_two_processes_on_one_base_exactly_one_lands(kit: Any, request: pytest.FixtureRequest) -> None:
     table = kit.table()
     kit.tier(table, "r1", {B0: 10})
-    arguments = [sys.executable, "-c", STALE_PROCESS, str(request.path.parent), str(kit.folder)]
+    arguments = [sys.executable, "-c", STALE_PROCESS, str(request.path.parent.parent), str(kit.folder)]
     writers = [subprocess.Popen([*arguments, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in ("p1", "p2")]
     try:
         for writer in writers:

@@ -114,7 +114,7 @@ def test_threads_that_create_at_once_get_one_table(kit: Any) -> None:
 CREATE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from conftest import LakeKit
+from support.lake_kit import LakeKit
 from pathlib import Path
 kit = LakeKit(Path(sys.argv[2]))
 print("ready", flush=True)
@@ -124,7 +124,7 @@ print(kit.lake.ensure_table(kit.table()).table_uuid, flush=True)
 
 
 def test_processes_that_create_at_once_get_one_table(kit: Any, request: pytest.FixtureRequest) -> None:
-    arguments = [sys.executable, "-c", CREATE, str(request.path.parent), str(kit.folder)]
+    arguments = [sys.executable, "-c", CREATE, str(request.path.parent.parent), str(kit.folder)]
     creators = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for creator in creators:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.parquet as pq
 import zstandard
 from pyiceberg.io.pyarrow import (
     StatisticsCollector,
+    StatsAggregator,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -55,6 +56,9 @@ class DataFileBuilder:
     def build(self, location: str, size_bytes: int, metadata: pq.FileMetaData) -> DataFile:
         """The description of a closed file, with counts and bounds of its columns."""
         statistics = data_file_statistics_from_parquet_metadata(metadata, self._plan, self._paths)
+        unbounded = _unbounded(metadata, self._paths)
+        bounded = {field: one for field, one in statistics.column_aggregates.items() if field not in unbounded and _fits_utf8(one)}
+        statistics = replace(statistics, column_aggregates=bounded)
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
 
 
@@ -81,6 +85,31 @@ def decode_files(data: bytes) -> FilesPayload:
     spec_id = document["spec_id"]
     files = tuple(_from_json(file, spec_id) for file in document["files"])
     return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files)
+
+
+def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> set[int]:
+    """Columns with values in a row group that has no bounds for them: Parquet leaves out those of more than 4 KiB.
+
+    pyiceberg takes the bounds of the other row groups for those of the file, and readers would skip rows that are in it.
+    """
+    found: set[int] = set()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for position in range(group.num_columns):
+            column = group.column(position)
+            known = column.statistics
+            if known is None or (not known.has_min_max and known.num_values > 0):
+                found.add(paths[column.path_in_schema])
+    return found
+
+
+def _fits_utf8(aggregate: StatsAggregator) -> bool:
+    """pyiceberg shortens an upper bound by counting a character up, which after U+D7FF gives a surrogate: no text has it."""
+    try:
+        aggregate.max_as_bytes()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _data_file(location: str, size_bytes: int, spec_id: int, partition: Sequence[int | str], statistics: dict[str, Any]) -> DataFile:
