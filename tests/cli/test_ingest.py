@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -64,6 +65,53 @@ def test_a_table_may_be_made_without_a_lake(cluster: RemoteEmbeddedCluster, csv:
     assert not ingest_file(cluster, PATH, csv, IngestOptions(lake=False)).table.lake_enabled
 
 
+SALES = "id,region,year,day\n1,eu,2023,2024-01-31\n2,us,2023,2024-01-31\n3,eu,2024,2024-02-01\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_a_new_table_is_partitioned_by_the_columns_named(cluster: RemoteEmbeddedCluster, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"sales.{ending}"
+    rows = [{"id": 1, "region": "eu", "year": 2023}, {"id": 2, "region": "us", "year": 2023}, {"id": 3, "region": "eu", "year": 2024}]
+    if ending == "csv":
+        file.write_text(SALES)
+    elif ending == "ndjson":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+
+    options = IngestOptions(buckets=2, partition_by=("region", "year"))
+    result = ingest_file(cluster, PATH, file, options)
+
+    table = cluster.table(PATH)
+    assert table.partition_keys == ("region", "year")
+    assert table.schema.field("year") == pa.field("year", pa.int32(), nullable=False)
+    partitions = cluster.partitions(table)
+    assert {partition.partition_name for partition in partitions} == {"eu$2023", "us$2023", "eu$2024"}
+    assert {bucket.partition_id for bucket in result.ranges} == {partition.partition_id for partition in partitions}
+    assert ingest_file(cluster, PATH, file, options).rows == 3
+    assert sorted(scan_all(cluster, table)["id"].to_pylist()) == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(InvalidArgument, match="partition columns"):
+        ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region",)))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("9,a$b,1,2024-01-31", r"line 5: .*'region'.*a\$b"),
+        ("9,NA,1,2024-01-31", "line 5: .*'region'"),
+        ("9,eu,3000000000,2024-01-31", "line 5: .*'year'"),
+    ],
+)
+def test_a_value_that_cannot_name_a_partition_is_found_before_a_row_is_published(
+    cluster: RemoteEmbeddedCluster, tmp_path: Path, line: str, reason: str
+) -> None:
+    file = tmp_path / "sales.csv"
+    file.write_text(SALES + line + "\n")
+    with pytest.raises(InvalidData, match=reason):
+        ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region", "year")))
+    assert cluster.tables() == []
+
+
 def test_a_second_file_is_appended_to_the_table_as_it_is(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
     ingest_file(cluster, PATH, csv)
     csv.write_text("when,id,city\n2014-01-01T00:00:00Z,4,D\n")
@@ -116,6 +164,9 @@ def test_without_create_a_missing_table_is_an_error(cluster: RemoteEmbeddedClust
         (CSV, IngestOptions(bucket_keys=("nothing",)), InvalidArgument),
         (CSV, IngestOptions(bucket_keys=("city",)), InvalidData),
         (CSV, IngestOptions(buckets=0), InvalidArgument),
+        (CSV, IngestOptions(partition_by=("nothing",)), InvalidArgument),
+        (CSV, IngestOptions(partition_by=("city",)), InvalidData),
+        ("x,flag\n1.5,true\n", IngestOptions(partition_by=("flag",)), UnsupportedType),
         ("x,flag\n1.5,true\n", IngestOptions(bucket_keys=("x",)), UnsupportedType),
     ],
 )

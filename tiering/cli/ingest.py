@@ -44,6 +44,8 @@ class IngestOptions:
     """Whether a missing database and table are made."""
     writer_id: str | None = None
     """Of the interrupted run that this one goes on with."""
+    partition_by: tuple[str, ...] | None = None
+    """Columns that make the partitions; whole numbers in them become INT."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def ingest_file(
     options = options or IngestOptions()
     existing = _find(cluster, path, options)
     schema = None if existing is None else existing.schema
-    with parsed_file(file, options.file_format, schema, required=options.bucket_keys or ()) as parsed:
+    partition_keys = (options.partition_by or ()) if existing is None else existing.partition_keys
+    with parsed_file(file, options.file_format, schema, options.bucket_keys or (), partition_keys) as parsed:
         table = existing or _create(cluster, path, parsed.schema, options)
         writer = LogWriter(cluster, path, options.writer_id or (ids or RandomIds()).new_id())
         ranges = _append_all(writer, parsed, progress or _no_progress)
@@ -99,6 +102,7 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
     for what, have, want, given in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
         ("bucket keys", table.bucket_keys, options.bucket_keys, options.bucket_keys is not None),
+        ("partition columns", table.partition_keys, options.partition_by, options.partition_by is not None),
         ("its lake enabled", table.lake_enabled, options.lake, options.lake is not None),
         ("a freshness", format_duration(table.freshness_ms), format_duration(wanted.freshness_ms), options.freshness is not None),
     ):
@@ -118,7 +122,7 @@ def _properties(options: IngestOptions) -> dict[str, str]:
 
 def _create(cluster: EmbeddedCluster, path: TablePath, schema: pa.Schema, options: IngestOptions) -> TableInfo:
     buckets = DEFAULT_BUCKETS if options.buckets is None else options.buckets
-    spec = TableSpec(schema, buckets, options.bucket_keys or (), _properties(options))
+    spec = TableSpec(schema, buckets, options.bucket_keys or (), _properties(options), partition_keys=options.partition_by or ())
     cluster.create_database(path.database_name, ignore_if_exists=True)
     return cluster.create_table(path, spec)
 

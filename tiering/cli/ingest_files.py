@@ -21,7 +21,7 @@ from pyarrow import parquet as pq
 
 from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
-from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch
+from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values
 from tiering.cluster.embedded.batches import check_names
 from tiering.cluster.embedded.types import storable_schema
 from tiering.errors import InvalidArgument, InvalidData
@@ -93,17 +93,23 @@ def format_of(file: Path) -> FileFormat:
 
 @contextmanager
 def parsed_file(
-    file: Path, file_format: FileFormat | None = None, schema: pa.Schema | None = None, required: Collection[str] = ()
+    file: Path,
+    file_format: FileFormat | None = None,
+    schema: pa.Schema | None = None,
+    required: Collection[str] = (),
+    partition_keys: Collection[str] = (),
 ) -> Iterator[ParsedFile]:
     """The file, parsed; its temporary copy lives as long as the block.
 
-    Without `schema` (of an existing table) the columns are the file's own, and NOT NULL those in `required`. Raises
-    InvalidArgument (no such file), InvalidData, UnsupportedType, InvalidName.
+    Without `schema` (of an existing table) the columns are the file's own, and NOT NULL those in `required` and in
+    `partition_keys`; whole numbers in the latter become INT. Raises InvalidArgument (no such file), InvalidData (also for a
+    value that cannot name a partition), UnsupportedType, InvalidName.
     """
+    shape = _Shape(schema, required, partition_keys)
     with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
         try:
             source = _open_source(file, file_format or format_of(file))
-            parsed = _parse(file, source, schema, required, Path(folder))
+            parsed = _parse(file, source, shape, Path(folder))
         except OSError as error:
             raise InvalidArgument(f"cannot parse {file}: {error.strerror or error}") from error
         yield parsed
@@ -161,12 +167,31 @@ def _open_source(file: Path, file_format: FileFormat) -> Source:
     return NdjsonSource(file) if file_format is FileFormat.NDJSON else ParquetSource(file)
 
 
-def _parse(file: Path, source: Source, schema: pa.Schema | None, required: Collection[str], folder: Path) -> ParsedFile:
-    if schema is not None:
-        check_names(source.schema, schema)
-        return _cast_all(file, source, source.batches(), schema, folder)
+@dataclass(frozen=True)
+class _Shape:
+    """What the rows have to look like: as the table that is there, or what is known of the one that will be made."""
+
+    schema: pa.Schema | None
+    required: Collection[str]
+    partition_keys: Collection[str]
+
+    def of_new_table(self, found: pa.Schema) -> pa.Schema:
+        """The columns of a table made for a file with the columns `found`."""
+        return storable_schema(pa.schema([self._field(field) for field in found]))
+
+    def _field(self, field: pa.Field[Any]) -> pa.Field[Any]:
+        if field.name in self.partition_keys:
+            return pa.field(field.name, pa.int32() if field.type == pa.int64() else field.type, nullable=False)
+        return field.with_nullable(field.nullable and field.name not in self.required)
+
+
+def _parse(file: Path, source: Source, shape: _Shape, folder: Path) -> ParsedFile:
+    spooling = _Spooling(file, source, shape.partition_keys, folder)
+    if shape.schema is not None:
+        check_names(source.schema, shape.schema)
+        return spooling.cast_all(source.batches(), shape.schema)
     if not source.text_types:
-        return _cast_all(file, source, source.batches(), storable_schema(_with_required(source.schema, required)), folder)
+        return spooling.cast_all(source.batches(), shape.of_new_table(source.schema))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
     storable_schema(source.schema)
@@ -174,13 +199,9 @@ def _parse(file: Path, source: Source, schema: pa.Schema | None, required: Colle
     _spool(raw, source.schema, _observed(source.batches(), inferences))
     kinds = [pa.field(field.name, inferences[field.name].kind if field.name in inferences else field.type) for field in source.schema]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
-        found = _cast_all(file, source, reader, storable_schema(_with_required(pa.schema(kinds), required)), folder)
+        found = spooling.cast_all(reader, shape.of_new_table(pa.schema(kinds)))
     raw.unlink()
     return found
-
-
-def _with_required(schema: pa.Schema, required: Collection[str]) -> pa.Schema:
-    return pa.schema([field.with_nullable(field.nullable and field.name not in required) for field in schema])
 
 
 def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, ColumnInference]) -> Iterator[pa.RecordBatch]:
@@ -190,20 +211,30 @@ def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, Column
         yield batch
 
 
-def _cast_all(file: Path, source: Source, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path) -> ParsedFile:
-    spool = folder / "rows.arrow"
-    return ParsedFile(schema, _spool(spool, schema, _cast(file, source, batches, schema)), spool)
+@dataclass(frozen=True)
+class _Spooling:
+    """Casts rows into the temporary file; a value that does not fit is named by where it stands in the source."""
 
+    file: Path
+    source: Source
+    partition_keys: Collection[str]
+    folder: Path
 
-def _cast(file: Path, source: Source, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    before = 0
-    for batch in batches:
-        try:
-            yield cast_batch(batch, schema)
-        except Misfit as misfit:
-            where = source.locate(before + misfit.row)
-            raise InvalidData(f"{file}, {where}: column {misfit.column!r}: {misfit.reason}", column=misfit.column) from misfit
-        before += batch.num_rows
+    def cast_all(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> ParsedFile:
+        spool = self.folder / "rows.arrow"
+        return ParsedFile(schema, _spool(spool, schema, self._cast(batches, schema)), spool)
+
+    def _cast(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        before = 0
+        for batch in batches:
+            try:
+                fitting = cast_batch(batch, schema)
+                check_partition_values(fitting, self.partition_keys)
+            except Misfit as misfit:
+                where = self.source.locate(before + misfit.row)
+                raise InvalidData(f"{self.file}, {where}: column {misfit.column!r}: {misfit.reason}", column=misfit.column) from misfit
+            yield fitting
+            before += batch.num_rows
 
 
 def _spool(target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

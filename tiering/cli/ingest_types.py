@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiering.cluster.embedded.partitions import is_partition_type, partition_values
 from tiering.errors import InvalidData
 
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
@@ -84,6 +85,21 @@ def cast_text(texts: Column, kind: pa.DataType) -> Column:
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """`batch`, which has the columns of `schema` in any order, as exactly that. Nothing is rounded or cut. Raises Misfit."""
     return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field) for field in schema], schema=schema)
+
+
+def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str]) -> None:
+    """Raises Misfit for the first value that cannot stand in a partition's name."""
+    for name in partition_keys:
+        if name not in batch.schema.names:
+            continue  # the cluster says so when the table is made
+        column = batch.column(name)
+        if not is_partition_type(column.type):
+            continue  # likewise
+        for value in column.unique():
+            try:
+                partition_values(name, pa.array([value.as_py()], column.type))
+            except InvalidData as error:
+                raise Misfit(name, pc.index(column, value).as_py(), error.message) from error
 
 
 def _cast_column(column: Column, field: pa.Field[Any]) -> Column:

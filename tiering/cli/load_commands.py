@@ -16,6 +16,9 @@ from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.model import TablePath
 from tiering.names import parse_table_path
 
+SHOWN_BUCKETS = 16
+"""Of a table with many partitions nobody reads more."""
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -29,6 +32,7 @@ def ingest(
     file_format: Annotated[FileFormat | None, typer.Option(help="Default: by the file's ending.")] = None,
     buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
     bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
+    partition_by: Annotated[str | None, typer.Option(help="Columns that make the partitions of a new table: a,b.")] = None,
     freshness: Annotated[str | None, typer.Option(help="How old the lake copy may be: '30 s', '5 min'.")] = None,
     lake: Annotated[bool | None, typer.Option(help="Tier the table into the lake (a new table is, by default).")] = None,
     create: Annotated[bool, typer.Option(help="Make a missing database and table.")] = True,
@@ -40,7 +44,8 @@ def ingest(
     """
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None
-    options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id)
+    partition_keys = None if partition_by is None else tuple(name.strip() for name in partition_by.split(","))
+    options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id, partition_keys)
     with RemoteEmbeddedCluster(uri) as cluster:
         result = _with_progress(cluster, path, file, options)
     print(_summary(path, result))
@@ -65,5 +70,9 @@ def _with_progress(cluster: RemoteEmbeddedCluster, path: TablePath, file: Path, 
 
 def _summary(path: TablePath, result: IngestResult) -> str:
     made = "made, " if result.created else ""
-    ranges = ", ".join(f"{bucket}: [{start}, {stop})" for bucket, (start, stop) in result.ranges.items())
-    return f"{path}: {made}{result.rows} rows appended; offsets by bucket: {ranges or 'none'}"
+    shown = [f"{bucket}: [{start}, {stop})" for bucket, (start, stop) in list(result.ranges.items())[:SHOWN_BUCKETS]]
+    more = len(result.ranges) - len(shown)
+    partitions = {bucket.partition_id for bucket in result.ranges} - {None}
+    into = f" to {len(partitions)} partition{'s' if len(partitions) > 1 else ''}" if partitions else ""
+    ranges = ", ".join(shown) + (f", and {more} more" if more else "")
+    return f"{path}: {made}{result.rows} rows appended{into}; offsets by bucket: {ranges or 'none'}"

@@ -41,7 +41,7 @@ def check_partition_keys(schema: pa.Schema, partition_keys: Sequence[str], bucke
                 hint="Within a partition it has one value, so all rows would go to one bucket.",
             )
         field = schema.field(index)
-        if field.type not in _KEY_TYPES:
+        if not is_partition_type(field.type):
             raise UnsupportedType(
                 f"column {name!r} of type {field.type} cannot be a partition column",
                 hint="Partition columns are strings, dates or integers of at most 32 bits.",
@@ -49,6 +49,11 @@ def check_partition_keys(schema: pa.Schema, partition_keys: Sequence[str], bucke
             )
         if field.nullable:
             raise InvalidArgument(f"the partition column {name!r} is nullable", hint="Declare the column NOT NULL.")
+
+
+def is_partition_type(kind: pa.DataType) -> bool:
+    """Whether a column of that type may be a partition column."""
+    return kind in _KEY_TYPES
 
 
 def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
