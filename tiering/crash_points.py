@@ -1,29 +1,44 @@
 """Named places at which a test may kill or stop the process (DESIGN 12).
 
 Armed by one environment variable: `LAKEWARD_CRASH_POINT=name` kills the process with SIGKILL when it reaches
-the point; `LAKEWARD_CRASH_POINT=name:stop` stops it with SIGSTOP until somebody sends SIGCONT. Unarmed they cost
-one dictionary look-up.
+the point, `name@3` when it reaches it for the third time; `name:stop` stops it with SIGSTOP until somebody sends SIGCONT.
+Unarmed they cost one dictionary look-up.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 
 VARIABLE = "LAKEWARD_CRASH_POINT"
 
+IN_SPLIT = "in_split"
 AFTER_FILES = "after_files"
 BEFORE_FENCE = "before_fence"
 AFTER_FENCE = "after_fence"
 AFTER_LAKE_COMMIT = "after_lake_commit"
 AFTER_ACK = "after_ack"
-ALL = (AFTER_FILES, BEFORE_FENCE, AFTER_FENCE, AFTER_LAKE_COMMIT, AFTER_ACK)
+IN_ROUND = (IN_SPLIT, AFTER_FILES, BEFORE_FENCE, AFTER_FENCE, AFTER_LAKE_COMMIT, AFTER_ACK)
+"""In the order of a round. IN_SPLIT is where the split runs: in the tierer, or in an executor's Python worker."""
+
+STORE_BEFORE_COMMIT = "store_before_commit"
+STORE_AFTER_COMMIT = "store_after_commit"
+ACK_STORED = "ack_stored"
+IN_COORDINATOR = (STORE_BEFORE_COMMIT, STORE_AFTER_COMMIT, ACK_STORED)
+"""A state transaction before and after its COMMIT; an ack that is in the store and not in the cluster."""
+
+_times_reached = itertools.count(1)
 
 
 def reach(point: str) -> None:
     """Says that `point` was reached; does not return if it is armed to kill."""
-    name, _, action = os.environ.get(VARIABLE, "").partition(":")
-    if name != point:
+    armed = os.environ.get(VARIABLE)
+    if armed is None:
         return
-    del os.environ[VARIABLE]
+    place, _, action = armed.partition(":")
+    name, _, nth = place.partition("@")
+    if name != point or next(_times_reached) < int(nth or 1):
+        return
+    os.environ.pop(VARIABLE, None)
     os.kill(os.getpid(), signal.SIGSTOP if action == "stop" else signal.SIGKILL)

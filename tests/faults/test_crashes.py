@@ -16,7 +16,7 @@ COUNT = 900
 ROUND_ENDED = "round ended"
 
 
-@pytest.mark.parametrize("point", crash_points.ALL)
+@pytest.mark.parametrize("point", crash_points.IN_ROUND)
 def test_a_tierer_killed_anywhere_in_its_round_leaves_every_offset_once(deployment: Deployment, point: str) -> None:
     deployment.create(ORDERS)
     deployment.append(ORDERS, 0, COUNT)
@@ -71,7 +71,7 @@ def test_a_coordinator_killed_under_a_round_takes_it_up_again(deployment: Deploy
     coordinator = deployment.processes[0]
     coordinator.send(signal.SIGKILL)
     coordinator.wait_ended()
-    deployment.start_coordinator(port=int(deployment.uri.rpartition(":")[2]))
+    deployment.start_coordinator(port=deployment.port)
     wake(tierer)
     deployment.wait_tiered(ORDERS)
     deployment.append(ORDERS, COUNT, COUNT)

@@ -45,12 +45,20 @@ class Deployment:
     def data(self) -> DataFolder:
         return DataFolder(self.folder / "data")
 
-    def start_coordinator(self, *options: str, port: int = 0) -> Process:
-        """Waits until it is ready."""
+    def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None) -> Process:
+        """Waits until it is ready, unless it is to crash: that may be before."""
         timeout = ("--service-timeout-ms", str(SERVICE_TIMEOUT_MS))
-        process = self._start("coordinator", "--data", str(self.data.root), "--port", str(port), *timeout, *options)
+        arguments = ("coordinator", "--data", str(self.data.root), "--port", str(port), *timeout, *options)
+        if crash_point is not None:
+            return self._start(*arguments, env={crash_points.VARIABLE: crash_point})
+        process = self._start(*arguments)
         self.uri = process.wait_ready()
         return process
+
+    @property
+    def port(self) -> int:
+        """The coordinator's, to start another one there."""
+        return int(self.uri.rpartition(":")[2])
 
     def start_up(self, *options: str) -> Process:
         """Coordinator and tierer as one `lakeward up`; waits until it is ready."""

@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
-from tiering import errors, rpc_errors
+from tiering import crash_points, errors, rpc_errors
 from tiering.cluster.base import Cluster
 from tiering.coordinator import core_ack, core_round, wire
 from tiering.coordinator.book import Book
@@ -84,6 +84,7 @@ class Commits:
             found = self._take(ref, told)
             if found is None:
                 found = self._take_read(ref, self._read(ref, info))
+            crash_points.reach(crash_points.ACK_STORED)
             self._tell_cluster(info, found)
             with self._book.changing():
                 record = self._live(ref)

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
+from tiering import crash_points
 from tiering.coordinator import sql_schema as schema
 from tiering.coordinator.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.store import Writes
@@ -65,6 +66,8 @@ class SqlStore:
             _replace(connection, schema.operations, "idempotency_key", [_operation_row(row) for row in writes.operations])
             if writes.events:
                 connection.execute(sa.insert(schema.events), [{"body": _EVENT.dump_python(row, mode="json")} for row in writes.events])
+            crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
+        crash_points.reach(crash_points.STORE_AFTER_COMMIT)
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         query = sa.select(schema.operations.c.body).where(schema.operations.c.idempotency_key == idempotency_key)

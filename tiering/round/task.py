@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from tiering import crash_points
 from tiering.effects import RandomIds
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.model import Phase
@@ -39,6 +40,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
             phase = Phase.WRITE
             writer.write(batch)
             reached += batch.num_rows
+            crash_points.reach(crash_points.IN_SPLIT)
         return TaskOutcome(writer.complete(split.starting_offset, reached))
     except Exception as error:  # an executor's failure has to reach the driver as data
         if writer is not None:

@@ -1,0 +1,110 @@
+"""A full disk, under the lake's data, its metadata, or store and cluster: said plainly, nothing lost, and it goes on by itself."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.cluster_of_processes import Deployment
+from support.processes import wait_for
+from tiering.errors import LakewardError
+from tiering.model import TablePath
+
+ORDERS = TablePath("sales", "orders")
+COUNT = 900
+DISK_BYTES = 32 << 20
+NO_SPACE = "No space left on device"
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A small file system in memory."""
+
+    folder: Path
+
+    def mount(self) -> None:
+        self.folder.mkdir(parents=True)
+        mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.folder)]
+        done = subprocess.run(mounting, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"a full disk needs a file system of its own, which this user may not mount: {done.stderr.strip()}")
+
+    def unmount(self) -> None:
+        if self.folder.is_mount():
+            subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+
+    def fill(self) -> None:
+        """To the last byte."""
+        with (self.folder / "filler").open("ab", buffering=0) as filler:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while True:
+                        filler.write(b"x" * size)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+
+    def free(self) -> None:
+        (self.folder / "filler").unlink()
+
+
+@dataclass(frozen=True)
+class Disks:
+    deployment: Deployment
+    state: Disk
+    data: Disk
+    metadata: Disk
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Disks]:
+    """State store and cluster on one, the lake table's data files on another, its metadata on a third."""
+    deployment = Deployment(tmp_path)
+    table = tmp_path / "lake" / ORDERS.database_name / ORDERS.table_name
+    made = Disks(deployment, Disk(deployment.data.root), Disk(table / "data"), Disk(table / "metadata"))
+    properties = {**deployment.data.lake_properties, "warehouse": f"file://{tmp_path / 'lake'}"}
+    try:
+        for disk in (made.state, made.data, made.metadata):
+            disk.mount()
+        deployment.start_coordinator(*(word for name, value in properties.items() for word in ("--lake-property", f"{name}={value}")))
+        deployment.start_tierer("only")
+        yield made
+    finally:
+        deployment.close()
+        for disk in (made.state, made.data, made.metadata):
+            disk.unmount()
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost_when_there_is_room_again(disks: Disks) -> None:
+    deployment = disks.deployment
+    deployment.create(ORDERS)
+    deployment.append(ORDERS, 0, COUNT)
+    deployment.wait_tiered(ORDERS)
+    done = COUNT
+    for disk, phase in ((disks.data, "WRITE"), (disks.metadata, "LAKE_COMMIT")):
+        disk.fill()
+        deployment.append(ORDERS, done, COUNT)
+        done += COUNT
+        status = wait_for("the table fails", lambda: found if (found := deployment.status(ORDERS)).error_class else None)
+        assert (status.error_class, status.error_phase, status.error_retryable) == ("LakeUnavailable", phase, True)
+        assert status.last_error is not None
+        assert NO_SPACE in status.last_error
+        disk.free()
+        deployment.wait_tiered(ORDERS)
+        deployment.assert_exact(ORDERS, done)
+
+    disks.state.fill()
+    with pytest.raises(LakewardError, match=NO_SPACE):
+        deployment.append(ORDERS, done, COUNT)
+    log = deployment.processes[0]
+    wait_for("the coordinator says what its store lacks", lambda: "database or disk is full" in log.output())
+    assert deployment.status(ORDERS).lake_records == done  # who looks is answered all the same
+    disks.state.free()
+    deployment.append(ORDERS, done, COUNT)
+    deployment.wait_tiered(ORDERS)
+    deployment.assert_exact(ORDERS, done + COUNT)

@@ -1,0 +1,61 @@
+"""A data folder, a state store or a cluster of another version: the process says so, touches nothing, and ends."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+from pathlib import Path
+
+from support.cluster_of_processes import Deployment
+from tiering.cluster.embedded import metadata
+from tiering.coordinator import sql_schema
+from tiering.model import TablePath
+
+ORDERS = TablePath("sales", "orders")
+COUNT = 90
+
+
+def change(database: Path, statement: str) -> None:
+    connection = sqlite3.connect(database)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def refused(deployment: Deployment) -> str:
+    process = deployment._start("coordinator", "--data", str(deployment.data.root), "--port", "0")
+    assert process.wait_ended(30) == 1
+    said = process.output()
+    assert "Traceback" not in said
+    assert "lakeward is ready" not in said
+    return said
+
+
+def test_each_part_of_another_version_is_refused_and_runs_again_once_it_is_the_known_one(deployment: Deployment) -> None:
+    deployment.create(ORDERS)
+    deployment.append(ORDERS, 0, COUNT)
+    deployment.processes[0].send(signal.SIGTERM)
+    assert deployment.processes[0].wait_ended() == 0
+    root = deployment.data.root
+
+    known = (root / "VERSION").read_text()
+    (root / "VERSION").write_text("99\n")
+    said = refused(deployment)
+    assert "format version 99" in said
+    assert str(root) in said
+    (root / "VERSION").write_text(known)
+
+    change(root / "coordinator.db", "UPDATE lakeward_owner SET version = 99")
+    assert "the state store has version 99" in refused(deployment)
+    change(root / "coordinator.db", f"UPDATE lakeward_owner SET version = {sql_schema.VERSION}")
+
+    change(root / "cluster" / metadata.FILE_NAME, "UPDATE facts SET value = '99' WHERE name = 'format_version'")
+    said = refused(deployment)
+    assert "newer version" in said
+    assert "99" in said
+    change(root / "cluster" / metadata.FILE_NAME, f"UPDATE facts SET value = '{metadata.FORMAT_VERSION}' WHERE name = 'format_version'")
+
+    deployment.start_coordinator()
+    with deployment.cluster() as cluster:
+        offsets = cluster.offsets(cluster.table(ORDERS))
+    assert sum(log.log_end for log in offsets.values()) == COUNT
