@@ -84,7 +84,10 @@ class Partition:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A source table as its cluster describes it. `schema` has no system columns."""
+    """A source table as its cluster describes it. `schema` has no system columns.
+
+    `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them.
+    """
 
     table_id: int
     path: TablePath
@@ -100,6 +103,7 @@ class TableInfo:
     lake_enabled_at: datetime | None = None
     lake_format: str = "iceberg"
     freshness_ms: int = DEFAULT_FRESHNESS_MS
+    added_columns: tuple[str, ...] = ()
 
     def lake_schema(self) -> pa.Schema:
         """The columns of its lake table: its own, then the system columns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -110,6 +111,48 @@ def test_a_value_that_cannot_name_a_partition_is_found_before_a_row_is_published
     with pytest.raises(InvalidData, match=reason):
         ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region", "year")))
     assert cluster.tables() == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_columns_that_the_table_lacks_are_added_only_if_told_to(
+    cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path, ending: str
+) -> None:
+    before = ingest_file(cluster, PATH, csv).table
+    rows = [{"id": 4, "tip": 1.5, "city": "D", "when": "2013-01-01T10:00:00Z", "note": "2013-01-01"}]
+    file = tmp_path / f"more.{ending}"
+    if ending == "csv":
+        file.write_text(",".join(rows[0]) + "\n" + ",".join(map(str, rows[0].values())) + "\n")
+    elif ending == "ndjson":
+        file.write_text(json.dumps(rows[0]) + "\n")
+    else:
+        table = pa.Table.from_pylist(rows)
+        columns = {name: table[name] for name in table.column_names}
+        columns["when"], columns["note"] = table["when"].cast(pa.timestamp("us", "UTC")), table["note"].cast(pa.date32())
+        pq.write_table(pa.table(columns), file)
+
+    with pytest.raises(InvalidData, match="no column 'tip'"):
+        ingest_file(cluster, PATH, file)
+    assert cluster.table(PATH) == before
+
+    result = ingest_file(cluster, PATH, file, IngestOptions(add_columns=True, writer_id="again"))
+    ingest_file(cluster, PATH, file, IngestOptions(add_columns=True, writer_id="again"))
+    ingest_file(cluster, PATH, csv)  # an older file goes on without them
+
+    assert result.table.schema == pa.schema([*before.schema, ("tip", pa.float64()), ("note", pa.date32())])
+    assert result.table.added_columns == ("tip", "note")
+    found = scan_all(cluster, cluster.table(PATH))
+    assert found["id"].to_pylist() == [1, 2, 3, 4, 1, 2, 3]
+    assert found["tip"].to_pylist() == [None, None, None, 1.5, None, None, None]
+    assert found["note"].to_pylist() == [None, None, None, date(2013, 1, 1), None, None, None]
+
+
+def test_a_broken_file_adds_no_column(cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path) -> None:
+    before = ingest_file(cluster, PATH, csv).table
+    file = tmp_path / "more.csv"
+    file.write_text("id,city,when,tip\n4,D,NA,1.5\nx,D,NA,1.5\n")
+    with pytest.raises(InvalidData, match="line 3"):
+        ingest_file(cluster, PATH, file, IngestOptions(add_columns=True))
+    assert cluster.table(PATH) == before
 
 
 def test_a_second_file_is_appended_to_the_table_as_it_is(cluster: RemoteEmbeddedCluster, csv: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiering.cli import ingest_csv, ingest_ndjson
-from tiering.cli.ingest_files import FileFormat, format_of, parsed_file, read_csv
+from tiering.cli.ingest_files import FileFormat, Shape, format_of, parsed_file, read_csv
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnsupportedType
 
 
@@ -25,7 +25,7 @@ def write(tmp_path: Path, name: str, text: str | bytes) -> Path:
 
 
 def parse(file: Path, schema: pa.Schema | None = None, required: tuple[str, ...] = ()) -> pa.Table:
-    with parsed_file(file, None, schema, required) as parsed:
+    with parsed_file(file, None, Shape(schema, required)) as parsed:
         table = pa.Table.from_batches(parsed.batches(), schema=parsed.schema)
         assert parsed.rows == table.num_rows
         return table

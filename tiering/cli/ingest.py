@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tiering.cli.ingest_files import FileFormat, ParsedFile, parsed_file
+from tiering.cli.ingest_files import FileFormat, ParsedFile, Shape, parsed_file
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
 from tiering.cluster.embedded.writer import LogWriter
@@ -46,6 +46,8 @@ class IngestOptions:
     """Of the interrupted run that this one goes on with."""
     partition_by: tuple[str, ...] | None = None
     """Columns that make the partitions; whole numbers in them become INT."""
+    add_columns: bool = False
+    """Whether columns of the file that the table lacks are added to it."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,8 @@ def ingest_file(
     table_path(path.database_name, path.table_name)
     options = options or IngestOptions()
     existing = _find(cluster, path, options)
-    schema = None if existing is None else existing.schema
-    partition_keys = (options.partition_by or ()) if existing is None else existing.partition_keys
-    with parsed_file(file, options.file_format, schema, options.bucket_keys or (), partition_keys) as parsed:
-        table = existing or _create(cluster, path, parsed.schema, options)
+    with parsed_file(file, options.file_format, _shape(existing, options)) as parsed:
+        table = _create(cluster, path, parsed.schema, options) if existing is None else _widened(cluster, existing, parsed.schema)
         writer = LogWriter(cluster, path, options.writer_id or (ids or RandomIds()).new_id())
         ranges = _append_all(writer, parsed, progress or _no_progress)
     return IngestResult(table, existing is None, parsed.rows, writer.sequence, writer.writer_id, _by_bucket(ranges))
@@ -95,6 +95,18 @@ def _find(cluster: EmbeddedCluster, path: TablePath, options: IngestOptions) -> 
         return None
     _check_agrees(table, options)
     return table
+
+
+def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
+    if existing is None:
+        return Shape(required=options.bucket_keys or (), partition_keys=options.partition_by or ())
+    return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns)
+
+
+def _widened(cluster: EmbeddedCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
+    """The table with the columns of the file that it lacked."""
+    added = [field for field in schema if field.name not in table.schema.names]
+    return cluster.alter_table(table.path, {}, added) if added else table
 
 
 def _check_agrees(table: TableInfo, options: IngestOptions) -> None:

@@ -23,7 +23,7 @@ from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
 from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values
 from tiering.cluster.embedded.batches import check_names
-from tiering.cluster.embedded.types import storable_schema
+from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
 
 PARQUET_BATCH_ROWS = 65_536
@@ -91,25 +91,54 @@ def format_of(file: Path) -> FileFormat:
     return found
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What the rows have to look like: as the table that is there (`schema`), or what is known of the one that will be made."""
+
+    schema: pa.Schema | None = None
+    required: Collection[str] = ()
+    """Columns of a new table that are NOT NULL, beside those that make its partitions."""
+    partition_keys: Collection[str] = ()
+    may_lack: Collection[str] = ()
+    """Columns of the table that a file need not have."""
+    may_add: bool = False
+    """Whether a file may have columns that the table lacks."""
+
+    @property
+    def known(self) -> Collection[str]:
+        """Columns whose types the file does not decide."""
+        return () if self.schema is None else self.schema.names
+
+    def check(self, found: pa.Schema) -> None:
+        """Raises InvalidData if a file with the columns `found` cannot be for this table."""
+        if self.schema is not None:
+            added = [field for field in found if field.name not in self.known] if self.may_add else []
+            check_names(found, pa.schema([*self.schema, *added]), self.may_lack)
+
+    def complete(self, found: pa.Schema) -> pa.Schema:
+        """The columns of the rows of such a file, in the table's order, new ones last. Raises UnsupportedType, InvalidName."""
+        if self.schema is None:
+            return storable_schema(pa.schema([self._new_field(field) for field in found]))
+        added = [field.with_nullable(True) for field in found if field.name not in self.known]
+        return pa.schema([field for field in with_columns(self.schema, added) if field.name in found.names])
+
+    def _new_field(self, field: pa.Field[Any]) -> pa.Field[Any]:
+        if field.name in self.partition_keys:
+            return pa.field(field.name, pa.int32() if field.type == pa.int64() else field.type, nullable=False)
+        return field.with_nullable(field.nullable and field.name not in self.required)
+
+
 @contextmanager
-def parsed_file(
-    file: Path,
-    file_format: FileFormat | None = None,
-    schema: pa.Schema | None = None,
-    required: Collection[str] = (),
-    partition_keys: Collection[str] = (),
-) -> Iterator[ParsedFile]:
+def parsed_file(file: Path, file_format: FileFormat | None = None, shape: Shape | None = None) -> Iterator[ParsedFile]:
     """The file, parsed; its temporary copy lives as long as the block.
 
-    Without `schema` (of an existing table) the columns are the file's own, and NOT NULL those in `required` and in
-    `partition_keys`; whole numbers in the latter become INT. Raises InvalidArgument (no such file), InvalidData (also for a
-    value that cannot name a partition), UnsupportedType, InvalidName.
+    Without a shape the columns are the file's own. Whole numbers in partition columns of a new table become INT. Raises
+    InvalidArgument (no such file), InvalidData (also for a value that cannot name a partition), UnsupportedType, InvalidName.
     """
-    shape = _Shape(schema, required, partition_keys)
     with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
         try:
             source = _open_source(file, file_format or format_of(file))
-            parsed = _parse(file, source, shape, Path(folder))
+            parsed = _parse(file, source, shape or Shape(), Path(folder))
         except OSError as error:
             raise InvalidArgument(f"cannot parse {file}: {error.strerror or error}") from error
         yield parsed
@@ -167,39 +196,20 @@ def _open_source(file: Path, file_format: FileFormat) -> Source:
     return NdjsonSource(file) if file_format is FileFormat.NDJSON else ParquetSource(file)
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """What the rows have to look like: as the table that is there, or what is known of the one that will be made."""
-
-    schema: pa.Schema | None
-    required: Collection[str]
-    partition_keys: Collection[str]
-
-    def of_new_table(self, found: pa.Schema) -> pa.Schema:
-        """The columns of a table made for a file with the columns `found`."""
-        return storable_schema(pa.schema([self._field(field) for field in found]))
-
-    def _field(self, field: pa.Field[Any]) -> pa.Field[Any]:
-        if field.name in self.partition_keys:
-            return pa.field(field.name, pa.int32() if field.type == pa.int64() else field.type, nullable=False)
-        return field.with_nullable(field.nullable and field.name not in self.required)
-
-
-def _parse(file: Path, source: Source, shape: _Shape, folder: Path) -> ParsedFile:
+def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile:
+    shape.check(source.schema)
     spooling = _Spooling(file, source, shape.partition_keys, folder)
-    if shape.schema is not None:
-        check_names(source.schema, shape.schema)
-        return spooling.cast_all(source.batches(), shape.schema)
-    if not source.text_types:
-        return spooling.cast_all(source.batches(), shape.of_new_table(source.schema))
+    undecided = [field for field in source.schema if pa.types.is_string(field.type) and field.name not in shape.known]
+    if not undecided or not source.text_types:
+        return spooling.cast_all(source.batches(), shape.complete(source.schema))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
-    storable_schema(source.schema)
-    inferences = {field.name: ColumnInference(source.text_types) for field in source.schema if pa.types.is_string(field.type)}
+    shape.complete(source.schema)
+    inferences = {field.name: ColumnInference(source.text_types) for field in undecided}
     _spool(raw, source.schema, _observed(source.batches(), inferences))
-    kinds = [pa.field(field.name, inferences[field.name].kind if field.name in inferences else field.type) for field in source.schema]
+    kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in source.schema]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
-        found = spooling.cast_all(reader, shape.of_new_table(pa.schema(kinds)))
+        found = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
     raw.unlink()
     return found
 

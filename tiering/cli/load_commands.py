@@ -36,6 +36,7 @@ def ingest(
     freshness: Annotated[str | None, typer.Option(help="How old the lake copy may be: '30 s', '5 min'.")] = None,
     lake: Annotated[bool | None, typer.Option(help="Tier the table into the lake (a new table is, by default).")] = None,
     create: Annotated[bool, typer.Option(help="Make a missing database and table.")] = True,
+    add_columns: Annotated[bool, typer.Option("--add-columns", help="Add the file's columns that the table lacks.")] = False,
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
 ) -> None:
     """Load a file into a table of the embedded cluster. Nothing is appended unless the whole file can be read.
@@ -45,7 +46,7 @@ def ingest(
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None
     partition_keys = None if partition_by is None else tuple(name.strip() for name in partition_by.split(","))
-    options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id, partition_keys)
+    options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id, partition_keys, add_columns)
     with RemoteEmbeddedCluster(uri) as cluster:
         result = _with_progress(cluster, path, file, options)
     print(_summary(path, result))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -60,8 +60,13 @@ class EmbeddedCluster(Cluster, Protocol):
         """Drops table and rows. Raises UnknownTable, UnknownDatabase."""
         ...
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
-        """Sets options; the others stay. Raises UnknownTable, UnknownDatabase, InvalidArgument."""
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
+        """Sets options and adds columns behind the others, all or none; what is not named stays.
+
+        Rows appended before, and by writers that do not know a new column, have NULL in it. A column that is there already
+        with the same type is left as it is, so a repeat does no harm. Raises UnknownTable, UnknownDatabase, InvalidArgument
+        (an option, a NOT NULL column, a column of that name with another type), InvalidName, UnsupportedType.
+        """
         ...
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
@@ -75,7 +80,8 @@ class EmbeddedCluster(Cluster, Protocol):
         """Appends `rows`, all or none, durably; the ranges they got, by partition and bucket. No rows: no ranges.
 
         A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart;
-        with other rows it raises InvalidArgument. Columns are matched by name. Partitions appear with their first row.
+        with other rows it raises InvalidArgument. Columns are matched by name;
+        those added to the table later may be left out. Partitions appear with their first row.
         Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions).
         """
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -9,27 +10,36 @@ import pyarrow as pa
 from tiering.cluster.embedded.base import Rows
 from tiering.cluster.embedded.types import storable_type
 from tiering.errors import InvalidData
+from tiering.model import TableInfo
 
 
-def fit_rows(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
-    """`rows` as one batch of exactly `schema`. Columns are matched by name, in any order; a nullable one may not be left out.
+def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
+    """`rows` as one batch of the table's first columns: those it was made with, and later ones up to the last that `rows` has.
 
-    Raises InvalidData (unknown, missing, repeated or mistyped column, null in a NOT NULL column), UnsupportedType.
+    So the same rows become the same batch also after more columns were added: a repeated append is known again. Columns are
+    matched by name, in any order; only those added later may be left out. Raises InvalidData (unknown, missing, repeated or
+    mistyped column, null in a NOT NULL column), UnsupportedType.
     """
-    check_names(rows.schema, schema)
-    columns = [_fit_column(_as_array(rows.column(field.name)), field) for field in schema]
+    check_names(rows.schema, table.schema, table.added_columns)
+    created = len(table.schema) - len(table.added_columns)
+    known = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
+    schema = pa.schema(list(table.schema)[:known])
+    columns = [
+        _fit_column(_as_array(rows.column(field.name)), field) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def check_names(have: pa.Schema, want: pa.Schema) -> None:
-    """Raises InvalidData unless both name the same columns, each once."""
+def check_names(have: pa.Schema, want: pa.Schema, may_lack: Collection[str] = ()) -> None:
+    """Raises InvalidData unless both name the same columns, each once; those in `may_lack` need not be there."""
     for name in have.names:
         if name not in want.names:
             raise InvalidData(f"the table has no column {name!r}", hint=f"Its columns: {', '.join(want.names)}.", column=name)
         if have.names.count(name) > 1:
             raise InvalidData(f"the column {name!r} is there twice", column=name)
     for name in want.names:
-        if name not in have.names:
+        if name not in have.names and name not in may_lack:
             raise InvalidData(f"the column {name!r} is missing", hint=f"Needed: {', '.join(want.names)}.", column=name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_b
 from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, databases, partitions, segments, tables
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
-from tiering.cluster.embedded.types import storable_schema
+from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath, TableType
 
@@ -39,8 +39,6 @@ class StoredTable:
 
     info: TableInfo
     bucketing: Bucketing
-    created_columns: int
-    """How many columns it was made with; those behind them were added later, and rows may lack them."""
 
 
 def list_databases(connection: sa.Connection) -> list[str]:
@@ -145,6 +143,15 @@ def update_properties(connection: sa.Connection, path: TablePath, set_properties
     return find_table(connection, path).info
 
 
+def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequence[pa.Field[Any]]) -> None:
+    """Raises as `EmbeddedCluster.alter_table`."""
+    info = find_table(connection, path).info
+    schema = with_columns(info.schema, add_columns)
+    if len(schema) > len(info.schema):
+        values = {"schema": schema.serialize().to_pybytes()}
+        connection.execute(sa.update(tables).where(tables.c.table_id == info.table_id).values(values))
+
+
 def delete_table(connection: sa.Connection, path: TablePath) -> int:
     """Removes the table and, by cascade, all that is recorded of it; returns its id. Raises UnknownTable, UnknownDatabase."""
     table_id = find_table(connection, path).info.table_id
@@ -171,11 +178,12 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
     properties = dict(row["properties"])
     options = parse_lake_options(properties)
     enabled_us = row["lake_enabled_us"]
+    schema = ipc.read_schema(pa.py_buffer(row["schema"]))
     info = TableInfo(
         table_id=row["table_id"],
         path=TablePath(row["database_name"], row["table_name"]),
         table_type=TableType.LOG,
-        schema=ipc.read_schema(pa.py_buffer(row["schema"])),
+        schema=schema,
         bucket_count=row["bucket_count"],
         created_at=from_us(row["created_us"]),
         bucket_keys=tuple(row["bucket_keys"]),
@@ -185,8 +193,9 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         lake_enabled_at=None if enabled_us is None else from_us(enabled_us),
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
+        added_columns=tuple(schema.names[row["created_columns"] :]),
     )
-    return StoredTable(info, Bucketing(row["bucketing"]), row["created_columns"])
+    return StoredTable(info, Bucketing(row["bucketing"]))
 
 
 def _case_hint(existing: str, name: str) -> str:

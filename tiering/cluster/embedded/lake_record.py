@@ -19,7 +19,7 @@ def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSn
     return RecordedLakeSnapshot(row.lake_snapshot_id, {BucketKey.parse(bucket): offset for bucket, offset in row.offsets.items()})
 
 
-def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: RecordedLakeSnapshot, *, may_go_back: bool = False) -> None:
     """Harmless to repeat. Raises Fenced if a living bucket's offset would go back, UnknownTable if the table is gone."""
     if not table_exists(connection, table.table_id):
         raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
@@ -27,7 +27,7 @@ def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: Rec
     if recorded == snapshot:
         return
     living = living_partition_ids(connection, table.table_id)
-    for bucket, offset in ({} if recorded is None else recorded.offsets).items():
+    for bucket, offset in ({} if recorded is None or may_go_back else recorded.offsets).items():
         if bucket.partition_id is not None and bucket.partition_id not in living:
             continue  # a marker drops the entries of partitions that vanished
         new = snapshot.offsets.get(bucket, 0)

@@ -65,6 +65,7 @@ def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
         properties=table.properties,
         created_at=time_to_pb(table.created_at),
         lake_enabled_at=None if table.lake_enabled_at is None else time_to_pb(table.lake_enabled_at),
+        added_columns=table.added_columns,
     )
 
 
@@ -86,6 +87,7 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         lake_enabled_at=time_from_pb(pb.lake_enabled_at) if pb.HasField("lake_enabled_at") else None,
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
+        added_columns=tuple(pb.added_columns),
     )
 
 

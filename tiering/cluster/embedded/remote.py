@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
+import pyarrow as pa
 import tenacity
 
 from tiering.cluster.embedded import pb
@@ -103,9 +104,10 @@ class RemoteEmbeddedCluster:
         request = messages.DropTableRequest(table_path=pb.path_to_pb(path))
         self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `EmbeddedCluster.alter_table`."""
-        request = messages.AlterTableRequest(table_path=pb.path_to_pb(path), set_properties=set_properties)
+        added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
+        request = messages.AlterTableRequest(table_path=pb.path_to_pb(path), set_properties=set_properties, add_columns=added)
         return pb.table_from_pb(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
@@ -198,3 +200,7 @@ class RemoteEmbeddedCluster:
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Not offered to other processes (DESIGN 6, step 8): raises InvalidArgument."""
         raise InvalidArgument("only the coordinator records lake snapshots, in its own process")
+
+    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """Not offered either."""
+        self.record_lake_snapshot(table, snapshot)

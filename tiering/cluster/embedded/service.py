@@ -79,7 +79,10 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return messages.DropTableResponse()
 
     async def AlterTable(self, request: messages.AlterTableRequest, context: Context) -> messages.AlterTableResponse:
-        alter = partial(self._storage.alter_table, pb.path_from_pb(request.table_path), dict(request.set_properties))
+        def alter() -> TableInfo:
+            added = list(pb.schema_from_bytes(request.add_columns)) if request.add_columns else []
+            return self._storage.alter_table(pb.path_from_pb(request.table_path), dict(request.set_properties), added)
+
         return messages.AlterTableResponse(table=pb.table_to_pb(await self._run(context, alter)))
 
     async def ListTables(self, request: messages.ListTablesRequest, context: Context) -> messages.ListTablesResponse:

@@ -15,7 +15,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.cluster.embedded import catalog
@@ -122,10 +124,11 @@ class EmbeddedStorage:
         except OSError as error:
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Is the disk full?") from error
 
-    def alter_table(self, path: TablePath, set_properties: Mapping[str, str]) -> TableInfo:
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `EmbeddedCluster.alter_table`."""
         _check_path(path)
         with self._metadata.write() as connection:
+            catalog.insert_columns(connection, path, add_columns)
             return catalog.update_properties(connection, path, set_properties, self._clock.now())
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
@@ -159,7 +162,7 @@ class EmbeddedStorage:
             raise InvalidArgument(f"an append needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
         with self._metadata.read() as connection:
             stored = catalog.find_table(connection, path)
-        return self.log.append(stored, fit_rows(rows, stored.info.schema), writer_id, sequence)
+        return self.log.append(stored, fit_rows(rows, stored.info), writer_id, sequence)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `Cluster.offsets`."""
@@ -187,6 +190,11 @@ class EmbeddedStorage:
         """As `Cluster.record_lake_snapshot`. Raises Fenced if an offset would go back, UnknownTable."""
         with self._metadata.write() as connection:
             write_lake_record(connection, table, snapshot)
+
+    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """As `Cluster.rewind_lake_snapshot`. Raises UnknownTable."""
+        with self._metadata.write() as connection:
+            write_lake_record(connection, table, snapshot, may_go_back=True)
 
 
 def _check_path(path: TablePath) -> None:

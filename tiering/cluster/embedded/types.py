@@ -6,7 +6,8 @@ types that Iceberg v2 lacks are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -43,6 +44,24 @@ def storable_type(column: str, kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.Decimal128Type) and 0 <= kind.scale <= kind.precision <= MAX_DECIMAL_PRECISION:
         return kind
     raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column)
+
+
+def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema:
+    """A table's stored columns and, behind them, those of `added` that are not there yet.
+
+    Raises InvalidArgument (NOT NULL, or there with another type), and as `storable_schema`.
+    """
+    fields = list(schema)
+    for field in added:
+        if not field.nullable:
+            raise InvalidArgument(f"the new column {field.name!r} is NOT NULL", hint="Rows that are there already have no value for it.")
+        if field.name in schema.names:
+            existing = schema.field(field.name).type
+            if storable_type(field.name, field.type) != existing:
+                raise InvalidArgument(f"the column {field.name!r} is there already, as {existing}; it cannot become {field.type}")
+        else:
+            fields.append(field)
+    return storable_schema(pa.schema(fields))
 
 
 def storable_schema(schema: pa.Schema) -> pa.Schema:
