@@ -38,6 +38,23 @@ def test_a_type_that_the_lake_lacks_is_named(kit: Any, kind: pa.DataType) -> Non
     assert caught.value.ids["column"] == "odd"
 
 
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        (pa.struct([]), UnsupportedType),
+        (pa.list_(pa.struct([])), UnsupportedType),
+        (pa.struct([("a", pa.int32()), ("A", pa.int32())]), InvalidName),
+        (pa.list_(pa.struct([("a", pa.int32()), ("a", pa.int32())])), InvalidName),
+        (pa.map_(pa.string(), pa.struct([("a.b", pa.int32())])), InvalidName),
+        (pa.struct([("", pa.int32())]), InvalidName),
+    ],
+    ids=str,
+)
+def test_structs_that_readers_cannot_tell_apart_are_refused(kit: Any, kind: pa.DataType, error: type[Exception]) -> None:
+    with pytest.raises(error, match="'odd'"):
+        kit.lake.check_schema(kit.table(schema=pa.schema([("odd", kind)])))
+
+
 def test_checking_a_schema_touches_no_catalog(kit: Any) -> None:
     kit.lake.check_schema(kit.table())
     assert not list(kit.folder.iterdir())

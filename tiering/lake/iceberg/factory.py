@@ -109,7 +109,7 @@ class IcebergTieringFactory:
             io = self._open_io()
             locations = load_location_provider(state.location, dict(state.properties))
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
-        return IcebergWriter(context, state.schema, target, io, locations, builder, RowGuard(context, state.schema, state.spec))
+        return IcebergWriter(context, state.schema, target, io, locations, builder, RowGuard(context, state.schema, state.spec, values))
 
     def create_committer(self, context: CommitterInitContext) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

@@ -15,12 +15,14 @@ from tiering.model import BucketKey, TableInfo
 VALUE_SEPARATOR = "$"
 """Between the values in a partition's name (Fluss)."""
 _EPOCH = date(1970, 1, 1)
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | None, schema: Schema) -> tuple[int | str, ...]:
     """The record of the lake's partition spec: the partition columns' values as Iceberg stores them, then the bucket id.
 
-    Raises InvalidData if the partition's name does not hold one value for each partition column.
+    Raises InvalidData if the partition's name does not hold one value for each partition column, written as Fluss does: a date
+    as 2024-01-31, an integer in decimal. Another form of a value would be a partition of its own with rows of this one.
     """
     texts = [] if partition_name is None else partition_name.split(VALUE_SEPARATOR)
     if len(texts) != len(table.partition_keys):
@@ -41,7 +43,19 @@ def partition_path(values: tuple[int | str, ...], spec: PartitionSpec, schema: S
 def _value(column: str, kind: IcebergType, text: str) -> int | str:
     try:
         if isinstance(kind, DateType):
-            return (date.fromisoformat(text) - _EPOCH).days
-        return int(text) if isinstance(kind, IntegerType) else text
+            day = date.fromisoformat(text)
+            if day.isoformat() == text:
+                return (day - _EPOCH).days
+        elif isinstance(kind, IntegerType):
+            number = int(text)
+            if str(number) == text and INT_MIN <= number <= INT_MAX:
+                return number
+        else:
+            return text
     except ValueError as error:
-        raise InvalidData(f"the partition value {text!r} of column {column!r} is not a {kind}", column=column) from error
+        raise _no_value(column, kind, text) from error
+    raise _no_value(column, kind, text)
+
+
+def _no_value(column: str, kind: IcebergType, text: str) -> InvalidData:
+    return InvalidData(f"the partition value {text!r} of column {column!r} is not a {kind}", column=column)

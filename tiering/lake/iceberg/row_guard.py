@@ -1,4 +1,4 @@
-"""The last look at rows before they become files of one bucket: the right bucket, growing offsets, nothing outside.
+"""The last look at rows before they become files of one bucket: its partition, the right bucket, growing offsets, nothing outside.
 
 A wrong row would be doubled or lost for good once it is committed, and readers that skip files by partition value would
 miss rows of a wrongly hashed key. So this is checked where it costs next to nothing: at the ends of every batch, and by
@@ -7,17 +7,19 @@ hash for the first rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import IcebergType
 
 from tiering.errors import DataCorrupt
 from tiering.lake.base import WriterInitContext
+from tiering.lake.iceberg.types import arrow_type
 from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN
 
 HASHED_ROWS = 1_024
@@ -27,8 +29,14 @@ HASHED_ROWS = 1_024
 class RowGuard:
     """Watches one split's rows. Raises DataCorrupt naming bucket and offsets."""
 
-    def __init__(self, context: WriterInitContext, schema: Schema, spec: PartitionSpec) -> None:
+    def __init__(self, context: WriterInitContext, schema: Schema, spec: PartitionSpec, values: Sequence[int | str]) -> None:
+        """`values`: the partition record of the files, in the order of `spec`."""
         self._context = context
+        self._partition = [
+            (schema.find_field(field.source_id).name, _scalar(schema.find_field(field.source_id).field_type, value))
+            for field, value in zip(spec.fields, values, strict=True)
+            if isinstance(field.transform, IdentityTransform)
+        ]
         self._hashes = [
             (schema.find_field(field.source_id).name, field.transform.pyarrow_transform(schema.find_field(field.source_id).field_type))
             for field in spec.fields
@@ -43,6 +51,9 @@ class RowGuard:
         for position in (0, batch.num_rows - 1):
             if buckets[position].as_py() != self._context.bucket.bucket_id:
                 raise self._corrupt(f"a row at offset {offsets[position]} says that it is of bucket {buckets[position]}")
+            for name, value in self._partition:
+                if not batch.column(name)[position].equals(value):
+                    raise self._corrupt(f"a row at offset {offsets[position]} has {name!r} {batch.column(name)[position]}, not {value}")
         first, last = offsets[0].as_py(), offsets[batch.num_rows - 1].as_py()
         if last - first < batch.num_rows - 1 or (self._last is not None and first <= self._last):
             raise self._corrupt(f"{batch.num_rows} rows have the offsets {first} to {last}, after {self._last}")
@@ -75,3 +86,9 @@ class RowGuard:
             table_path=context.table.path,
             bucket=context.bucket,
         )
+
+
+def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:
+    """A partition value as the rows have it: a date is a number of days in Iceberg."""
+    scalar: pa.Scalar[pa.DataType] = pa.scalar(value, arrow_type(kind))
+    return scalar

@@ -26,7 +26,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tiering.errors import UnsupportedType
+from tiering.errors import InvalidName, UnsupportedType
 
 MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit (spec, "Primitive Types")."""
@@ -67,7 +67,7 @@ _HINT = (
 
 
 def iceberg_type(column: str, kind: pa.DataType, next_id: Callable[[], int]) -> IcebergType:
-    """The lake's type for a column; `next_id` numbers nested fields. Raises UnsupportedType naming column and type."""
+    """The lake's type for a column; `next_id` numbers nested fields. Raises UnsupportedType or InvalidName, naming column and type."""
     if kind in _FLAT:
         return _FLAT[kind]
     if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
@@ -88,10 +88,27 @@ def iceberg_type(column: str, kind: pa.DataType, next_id: Callable[[], int]) -> 
         )
     if isinstance(kind, pa.StructType):
         fields = [kind.field(index) for index in range(kind.num_fields)]
+        _check_field_names(column, kind, [one.name for one in fields])
         return StructType(
             *(NestedField(next_id(), one.name, iceberg_type(column, one.type, next_id), required=not one.nullable) for one in fields)
         )
     raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column, type=kind)
+
+
+def _check_field_names(column: str, kind: pa.StructType, names: list[str]) -> None:
+    """Parquet has no empty struct; pyiceberg finds a field by its dotted path, Spark without regard to case."""
+    if not names:
+        raise UnsupportedType(f"column {column!r} has a struct without fields, which a lake table cannot hold", column=column, type=kind)
+    lowered = [name.lower() for name in names]
+    for name in names:
+        if not name or "." in name:
+            raise InvalidName(
+                f"column {column!r} has a field named {name!r}", hint="Rename it: not empty, and without a dot.", column=column
+            )
+        if lowered.count(name.lower()) > 1:
+            raise InvalidName(
+                f"column {column!r} has two fields named {name!r}", hint="Names are compared without regard to case.", column=column
+            )
 
 
 def arrow_type(kind: IcebergType) -> pa.DataType:
