@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
@@ -29,6 +30,16 @@ from tiering.state import TableState
 _log = structlog.get_logger(__name__)
 
 
+@dataclass
+class _Draft:
+    """Changes that wait for one write, and the records as they will be then. Seen by the thread that makes them alone."""
+
+    records: dict[int, TableRecord]
+    thread: int = field(default_factory=threading.get_ident)
+    changes: list[Change] = field(default_factory=list)
+    operations: list[OperationRecord] = field(default_factory=list)
+
+
 class Book:
     """Takes the store over when made, and restores what is in it."""
 
@@ -44,6 +55,7 @@ class Book:
         self._jitter = jitter
         self._lock = threading.RLock()
         self._doubtful = False
+        self._draft: _Draft | None = None
         self._records: Mapping[int, TableRecord] = {}
         self._waiting_in: tuple[Mapping[int, TableRecord], bool] = (self._records, False)
         self.epoch = store.take_over()
@@ -63,11 +75,11 @@ class Book:
 
     def live(self) -> list[TableRecord]:
         """Records of the lake tables there are."""
-        return [record for record in self._records.values() if record.state is not None]
+        return [record for record in self._seen().values() if record.state is not None]
 
     def get(self, table_id: int) -> TableRecord | None:
         """The record of a lake table there is."""
-        record = self._records.get(table_id)
+        record = self._seen().get(table_id)
         return record if record is not None and record.state is not None else None
 
     def work_waits(self) -> bool:
@@ -92,8 +104,30 @@ class Book:
                 self._reload()
             yield
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside `changing`: what is put within goes to the store in one write at the end, and is shown then.
+
+        Only who puts it sees it before. What was put before an error is stored all the same.
+        """
+        self._draft = _Draft(dict(self._records))
+        try:
+            yield
+        finally:
+            draft, self._draft = self._draft, None
+            self.put(*draft.changes, operations=draft.operations)
+
+    def _seen(self) -> Mapping[int, TableRecord]:
+        draft = self._draft
+        return draft.records if draft is not None and draft.thread == threading.get_ident() else self._records
+
     def put(self, *changes: Change, operations: Sequence[OperationRecord] = ()) -> None:
-        """Stores the changes, at most one a table, and then shows them. Call it inside `changing`."""
+        """Stores the changes and then shows them; of several of one table, each made on the one before. Call it inside `changing`."""
+        if self._draft is not None:
+            self._draft.changes += changes
+            self._draft.operations += operations
+            self._draft.records.update({change.record.table_id: change.record for change in changes})
+            return
         durable = [change for change in changes if change.durable]
         if durable or operations:
             self._apply(Writes.of(durable, operations))

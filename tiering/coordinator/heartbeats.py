@@ -52,7 +52,7 @@ class Heartbeats:
         Raises Fenced or StoreError for the heartbeat as a whole: repeat it. Errors of one table are in the response.
         """
         tierer_id, forced = request.tierer.tierer_id, set(request.force_finished_tables)
-        with self._book.changing():
+        with self._book.changing(), self._book.together():  # one sync of the disk, not one a report
             newest = self._meet(request)
             response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._book.epoch)
             response.failed_table_resp.extend(self._fail(each, tierer_id) for each in request.failed_tables)

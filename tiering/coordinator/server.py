@@ -21,6 +21,9 @@ STOP_SECONDS = 2.0
 
 PRUNE_INTERVAL_MS = 3_600_000
 
+BACKGROUND_SHARE = 0.1
+"""Looks at the cluster take at most this share of the time: with 10,000 tables each look is seconds of work, and news may wait for it."""
+
 _SERVER_OPTIONS = (
     # Two servers on one port would share its calls without a word.
     ("grpc.so_reuseport", 0),
@@ -49,8 +52,8 @@ class RunningServer:
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
-            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly)),
-            asyncio.create_task(self._every(options.observe_interval_ms, coordinator.observer.observe_all)),
+            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
+            asyncio.create_task(self._every(options.observe_interval_ms, coordinator.observer.observe_all, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.book.prune)),
         ]
 
@@ -82,9 +85,11 @@ class RunningServer:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._ended.set()
 
-    async def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+    async def _every(self, interval_ms: int, work: Callable[[], None], share: float = 1.0) -> None:
+        """Starts the work once an interval, less often if it would take more than `share` of the time."""
         loop = asyncio.get_running_loop()
         while True:
+            started = loop.time()
             try:
                 await loop.run_in_executor(self._threads, work)
             except Fenced:
@@ -94,7 +99,8 @@ class RunningServer:
                 _log.warning("background work failed; it is tried again", error_class=error.error_class, error=error.message)
             except Exception:
                 _log.exception("background work failed unexpectedly; it is tried again")
-            await asyncio.sleep(interval_ms / 1000)
+            spent = loop.time() - started
+            await asyncio.sleep(max(interval_ms / 1000, spent / share - spent))
 
 
 async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[Registration] = ()) -> RunningServer:

@@ -17,7 +17,7 @@ from tiering.coordinator.records import EventRecord, LakeCommitRecord, Operation
 
 @dataclass(frozen=True)
 class Writes:
-    """Rows to store together. A row with the id of a stored one replaces it; events are added and numbered."""
+    """Rows to store together. A row with the id of a stored one replaces it, of two here the last; events are added and numbered."""
 
     tables: tuple[TableRecord, ...] = ()
     rounds: tuple[RoundRecord, ...] = ()
