@@ -12,6 +12,7 @@
     │   ├── AlreadyExists
     │   ├── UnsupportedType
     │   ├── InvalidData                 a file or batch that does not fit; nothing of it was taken
+    │   ├── CannotReconcile             reconcile_lake would lose or double a row
     │   ├── LakeDisabled
     │   └── TablePaused
     ├── PermanentTieringError           tiering of this table stops until a person or a change mends it
@@ -122,6 +123,10 @@ class UnsupportedType(BadRequest):
 
 class InvalidData(BadRequest):
     """Input that cannot be read or does not fit its table. Nothing of it was taken."""
+
+
+class CannotReconcile(BadRequest):
+    """The lake table cannot be reconciled in the way that was asked for."""
 
 
 class LakeDisabled(BadRequest):

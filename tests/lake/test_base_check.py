@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeSnapshot, LakeView
 from tiering.lake.base_check import Base, KnownLake, check_base
@@ -43,7 +45,8 @@ def refused(kind: type[errors.LakewardError], lake: LakeView | None, known: Know
     assert type(error) is kind
     assert isinstance(error, errors.PermanentTieringError)
     assert error.hint
-    assert "reconcile_lake" not in error.hint
+    named = set(re.findall(r"CALL sys\.(\w+)", error.hint))
+    assert named <= {procedure.name for procedure in default_registry().procedures}
     assert error.ids
     return error
 

@@ -90,5 +90,8 @@ class MemoryCluster:
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         return self.recorded.get(table.table_id)
 
+    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        self.recorded[table.table_id] = snapshot
+
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         self.recorded[table.table_id] = snapshot

@@ -9,7 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.coordinator.api import Progress, TableStatus, TierTable, TierTableResult
+from tiering.coordinator.api import (
+    Progress,
+    ReconcileLake,
+    ReconcileResult,
+    RetryResult,
+    RetryTiering,
+    TableStatus,
+    TierTable,
+    TierTableResult,
+)
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath, TableType
 
@@ -101,6 +110,7 @@ class MemoryCoordinator:
     now: datetime = NOON
     tier: Callable[[TierTable], TierSteps] | None = None
     calls: list[TierTable] = field(default_factory=list)
+    others: list[ReconcileLake | RetryTiering] = field(default_factory=list)
     asked: list[tuple[str | None, str | None]] = field(default_factory=list)
     cluster_answers: bool = True
 
@@ -110,6 +120,14 @@ class MemoryCoordinator:
 
     def view(self) -> MemoryView:
         return MemoryView(self.now, list(self.infos), list(self.statuses), self.empty_databases, self.asked, self.cluster_answers)
+
+    async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
+        self.others.append(call)
+        return ReconcileResult(call.path, call.action, "r9", 77, "would_reconcile" if call.dry_run else "reconciled", {"0": 5, "1": 6})
+
+    async def retry_tiering(self, call: RetryTiering) -> RetryResult:
+        self.others.append(call)
+        return RetryResult(call.path, "Pending", None)
 
     def tier_table(self, call: TierTable) -> TierSteps:
         self.calls.append(call)

@@ -41,7 +41,7 @@ def paint(name: str, mutates: bool) -> Procedure:
 def test_the_default_registry_finds_the_modules() -> None:
     registry = default_registry()
     assert [table.name for table in registry.tables] == ["lake_tiering_status", "procedures", "tables"]
-    assert [procedure.name for procedure in registry.procedures] == ["help", "tier_table"]
+    assert [procedure.name for procedure in registry.procedures] == ["help", "reconcile_lake", "retry_tiering", "tier_table"]
 
 
 def test_every_definition_is_whole() -> None:

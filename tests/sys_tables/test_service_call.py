@@ -13,7 +13,7 @@ from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
 from sys_tables.procedure_input import parameter
 from sys_tables.registry import Registry
-from tiering.coordinator.api import Progress, TierTable, TierTableResult
+from tiering.coordinator.api import Progress, ReconcileLake, RetryTiering, TierTable, TierTableResult
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable
 from tiering.model import TablePath
 
@@ -121,7 +121,7 @@ def test_bad_calls_are_refused_before_the_coordinator_is_asked(run: Run) -> None
             unknown = await error_of(client.call("tier_tabel"))
             elsewhere = await error_of(client.stub.CallProcedure(pb.CallProcedureRequest(namespace="demo", name="help")).read())
         assert isinstance(unknown, UnknownProcedure)
-        assert unknown.hint == "The procedures are: help, tier_table."
+        assert unknown.hint == "The procedures are: help, reconcile_lake, retry_tiering, tier_table."
         assert isinstance(elsewhere, UnknownProcedure)
         assert handle.calls == []
 
@@ -212,13 +212,32 @@ def test_a_result_may_have_any_number_of_rows(run: Run) -> None:
     run(scenario())
 
 
+def test_a_lake_is_reconciled_and_a_table_retried_for_the_caller(run: Run) -> None:
+    async def scenario() -> None:
+        served = coordinator()
+        async with serving(served) as client:
+            said, rows = await client.call("reconcile_lake", key="k", caller="bob", table="demo.flights", action="RETIER")
+            _, retried = await client.call("retry_tiering", caller="bob", table="demo.flights", dry_run=True)
+            wrong = await error_of(client.call("reconcile_lake", table="demo.flights", action="forget"))
+        assert said == ["reconciled: tiering of demo.Flights goes on with bucket 0 at 5, bucket 1 at 6"]
+        [row] = rows.to_pylist()
+        assert row == {"table": "demo.Flights", "action": "retier", "round_id": "r9", "lake_snapshot_id": 77, "outcome": "reconciled"}
+        assert retried.to_pylist() == [{"table": "demo.Flights", "status": "Pending", "next_retry_time": None}]
+        path = TablePath("demo", "Flights")
+        assert served.others == [ReconcileLake(path, "retier", "bob", False, "k"), RetryTiering(path, "bob", True)]
+        assert isinstance(wrong, InvalidArgument)
+        assert "must be one of adopt, accept, retier" in wrong.message
+
+    run(scenario())
+
+
 def test_help_explains_one_procedure_or_all(run: Run) -> None:
     async def scenario() -> None:
         async with serving(coordinator()) as client:
             _, everything = await client.call("help")
             _, one = await client.call("help", procedure="TIER_TABLE")
             unknown = await error_of(client.call("help", procedure="nothing"))
-        assert set(everything.column("procedure").to_pylist()) == {"help", "tier_table"}
+        assert set(everything.column("procedure").to_pylist()) == {"help", "reconcile_lake", "retry_tiering", "tier_table"}
         assert one.column("parameter").to_pylist() == [None, "table", "wait", "timeout_ms", "dry_run", "idempotency_key"]
         assert one.column("default").to_pylist() == [None, None, "true", "300000", "false", "NULL"]
         assert isinstance(unknown, UnknownProcedure)

@@ -82,3 +82,7 @@ class Cluster(Protocol):
         Harmless to repeat: an implementation reads what is recorded before it writes.
         """
         ...
+
+    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """The same for a user who said that the lake is right (`reconcile_lake`): offsets may go back."""
+        ...

@@ -6,10 +6,10 @@ a CALL may wait for minutes and must not hold a thread.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from tiering.model import TableInfo, TablePath
 
@@ -120,6 +120,51 @@ class TierTableResult:
 
 
 @dataclass(frozen=True)
+class ReconcileLake:
+    """Arguments of `CALL sys.reconcile_lake` (SYS.md, DESIGN 6). `action`: adopt, accept or retier."""
+
+    path: TablePath
+    action: str
+    caller: str
+    dry_run: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class ReconcileResult:
+    """Its output. `outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on."""
+
+    path: TablePath
+    action: str
+    round_id: str | None
+    lake_snapshot_id: int | None
+    outcome: str
+    offsets: Mapping[str, int]
+
+    def stored(self) -> dict[str, Any]:
+        """All but the path, as an operation keeps it."""
+        return {name: value for name, value in asdict(self).items() if name != "path"}
+
+
+@dataclass(frozen=True)
+class RetryTiering:
+    """Arguments of `CALL sys.retry_tiering` (SYS.md)."""
+
+    path: TablePath
+    caller: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class RetryResult:
+    """Its output: the table's state afterwards, and when it is tried next if that is not at once."""
+
+    path: TablePath
+    status: str
+    next_retry_time: datetime | None
+
+
+@dataclass(frozen=True)
 class Progress:
     """A line for people while a call goes on."""
 
@@ -134,6 +179,17 @@ class CoordinatorControl(Protocol):
 
         Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
         """
+        ...
+
+    async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
+        """Makes a lake table that failed its base check for good one to build on again.
+
+        Raises CannotReconcile, UnknownTable, InvalidArgument, CommitOutcomeUnknown (call again), LakeUnavailable.
+        """
+        ...
+
+    async def retry_tiering(self, call: RetryTiering) -> RetryResult:
+        """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
         ...
 
 

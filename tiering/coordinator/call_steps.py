@@ -9,8 +9,8 @@ import structlog
 
 from tiering import errors
 from tiering.cluster.base import Cluster
-from tiering.coordinator import core_call
-from tiering.coordinator.api import TierTable, TierTableResult
+from tiering.coordinator import core_call, core_reconcile
+from tiering.coordinator.api import RetryResult, RetryTiering, TierTable, TierTableResult
 from tiering.coordinator.book import Book
 from tiering.coordinator.call_rows import (
     Goal,
@@ -104,6 +104,20 @@ class CallSteps:
             lag_ms_before=self._lag_ms(record),
             seen_snapshot_id=record.lake.snapshot_id,
         )
+
+    def retry(self, call: RetryTiering) -> RetryResult:
+        """`CALL sys.retry_tiering`. Raises UnknownTable, UnknownDatabase."""
+        info = self._cluster.table(call.path)
+        self._record(info)
+        with self._book.changing():
+            record = self._record(info)
+            change = core_reconcile.retry(self._book.context(call.caller), record)
+            if not call.dry_run:
+                self._book.put(change)
+        after = change.record
+        assert after.state is not None
+        retry_at = after.retry_deadline if after.state is TableState.FAILED else None
+        return RetryResult(call.path, after.state.value, None if retry_at is None else self._book.now().to_wall(retry_at))
 
     def look(self, call: TierTable, goal: Goal) -> Ended | Waiting:
         """Where the call is. Raises the error of its round, TablePaused while it is queued, UnknownTable once it is gone."""

@@ -13,11 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from tiering.coordinator.api import Progress, TierTable, TierTableResult
+from tiering.coordinator.api import (
+    Progress,
+    ReconcileLake,
+    ReconcileResult,
+    RetryResult,
+    RetryTiering,
+    TierTable,
+    TierTableResult,
+)
 from tiering.coordinator.book import Book
 from tiering.coordinator.call_rows import Goal
 from tiering.coordinator.call_steps import CallSteps, Ended, Waiting
 from tiering.coordinator.changes import Subscription
+from tiering.coordinator.reconcile import Reconciler
 from tiering.errors import InvalidArgument
 
 Result = TypeVar("Result")
@@ -30,8 +39,9 @@ KEY_LIMIT = 256
 class Calls:
     """`CoordinatorControl` (see `api`)."""
 
-    def __init__(self, book: Book, steps: CallSteps, tierer_connected: Callable[[], bool]) -> None:
+    def __init__(self, book: Book, steps: CallSteps, reconciler: Reconciler, tierer_connected: Callable[[], bool]) -> None:
         self._book = book
+        self._reconciler = reconciler
         self._steps = steps
         self._tierer_connected = tierer_connected
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="call")
@@ -46,6 +56,15 @@ class Calls:
             return
         async for step in self._follow(call, goal):
             yield step
+
+    async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
+        """See `CoordinatorControl.reconcile_lake`."""
+        _check_key(call.idempotency_key)
+        return await self._run(partial(self._reconciler.reconcile, call))
+
+    async def retry_tiering(self, call: RetryTiering) -> RetryResult:
+        """See `CoordinatorControl.retry_tiering`."""
+        return await self._run(partial(self._steps.retry, call))
 
     def end_waits(self) -> None:
         """Each waiting call answers with how its table stands."""
@@ -100,5 +119,9 @@ class Calls:
 def _check(call: TierTable) -> None:
     if call.timeout_ms < 0:
         raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
-    if call.idempotency_key is not None and not 0 < len(call.idempotency_key) <= KEY_LIMIT:
-        raise InvalidArgument(f"idempotency_key must have 1 to {KEY_LIMIT} characters, but has {len(call.idempotency_key)}")
+    _check_key(call.idempotency_key)
+
+
+def _check_key(key: str | None) -> None:
+    if key is not None and not 0 < len(key) <= KEY_LIMIT:
+        raise InvalidArgument(f"idempotency_key must have 1 to {KEY_LIMIT} characters, but has {len(key)}")

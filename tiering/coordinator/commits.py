@@ -38,6 +38,11 @@ class Commits:
         self._locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._locks_lock = threading.Lock()
 
+    def table_lock(self, table_id: int) -> threading.Lock:
+        """What acks of one table, and whatever else changes what is recorded of its lake, hold."""
+        with self._locks_lock:
+            return self._locks[table_id]
+
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
         """Raises Fenced or UnknownTable for a round that does not own its table."""
         ref = wire.round_ref(request.round)
@@ -79,7 +84,7 @@ class Commits:
             table_uuid=request.lake_table_uuid or None,
             acker=ref.round_id,
         )
-        with self._table_lock(ref.table_id):
+        with self.table_lock(ref.table_id):
             info = self._table(ref)
             found = self._take(ref, told)
             if found is None:
@@ -160,7 +165,3 @@ class Commits:
 
     def _ledger(self, record: TableRecord) -> list[LakeCommitRecord]:
         return list(self._book.store.commits(record.table_id, LEDGER_ROWS))
-
-    def _table_lock(self, table_id: int) -> threading.Lock:
-        with self._locks_lock:
-            return self._locks[table_id]

@@ -23,6 +23,7 @@ from tiering.coordinator.heartbeats import Heartbeats
 from tiering.coordinator.lakes import LakeOpener, Lakes
 from tiering.coordinator.observer import Observer
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.store import Store
 from tiering.coordinator.view import View
@@ -52,7 +53,8 @@ class Coordinator:
         self.heartbeats = Heartbeats(self.book)
         self.commits = Commits(self.book, cluster, lakes, self.observer.observe_soon)
         steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer)
-        self.control = Calls(self.book, steps, lambda: self.heartbeats.connected(self.book.now()))
+        reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon)
+        self.control = Calls(self.book, steps, reconciler, lambda: self.heartbeats.connected(self.book.now()))
 
     def view(self) -> View:
         """Now. Never waits."""

@@ -31,18 +31,21 @@ class Lakes:
                 self._lakes[lake_format] = self._open(lake_format)
             return self._lakes[lake_format]
 
-    def base(self, record: TableRecord, info: TableInfo) -> Base:
-        """The lake table as it is now, checked against what is recorded here and in the cluster.
-
-        Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
-        """
+    def known(self, record: TableRecord, info: TableInfo) -> KnownLake:
+        """What is remembered of a lake table here and in the cluster. Raises ClusterUnavailable."""
         lake = record.lake
         copies = (lake.recorded, self._cluster.lake_snapshot(info))
-        known = KnownLake(
+        return KnownLake(
             cluster_id=self._cluster.cluster_id,
             table_id=record.table_id,
             lake_table_uuid=lake.table_uuid,
             passed_head=lake.passed_head,
             recorded=tuple(copy for copy in copies if copy is not None),
         )
-        return check_base(self.of(record.lake_format).view(record.path), known)
+
+    def base(self, record: TableRecord, info: TableInfo) -> Base:
+        """The lake table as it is now, checked against what is recorded here and in the cluster.
+
+        Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
+        """
+        return check_base(self.of(record.lake_format).view(record.path), self.known(record, info))

@@ -144,7 +144,8 @@ def _check_absent(known: KnownLake) -> None:
     if known.lake_table_uuid is not None:
         raise LakeTableReplaced(
             f"the lake table of table {known.table_id} is gone; its uuid was {known.lake_table_uuid}",
-            hint=f"Bring it back into the lake's catalog, then CALL sys.tier_table. {_START_OVER}",
+            hint="Bring it back into the lake's catalog, then CALL sys.tier_table; or have a new one made, filled from what the log still "
+            f"holds: CALL sys.reconcile_lake(..., 'retier'). {_START_OVER}",
             table_id=known.table_id,
             lake_table_uuid=known.lake_table_uuid,
         )
@@ -152,7 +153,8 @@ def _check_absent(known: KnownLake) -> None:
         raise MarkerLost(
             f"there is no lake table, but table {known.table_id} is recorded as tiered up to lake snapshot "
             f"{known.recorded[0].lake_snapshot_id}",
-            hint=f"Is this the right lake catalog? If so, bring the lake table back into it, then CALL sys.tier_table. {_START_OVER}",
+            hint="Is this the right lake catalog? If so, bring the lake table back into it, then CALL sys.tier_table, or have one made: "
+            f"CALL sys.reconcile_lake(..., 'retier'). {_START_OVER}",
             table_id=known.table_id,
             lake_snapshot_id=known.recorded[0].lake_snapshot_id,
         )
@@ -162,7 +164,8 @@ def _check_uuid(view: LakeView, known: KnownLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
         raise LakeTableReplaced(
             f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
-            hint=f"Put the former lake table back in its place, then CALL sys.tier_table. {_START_OVER}",
+            hint="Put the former lake table back in its place, then CALL sys.tier_table. Or go on here: CALL sys.reconcile_lake with "
+            f"'retier' (from the rows it holds) or 'accept' (from the recorded offsets). {_START_OVER}",
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -178,14 +181,16 @@ def _check_untagged(view: LakeView, known: KnownLake) -> None:
         newest = max(rounds, key=lambda one: one.sequence_number)
         raise MarkerLost(
             f"the lake table {view.path} has no tag {TAG} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
-            hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round. {_THEN}",
+            hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round. {_THEN} "
+            "Or go on from the recorded offsets: CALL sys.reconcile_lake(..., 'accept').",
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
     if known.recorded or known.passed_head is not None:
         raise MarkerLost(
             f"the lake table {view.path} has neither the tag {TAG} nor a snapshot of a Lakeward round, but was tiered before",
-            hint=f"Put the lake table's former state back, then CALL sys.tier_table. {_START_OVER}",
+            hint="Put the lake table's former state back, then CALL sys.tier_table; or go on as it is: CALL sys.reconcile_lake with "
+            f"'retier' (from the rows it holds) or 'accept' (from the recorded offsets). {_START_OVER}",
             table_path=view.path,
         )
     if view.snapshots:
@@ -200,7 +205,8 @@ def _tagged_marker(view: LakeView) -> Marker:
     if view.tag not in view.snapshots or view.marker is None:
         raise MarkerCorrupt(
             f"the tag {TAG} of the lake table {view.path} names snapshot {view.tag}, which has no marker",
-            hint=f"Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote. {_THEN}",
+            hint=f"Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote. {_THEN} "
+            "Or go on from the recorded offsets: CALL sys.reconcile_lake(..., 'accept').",
             table_path=view.path,
             lake_snapshot_id=view.tag,
         )
@@ -250,7 +256,8 @@ def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedL
 def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, what: str) -> RecordAheadOfLake:
     return RecordAheadOfLake(
         f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tag}), but recorded as tiered is {what}",
-        hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then CALL sys.tier_table. "
+        hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then CALL sys.tier_table; "
+        "or tier the missing rows again: CALL sys.reconcile_lake(..., 'retier'). "
         f"{_START_OVER}",
         table_path=view.path,
         lake_snapshot_id=record.lake_snapshot_id,

@@ -52,9 +52,9 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
     """The error for `snapshot`."""
     return ForeignTiering(
         f"another tiering service committed snapshot {snapshot.snapshot_id} to the lake table {view.path} at {snapshot.committed_at}",
-        hint="Only one service may tier a table: stop the other one. Then rename or drop the lake table and begin anew with a new "
-        "source table, or, if Lakeward tiered it before, set its main branch back to the snapshot that the tag "
-        f"{TAG} names and CALL sys.tier_table.",
+        hint="Only one service may tier a table: stop the other one. Then take over what it wrote: CALL sys.reconcile_lake(..., 'adopt'), "
+        "or 'retier' if its offsets cannot be read; or, if Lakeward tiered the table before, set its main branch back to the snapshot "
+        f"that the tag {TAG} names and CALL sys.tier_table.",
         table_path=view.path,
         lake_snapshot_id=snapshot.snapshot_id,
     )
@@ -77,7 +77,8 @@ def _check_newest_round(view: LakeView, tag: int, tag_sequence: int) -> None:
 def _rolled_back(view: LakeView, tag: int, why: str) -> LakeRolledBack:
     return LakeRolledBack(
         f"the lake table {view.path} was rolled back behind its marker: the tag {TAG} names snapshot {tag}, but {why}",
-        hint=f"Set the main branch on snapshot {tag} again (in Spark: CALL <lake catalog>.system.set_current_snapshot). {_THEN}",
+        hint=f"Set the main branch on snapshot {tag} again (in Spark: CALL <lake catalog>.system.set_current_snapshot). {_THEN} "
+        "Or keep it rolled back: CALL sys.reconcile_lake with 'accept' (the rows stay out) or 'retier' (they are tiered again).",
         table_path=view.path,
         lake_snapshot_id=tag,
     )
@@ -88,7 +89,8 @@ def _expired(view: LakeView, tag: int) -> HistoryExpired:
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tag}, "
         f"which the tag {TAG} names, are gone; they expired, or the table was replaced",
         hint=f"Set the main branch on snapshot {tag} (in Spark: CALL <lake catalog>.system.set_current_snapshot); what was written to the "
-        f"lake table by hand since is then left out. {_THEN}",
+        f"lake table by hand since is then left out. {_THEN} Or CALL sys.reconcile_lake with 'retier' (go on from the rows it holds) or "
+        "'accept' (from the recorded offsets).",
         table_path=view.path,
         lake_snapshot_id=tag,
     )

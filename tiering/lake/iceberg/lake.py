@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock
 
@@ -14,6 +14,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
+from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.held_rows import Place
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import check_drift
 from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
@@ -21,6 +23,8 @@ from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.layout import table_layout
 from tiering.lake.iceberg.sent_rounds import SentRounds
+from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
+from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
 from tiering.model import TableInfo, TablePath
 from tiering.redact import redact
@@ -53,6 +57,31 @@ class IcebergLake:
         """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
         table = self._load(path)
         return None if table is None else view_of(path, table)
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        """See `LakeCare.survey`."""
+        table = self._load(path)
+        return None if table is None else survey_of(path, table)
+
+    def held(self, table: TableInfo, view: LakeView) -> Mapping[Place, tuple[int, int]]:
+        """See `LakeCare.held`."""
+        return held_offsets(table, view)
+
+    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
+        """See `LakeCare.foreign_offsets`."""
+        return foreign_offsets(view, snapshot_id)
+
+    def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
+        """See `LakeCare.stored_files`."""
+        return stored_files(view, self._open().properties.get("warehouse"))
+
+    def live_files(self, view: LakeView) -> Collection[str]:
+        """See `LakeCare.live_files`."""
+        return live_files(view)
+
+    def delete_file(self, view: LakeView, location: str) -> None:
+        """See `LakeCare.delete_file`."""
+        delete_file(view, location)
 
     def ensure_table(self, table: TableInfo) -> LakeView:
         """Creates the lake table if need be; of two who create at once, both get the one that was made first.

@@ -19,9 +19,10 @@ COMMIT_USER_KEY = "commit-user"
 """Summary key by which Fluss's tiering names itself (FLUSS.md)."""
 
 
-def view_of(path: TablePath, table: Table) -> LakeView:
+def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView:
     """The view; raises MarkerCorrupt, and LakeUnavailable if the marker is in a file that cannot be read.
 
+    `lenient`: a marker that cannot be read is None.
     A head or a tag that names a snapshot which the metadata lacks is kept as it is: the base check judges it.
     """
     metadata = table.metadata
@@ -40,7 +41,7 @@ def view_of(path: TablePath, table: Table) -> LakeView:
         table_uuid=str(metadata.table_uuid),
         head=head,
         tag=None if tag is None else tag.snapshot_id,
-        marker=None if tag is None else _marker(table, tag.snapshot_id),
+        marker=None if tag is None else _marker_if_readable(table, tag.snapshot_id, lenient=lenient),
         snapshots=snapshots,
         records=_total(totals, TOTAL_RECORDS, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
@@ -62,7 +63,17 @@ def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
     )
 
 
-def _marker(table: Table, snapshot_id: int) -> Marker | None:
+def _marker_if_readable(table: Table, snapshot_id: int, *, lenient: bool) -> Marker | None:
+    try:
+        return marker_in(table, snapshot_id)
+    except MarkerCorrupt:
+        if lenient:
+            return None
+        raise
+
+
+def marker_in(table: Table, snapshot_id: int) -> Marker | None:
+    """The marker of one snapshot; raises MarkerCorrupt, LakeUnavailable."""
     uuid = str(table.metadata.table_uuid)
     return decode(_summary(table.snapshot_by_id(snapshot_id)), lambda path: read_marker_file(table.io, path, uuid))
 

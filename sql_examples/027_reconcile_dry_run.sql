@@ -1,0 +1,9 @@
+-- Title: What would reconciling do
+-- Answers: is there anything to reconcile in a lake table that others may have changed?
+
+CALL fluss.sys.reconcile_lake(table => 'demo.flights', action => 'accept', dry_run => true);
+
+-- Expected:
+-- | table | action | round_id | lake_snapshot_id | outcome |
+-- | --- | --- | --- | --- | --- |
+-- | demo.flights | accept | NULL | * | not_needed |

@@ -1,0 +1,52 @@
+"""CALL sys.reconcile_lake: says what a lake table that failed its base check for good is to be taken for (DESIGN 6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+from sys_tables.lookup import find_table
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.api import ReconcileLake
+from tiering.errors import InvalidArgument
+from tiering.model import TablePath
+
+NAME = "reconcile_lake"
+ACTIONS = ("adopt", "accept", "retier")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+    action: str = parameter(
+        "accept: the lake is right as it is now, go on from the recorded offsets. retier: go on from what the lake holds now. "
+        "adopt: take over what another tiering service wrote."
+    )
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    table: str = column("The table, as it is spelled.")
+    action: str = column("What was asked for.")
+    round_id: str | None = column("The round id in the marker that was committed; NULL if none was.")
+    lake_snapshot_id: int | None = column("The lake snapshot that tiering goes on from.")
+    outcome: str = column("reconciled; not_needed if nothing was wrong; would_reconcile for a dry run.")
+
+
+@procedure(NAME, Parameters, Output, comment="Makes a lake table that others changed one to go on with.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    action = given.action.lower()
+    if action not in ACTIONS:
+        raise InvalidArgument(f"the argument 'action' of sys.{NAME} is {given.action!r}: it must be one of {', '.join(ACTIONS)}")
+    table = await find_table(call.handle, given.table)
+    request = ReconcileLake(table.path, action, call.caller, call.dry_run, call.idempotency_key)
+    result = await call.handle.control.reconcile_lake(request)
+    goes_on = ", ".join(f"bucket {bucket} at {offset}" for bucket, offset in list(result.offsets.items())[:20])
+    yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on or 'every bucket at the start of its log'}"
+    yield Output(str(result.path), result.action, result.round_id, result.lake_snapshot_id, result.outcome)

@@ -1,0 +1,39 @@
+"""CALL sys.retry_tiering: a failed table is tried again now, its back-off forgotten (DESIGN 5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+from sys_tables.lookup import find_table
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.api import RetryTiering
+from tiering.model import TablePath
+
+NAME = "retry_tiering"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    table: str = column("The table, as it is spelled.")
+    status: str = column("The table's state afterwards: Pending if it had failed, else what it was.")
+    next_retry_time: datetime | None = column("When it is tried next; NULL if it waits for nothing but a tierer.")
+
+
+@procedure(NAME, Parameters, Output, comment="Tries a failed table again now and forgets its back-off.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, given.table)
+    result = await call.handle.control.retry_tiering(RetryTiering(table.path, call.caller, call.dry_run))
+    yield Output(str(result.path), result.status, result.next_retry_time)

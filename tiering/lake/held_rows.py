@@ -1,0 +1,57 @@
+"""Which offsets a lake table's rows have: gathered from batches as runs, and judged. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiering.errors import CannotReconcile
+
+Place = tuple[str | None, int]
+"""Name of the partition (None in a table without) and bucket."""
+
+
+class HeldOffsets:
+    """Runs `[start, stop)` of offsets by place. Memory grows with the number of runs, not of rows."""
+
+    def __init__(self) -> None:
+        self._runs: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
+
+    def add(self, place: Place, offsets: npt.NDArray[Any]) -> None:
+        """Offsets of some rows of one place, in any order; a repeated one makes runs that overlap."""
+        if not len(offsets):
+            return
+        ordered = np.sort(offsets)
+        breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
+        for run in np.split(ordered, breaks):
+            self._runs[place].append((int(run[0]), int(run[-1]) + 1))
+
+    def ranges(self) -> dict[Place, tuple[int, int]]:
+        """Per place the one range that its rows fill. Raises CannotReconcile, naming the first gap or doubled offset."""
+        return {place: _one_range(place, runs) for place, runs in self._runs.items()}
+
+
+def _one_range(place: Place, runs: list[tuple[int, int]]) -> tuple[int, int]:
+    ordered = sorted(runs)
+    start, reached = ordered[0]
+    if start < 0:
+        raise _refused(place, f"has rows with the offset {start}: they did not come from the log")
+    for begin, end in ordered[1:]:
+        if begin < reached:
+            raise _refused(place, f"holds the offset {begin} twice")
+        if begin > reached:
+            raise _refused(place, f"lacks the offsets {reached} to {begin - 1}, but holds {begin}")
+        reached = end
+    return start, reached
+
+
+def _refused(place: Place, what: str) -> CannotReconcile:
+    partition, bucket = place
+    where = f"bucket {bucket}" if partition is None else f"bucket {bucket} of partition {partition}"
+    return CannotReconcile(
+        f"{where} {what}: no single offset tells where to go on",
+        hint="Make the rows whole first, or, if they are right as they are, use action => 'accept'.",
+    )
