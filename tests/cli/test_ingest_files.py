@@ -232,9 +232,50 @@ def test_an_ndjson_value_that_does_not_fit_the_table_is_named_by_its_line(tmp_pa
         parse(file, pa.schema([("a", pa.int8())]))
 
 
-def test_nested_json_is_refused_with_column_and_type(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedType, match=r"'tags' has type list<item: int64>"):
-        parse(write(tmp_path, "x.ndjson", '{"tags": [1]}\n'))
+@pytest.mark.usefixtures("tiny_blocks")
+def test_nested_json_becomes_lists_and_structs_over_all_lines(tmp_path: Path) -> None:
+    lines = ['{"tags": [], "at": {"x": 1}}'] * 20 + ['{"tags": ["2013-01-01"], "at": {"y": [{"z": null}], "x": 1.5}}', '{"at": null}']
+    table = parse(write(tmp_path, "x.ndjson", "\n".join(lines)))
+    inner = pa.struct([("x", pa.float64()), ("y", pa.list_(pa.struct([("z", pa.string())])))])
+    assert dict(zip(table.column_names, table.schema.types, strict=True)) == {"tags": pa.list_(pa.string()), "at": inner}
+    assert table.to_pylist()[-2:] == [
+        {"tags": ["2013-01-01"], "at": {"x": 1.5, "y": [{"z": None}]}},
+        {"tags": None, "at": None},
+    ]
+
+
+def test_nested_json_fits_the_tables_types_whatever_the_order_of_its_keys(tmp_path: Path) -> None:
+    schema = pa.schema([("at", pa.struct([("day", pa.date32()), ("x", pa.int8()), ("more", pa.list_(pa.decimal128(5, 2)))]))])
+    file = write(tmp_path, "x.ndjson", '{"at": {"x": 1, "day": "1969-12-31"}}\n{"at": {"more": [1.5, null]}}\n')
+    assert parse(file, schema).to_pylist() == [
+        {"at": {"day": date(1969, 12, 31), "x": 1, "more": None}},
+        {"at": {"day": None, "x": None, "more": [Decimal("1.50"), None]}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"at": {"x": 300}}', "line 2: column 'at'"),
+        ('{"at": {"other": 1}}', "column 'at' has the field 'other', which the table lacks"),
+        ('{"at": [1]}', "column 'at'"),
+        ('{"at": 1}', "column 'at'"),
+    ],
+)
+def test_nested_values_that_do_not_fit_are_refused_never_dropped(tmp_path: Path, line: str, reason: str) -> None:
+    file = write(tmp_path, "x.ndjson", "{}\n" + line + "\n")
+    with pytest.raises(InvalidData, match=reason):
+        parse(file, pa.schema([("at", pa.struct([("x", pa.int8())]))]))
+
+
+def test_nested_parquet_keeps_its_values_and_an_instant_within_is_no_local_time(tmp_path: Path) -> None:
+    kind = pa.list_(pa.map_(pa.string(), pa.struct([pa.field("t", pa.timestamp("ms")), ("n", pa.large_list(pa.int16()))])))
+    rows = [[[("k", {"t": datetime(1969, 1, 1), "n": [1, None]})], None], None, []]
+    pq.write_table(pa.table({"a": pa.array(rows, kind)}), tmp_path / "x.parquet")
+    assert parse(tmp_path / "x.parquet")["a"].to_pylist() == rows
+    instant = pa.list_(pa.map_(pa.string(), pa.struct([("t", pa.timestamp("us", "UTC")), ("n", pa.list_(pa.int16()))])))
+    with pytest.raises(InvalidData, match=r"'a\.element\.value\.t' is timestamp"):
+        parse(tmp_path / "x.parquet", pa.schema([("a", instant)]))
 
 
 def test_parquet_keeps_its_types(tmp_path: Path) -> None:
@@ -264,12 +305,12 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
     assert found["text"].to_pylist() == ["2013-01-01", "1"]
 
 
-@pytest.mark.parametrize("kind", [pa.uint32(), pa.timestamp("ns"), pa.time64("us"), pa.list_(pa.int64())])
+@pytest.mark.parametrize("kind", [pa.uint32(), pa.timestamp("ns"), pa.time64("us"), pa.list_(pa.uint64())])
 def test_a_parquet_type_that_the_lake_lacks_is_refused_by_name(tmp_path: Path, kind: pa.DataType) -> None:
     pq.write_table(pa.table({"odd": pa.array([], kind)}), tmp_path / "x.parquet", version="2.6")
-    with pytest.raises(UnsupportedType, match="'odd'") as error:
+    with pytest.raises(UnsupportedType, match="'odd") as error:
         parse(tmp_path / "x.parquet")
-    assert str(kind).split("<")[0] in error.value.message
+    assert str(kind.value_type if isinstance(kind, pa.ListType) else kind) in error.value.message
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:

@@ -137,8 +137,9 @@ def parsed_file(file: Path, file_format: FileFormat | None = None, shape: Shape 
     """
     with TemporaryDirectory(prefix="lakeward-ingest-") as folder:
         try:
-            source = _open_source(file, file_format or format_of(file))
-            parsed = _parse(file, source, shape or Shape(), Path(folder))
+            shape = shape or Shape()
+            source = _open_source(file, file_format or format_of(file), shape)
+            parsed = _parse(file, source, shape, Path(folder))
         except OSError as error:
             raise InvalidArgument(f"cannot parse {file}: {error.strerror or error}") from error
         yield parsed
@@ -188,12 +189,12 @@ def _decoded(field: pa.Field[Any]) -> pa.Field[Any]:
     return pa.field(field.name, kind.value_type if isinstance(kind, pa.DictionaryType) else kind, field.nullable)
 
 
-def _open_source(file: Path, file_format: FileFormat) -> Source:
+def _open_source(file: Path, file_format: FileFormat, shape: Shape) -> Source:
     if not file.is_file():
         raise InvalidArgument(f"there is no file {file}")
     if file_format is FileFormat.CSV:
         return CsvSource(file)
-    return NdjsonSource(file) if file_format is FileFormat.NDJSON else ParquetSource(file)
+    return NdjsonSource(file, shape.schema) if file_format is FileFormat.NDJSON else ParquetSource(file)
 
 
 def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile:

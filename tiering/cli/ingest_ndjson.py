@@ -1,6 +1,7 @@
 """NDJSON files: one JSON object a line. A column's type is found over the whole file, then every line is read with it.
 
-Texts that are dates or timestamps in every row become such; a key that is absent is null.
+Texts that are dates or timestamps in every row become such (not within lists and objects); a key that is absent is null.
+Arrays become lists, objects structs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
+from tiering.cli.ingest_json_types import as_read, in_order_of, merged, settled
 from tiering.cli.ingest_types import TIME_TYPES
 from tiering.errors import InvalidData
 
@@ -35,8 +37,10 @@ class NdjsonSource:
 
     text_types = TIME_TYPES
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, table: pa.Schema | None = None) -> None:
+        """`table`: the columns of the table that the rows are for, if it is there; keys of objects may come in any order."""
         self._file = file
+        self._table = table
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -45,7 +49,12 @@ class NdjsonSource:
         for block in self._blocks():
             for field in self._parse(block, None).schema:
                 kinds[field.name] = self._unify(field.name, kinds.get(field.name, pa.null()), field.type, block)
-        return pa.schema([pa.field(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in kinds.items()])
+        return pa.schema([pa.field(name, self._ordered(name, settled(kind))) for name, kind in kinds.items()])
+
+    def _ordered(self, name: str, kind: pa.DataType) -> pa.DataType:
+        if self._table is None or name not in self._table.names:
+            return kind
+        return in_order_of(kind, self._table.field(name).type)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows. Raises InvalidData naming file and line."""
@@ -97,14 +106,9 @@ class NdjsonSource:
         return f"{self._file}, line {block.first_line + bad - 1}: {reason}"
 
     def _unify(self, name: str, before: pa.DataType, now: pa.DataType, block: _Block) -> pa.DataType:
-        # Arrow takes texts that look like timestamps for such, and forgets their zone: the text decides later.
-        now = pa.string() if pa.types.is_timestamp(now) else now
-        if before == now or pa.types.is_null(now):
-            return before
-        if pa.types.is_null(before):
-            return now
-        if {before, now} == {pa.int64(), pa.float64()}:
-            return pa.float64()
+        both = merged(before, as_read(now))
+        if both is not None:
+            return both
         raise InvalidData(f"{self._file}: column {name!r} is {before} up to line {block.first_line - 1}, and {now} after it", column=name)
 
 

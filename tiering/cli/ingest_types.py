@@ -119,13 +119,44 @@ def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Colum
     target: pa.DataType = field.type
     if pa.types.is_string(kind):
         return lambda column: cast_text(column, target)
+    _check_castable(field.name, kind, target)
+    return lambda column: column.cast(target)
+
+
+def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
+    """Raises InvalidData where Arrow's cast would change the meaning, drop a field of a struct, or stumble over its fields' order."""
     if isinstance(kind, pa.TimestampType) and isinstance(target, pa.TimestampType) and (kind.tz is None) != (target.tz is None):
         raise InvalidData(
-            f"column {field.name!r} is {kind}; the table has {target}",
+            f"column {path!r} is {kind}; the table has {target}",
             hint="A timestamp with a zone is an instant, one without is not: convert it in the file.",
-            column=field.name,
+            column=path,
         )
-    return lambda column: column.cast(target)
+    if pa.types.is_nested(kind) != pa.types.is_nested(target) or (pa.types.is_nested(kind) and _nesting(kind) != _nesting(target)):
+        raise InvalidData(f"column {path!r} is {kind}; the table has {target}", column=path)
+    inner = {name: field.type for name, field in _inner(target)}
+    names = [name for name, _ in _inner(kind)]
+    for name, field in _inner(kind):
+        if name not in inner:
+            raise InvalidData(f"column {path!r} has the field {name!r}, which the table lacks", column=path)
+        _check_castable(f"{path}.{name}", field.type, inner[name])
+    if [name for name in inner if name in names] != names:
+        raise InvalidData(
+            f"column {path!r} has its fields in the order {', '.join(names)}; the table has them as {', '.join(inner)}", column=path
+        )
+
+
+def _nesting(kind: pa.DataType) -> str:
+    if pa.types.is_map(kind):
+        return "map"
+    return "struct" if pa.types.is_struct(kind) else "list"
+
+
+def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field[Any]]]:
+    """The fields within, by the names that paths have."""
+    if isinstance(kind, pa.MapType):
+        return [("key", kind.key_field), ("value", kind.item_field)]
+    fields: list[pa.Field[Any]] = [kind.field(index) for index in range(kind.num_fields)]
+    return [(field.name if pa.types.is_struct(kind) else "element", field) for field in fields]
 
 
 def _first_failing(column: Column, cast: Callable[[Column], Column]) -> int:

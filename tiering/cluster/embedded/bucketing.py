@@ -59,7 +59,7 @@ def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
 
 
 def _may_be_key(kind: pa.DataType) -> bool:
-    return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind))
+    return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:

@@ -1,7 +1,8 @@
-"""Which columns a table may have: the flat types of DESIGN 12, each in the one form in which it is stored.
+"""Which columns a table may have: the types of DESIGN 12, each in the one form in which it is stored.
 
-Forms that differ in layout only (large_string, string_view, date64, timestamps in seconds) become the stored form;
-types that Iceberg v2 lacks are refused by name.
+Forms that differ in layout only (large_string, string_view, date64, timestamps in seconds, lists of fixed size) become the
+stored form; types that Iceberg v2 lacks are refused by name. What lies within a list, a map or a struct is always nullable
+(but for a map's keys), and is named by its path as Iceberg has it: `a.element.b`, `m.key`, `m.value`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit, and that of a 128-bit decimal."""
 
 MAX_COLUMNS = 2_000
-"""So that a table's description always fits a message."""
+"""Nested fields included. So that a table's description always fits a message."""
+MAX_DEPTH = 16
+"""Of lists, maps and structs within each other; real ones have a handful."""
 
 _SAME_VALUES: Mapping[pa.DataType, pa.DataType] = {
     **{kind: kind for kind in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
@@ -30,20 +33,53 @@ _SAME_VALUES: Mapping[pa.DataType, pa.DataType] = {
     pa.date64(): pa.date32(),
 }
 _HINT = (
-    "Use boolean, int8 to int64, float, double, decimal up to 38 digits, string, binary, date, or timestamp in microseconds "
-    "with or without a zone."
+    "Use boolean, int8 to int64, float, double, decimal up to 38 digits, string, binary, date, timestamp in microseconds "
+    "with or without a zone, or lists, maps and structs of these."
 )
 
 
-def storable_type(column: str, kind: pa.DataType) -> pa.DataType:
-    """The stored form of a column's type; raises UnsupportedType naming column and type."""
+def storable_type(column: str, kind: pa.DataType, depth: int = 0) -> pa.DataType:
+    """The stored form of a column's type; raises UnsupportedType naming the path and the type there, InvalidName."""
     if kind in _SAME_VALUES:
         return _SAME_VALUES[kind]
     if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
         return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
     if isinstance(kind, pa.Decimal128Type) and 0 <= kind.scale <= kind.precision <= MAX_DECIMAL_PRECISION:
         return kind
+    if depth < MAX_DEPTH and (nested := _nested_type(column, kind, depth + 1)) is not None:
+        return nested
     raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column)
+
+
+def _nested_type(path: str, kind: pa.DataType, depth: int) -> pa.DataType | None:
+    """None if it is no list, map or struct that can be stored."""
+    if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        return pa.list_(pa.field("element", storable_type(f"{path}.element", kind.value_type, depth)))
+    if isinstance(kind, pa.MapType):
+        key = storable_type(f"{path}.key", kind.key_type, depth)
+        if pa.types.is_nested(key):
+            raise UnsupportedType(f"column '{path}.key' has type {key}; a map's keys cannot be nested", hint=_HINT, column=f"{path}.key")
+        return pa.map_(key, storable_type(f"{path}.value", kind.item_type, depth))
+    if isinstance(kind, pa.StructType) and kind.num_fields:
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        _check_names([field.name for field in fields], f"field of {path!r}")
+        return pa.struct([pa.field(field.name, storable_type(f"{path}.{field.name}", field.type, depth)) for field in fields])
+    return None
+
+
+def count_fields(kind: pa.DataType | pa.Schema) -> int:
+    """All fields of a schema or type, nested ones included."""
+    inner = list(kind) if isinstance(kind, pa.Schema) else [kind.field(index) for index in range(kind.num_fields)]
+    return sum(1 + count_fields(field.type) for field in inner)
+
+
+def _check_names(names: Sequence[str], what: str) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        check_name(name, what)
+        twin = seen.setdefault(name.lower(), name)
+        if seen[name.lower()] is not name:
+            raise InvalidName(f"the {what}s {twin!r} and {name!r} have the same name", hint="Names are compared without regard to case.")
 
 
 def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema:
@@ -66,12 +102,8 @@ def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema
 
 def storable_schema(schema: pa.Schema) -> pa.Schema:
     """The stored form of a table's columns, without metadata; raises InvalidName, UnsupportedType, InvalidArgument."""
-    if not 0 < len(schema) <= MAX_COLUMNS:
-        raise InvalidArgument(f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {len(schema)}")
-    seen: dict[str, str] = {}
-    for name in schema.names:
-        check_name(name, "column")
-        twin = seen.setdefault(name.lower(), name)
-        if seen[name.lower()] is not name:
-            raise InvalidName(f"the columns {twin!r} and {name!r} have the same name", hint="Names are compared without regard to case.")
+    count = count_fields(schema)
+    if not 0 < count <= MAX_COLUMNS:
+        raise InvalidArgument(f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {count}")
+    _check_names(schema.names, "column")
     return pa.schema([pa.field(field.name, storable_type(field.name, field.type), field.nullable) for field in schema])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster, Rows
+from tiering.cluster.embedded.types import count_fields
 from tiering.errors import InvalidData
 from tiering.model import TablePath
 
@@ -54,7 +55,7 @@ def cut_rows(batch: pa.RecordBatch, limit_bytes: int = MAX_APPEND_BYTES) -> Iter
 
     Raises InvalidData for a row that is larger alone.
     """
-    room = limit_bytes - _OVERHEAD_BYTES_PER_COLUMN * (1 + batch.num_columns)
+    room = limit_bytes - _OVERHEAD_BYTES_PER_COLUMN * (1 + count_fields(batch.schema))
     if batch.nbytes <= room or (batch.num_rows == 0):
         if batch.num_rows:
             yield batch

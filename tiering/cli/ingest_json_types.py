@@ -1,0 +1,71 @@
+"""Types of JSON values: what Arrow found in the blocks of a file, brought together. Pure.
+
+Arrow takes texts that look like timestamps for such, and forgets their zone: here they are texts again, and the whole column
+decides later. Texts within lists and structs stay texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+
+def as_read(kind: pa.DataType) -> pa.DataType:
+    """A type that Arrow found, with texts for timestamps, also within."""
+    return _mapped(kind, lambda leaf: pa.string() if pa.types.is_timestamp(leaf) else leaf)
+
+
+def settled(kind: pa.DataType) -> pa.DataType:
+    """The type once the file is at its end: what never had a value is text."""
+    return _mapped(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) else leaf)
+
+
+def merged(before: pa.DataType, now: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of both; None = there is none. Fields of structs keep the order in which they came."""
+    if before == now or pa.types.is_null(now):
+        return before
+    if pa.types.is_null(before):
+        return now
+    if {before, now} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if isinstance(before, pa.ListType) and isinstance(now, pa.ListType):
+        inner = merged(before.value_type, now.value_type)
+        return None if inner is None else pa.list_(inner)
+    if isinstance(before, pa.StructType) and isinstance(now, pa.StructType):
+        return _merged_structs(before, now)
+    return None
+
+
+def _merged_structs(before: pa.StructType, now: pa.StructType) -> pa.DataType | None:
+    kinds = {field.name: field.type for field in _fields(before)}
+    for field in _fields(now):
+        both = merged(kinds.get(field.name, pa.null()), field.type)
+        if both is None:
+            return None
+        kinds[field.name] = both
+    return pa.struct(list(kinds.items()))
+
+
+def in_order_of(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
+    """`kind` with the fields of its structs in the order in which the table's column has them; others behind."""
+    if isinstance(kind, pa.ListType) and isinstance(table, pa.ListType):
+        return pa.list_(in_order_of(kind.value_type, table.value_type))
+    if not isinstance(kind, pa.StructType) or not isinstance(table, pa.StructType):
+        return kind
+    known = {field.name: field.type for field in _fields(table)}
+    position = {name: index for index, name in enumerate(known)}
+    fields = sorted(_fields(kind), key=lambda field: position.get(field.name, len(position)))
+    return pa.struct([(field.name, in_order_of(field.type, known.get(field.name, field.type))) for field in fields])
+
+
+def _mapped(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    if isinstance(kind, pa.ListType):
+        return pa.list_(_mapped(kind.value_type, change))
+    if isinstance(kind, pa.StructType):
+        return pa.struct([(field.name, _mapped(field.type, change)) for field in _fields(kind)])
+    return change(kind)
+
+
+def _fields(kind: pa.StructType) -> list[pa.Field[pa.DataType]]:
+    return [kind.field(index) for index in range(kind.num_fields)]
