@@ -253,6 +253,16 @@ def test_nested_json_fits_the_tables_types_whatever_the_order_of_its_keys(tmp_pa
     ]
 
 
+def test_nested_columns_without_a_value_in_the_file_fit_the_table(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("day", pa.date32()), ("more", pa.list_(pa.int8()))]))
+    schema = pa.schema([("a", kind), ("b", kind), ("m", pa.map_(pa.string(), kind))])
+    file = write(tmp_path, "x.ndjson", '{"a": null, "b": [], "m": null}\n{"a": null, "b": [null, {"more": null}]}\n')
+    assert parse(file, schema).to_pylist() == [
+        {"a": None, "b": [], "m": None},
+        {"a": None, "b": [None, {"day": None, "more": None}], "m": None},
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

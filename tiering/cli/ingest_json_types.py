@@ -21,6 +21,11 @@ def settled(kind: pa.DataType) -> pa.DataType:
     return _mapped(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) else leaf)
 
 
+def _nulls_like(table: pa.DataType) -> pa.DataType:
+    """A type for values that are all null, which has the lists and structs of the table's column."""
+    return _mapped(table, lambda leaf: pa.null())
+
+
 def merged(before: pa.DataType, now: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of both; None = there is none. Fields of structs keep the order in which they came."""
     if before == now or pa.types.is_null(now):
@@ -48,7 +53,12 @@ def _merged_structs(before: pa.StructType, now: pa.StructType) -> pa.DataType | 
 
 
 def in_order_of(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
-    """`kind` with the fields of its structs in the order in which the table's column has them; others behind."""
+    """`kind` with the fields of its structs in the order in which the table's column has them; others behind.
+
+    What never had a value is a list or a struct where the table's column is.
+    """
+    if pa.types.is_null(kind):
+        return _nulls_like(table)
     if isinstance(kind, pa.ListType) and isinstance(table, pa.ListType):
         return pa.list_(in_order_of(kind.value_type, table.value_type))
     if not isinstance(kind, pa.StructType) or not isinstance(table, pa.StructType):

@@ -49,7 +49,7 @@ class NdjsonSource:
         for block in self._blocks():
             for field in self._parse(block, None).schema:
                 kinds[field.name] = self._unify(field.name, kinds.get(field.name, pa.null()), field.type, block)
-        return pa.schema([pa.field(name, self._ordered(name, settled(kind))) for name, kind in kinds.items()])
+        return pa.schema([pa.field(name, settled(self._ordered(name, kind))) for name, kind in kinds.items()])
 
     def _ordered(self, name: str, kind: pa.DataType) -> pa.DataType:
         if self._table is None or name not in self._table.names:

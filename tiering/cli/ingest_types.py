@@ -118,9 +118,15 @@ def _cast_column(column: Column, field: pa.Field[Any]) -> Column:
 def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Column]:
     target: pa.DataType = field.type
     if pa.types.is_string(kind):
-        return lambda column: cast_text(column, target)
+        return lambda column: cast_text(column, target) if column.null_count < len(column) else _nulls(len(column), target)
     _check_castable(field.name, kind, target)
     return lambda column: column.cast(target)
+
+
+def _nulls(count: int, kind: pa.DataType) -> Column:
+    """Also of lists, maps and structs, to which no text can be cast."""
+    values: Column = pa.array([None] * count, kind)
+    return values
 
 
 def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
