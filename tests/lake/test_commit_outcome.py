@@ -136,6 +136,13 @@ def test_whether_the_lake_reaches_a_target(targets: dict[BucketKey, int], starts
     assert reaches(MARKER, targets, starts) is reached
 
 
+def test_a_target_in_a_partition_that_was_dropped_is_waited_for_no_more() -> None:
+    targets = {BucketKey(7, 0): 10, BucketKey(8, 0): 0, B0: 20}
+    assert not reaches(MARKER, targets, {}, living=[7, 8])
+    assert reaches(MARKER, targets, {}, living=[8])
+    assert reaches(MARKER, targets, {}, living=[])
+
+
 def test_without_a_marker_only_an_empty_log_is_reached() -> None:
     assert reaches(None, {B0: 0}, {B0: 0})
     assert not reaches(None, {B0: 1}, {B0: 0})

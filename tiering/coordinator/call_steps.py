@@ -236,7 +236,8 @@ class CallSteps:
         if info.table_id != goal.table_id:
             raise self._gone(goal)
         base = self._lakes.base(record, info)
-        return base if reaches(base.marker, from_text(goal.targets), from_text(goal.log_starts)) else None
+        living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
+        return base if reaches(base.marker, from_text(goal.targets), from_text(goal.log_starts), living) else None
 
     def _lag_ms(self, record: TableRecord) -> int | None:
         seen = self._observer.observe(record)

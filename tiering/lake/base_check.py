@@ -6,6 +6,7 @@ and cluster remember (`KnownLake`) are copies that may be behind, and never may 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -125,10 +126,17 @@ def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> Resolved
     return ResolvedCommit(CommitOutcome.NOT_FOUND)
 
 
-def reaches(marker: Marker | None, targets: Offsets, log_starts: Offsets) -> bool:
-    """Whether every record below `targets` is in the lake. A bucket that never was tiered and is empty counts as reached."""
+def reaches(marker: Marker | None, targets: Offsets, log_starts: Offsets, living: Collection[int] = ()) -> bool:
+    """Whether every record below `targets` is in the lake. A bucket that never was tiered and is empty counts as reached.
+
+    So does one of a partition that is not among the `living` any more: nothing of it is left to tier, and markers drop it.
+    """
     tiered = tiered_offsets(marker)
-    return all(tiered.get(bucket, log_starts.get(bucket, 0)) >= target for bucket, target in targets.items())
+    return all(
+        tiered.get(bucket, log_starts.get(bucket, 0)) >= target
+        for bucket, target in targets.items()
+        if bucket.partition_id is None or bucket.partition_id in living
+    )
 
 
 def tiered_offsets(marker: Marker | None) -> dict[BucketKey, int]:
