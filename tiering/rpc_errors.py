@@ -98,5 +98,5 @@ def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
             hint="Check the uri, and that `lakeward up` or `lakeward coordinator` runs there.",
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return errors.PeerTooOld(f"the service at {uri} does not offer this call: {details}", hint="Update the service.")
+        return errors.PeerTooOld(f"the service at {uri} does not offer this call (UNIMPLEMENTED): {details}", hint="Update the service.")
     return errors.RoundFailed(f"the service at {uri} failed ({code.name}): {details}", cause_class="ServiceError")
