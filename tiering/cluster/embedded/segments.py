@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ SUFFIX = ".arrow"
 DROPPED_SUFFIX = ".dropped"
 """Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
 TEMPORARY_SUFFIX = ".tmp"
+SYNCING_THREADS = 16
+"""Disks and journals take so many syncs together; more threads gain little."""
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
 """A reader holds a whole segment in memory; larger appends become several."""
 
@@ -71,13 +74,15 @@ def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, Encoded
     if not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
-    paths = []
-    for name, segment in named:
-        final = folder / f"{name}{SUFFIX}"
-        _write_whole(final, segment.content)
-        paths.append(str(final.relative_to(root)))
+    files = [(folder / f"{name}{SUFFIX}", segment.content) for name, segment in named]
+    if len(files) == 1:
+        _write_whole(*files[0])
+    else:
+        # An append to hundreds of partitions waits for the disk hundreds of times: better at once than in turn.
+        with ThreadPoolExecutor(min(len(files), SYNCING_THREADS)) as pool:
+            list(pool.map(_write_whole, *zip(*files, strict=True)))
     sync_folder(folder)
-    return paths
+    return [str(final.relative_to(root)) for final, _ in files]
 
 
 def _write_whole(final: Path, content: pa.Buffer) -> None:
