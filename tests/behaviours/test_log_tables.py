@@ -25,6 +25,11 @@ from tiering.model import RoundState
 LATER = {
     "note": (pa.string(), st.sampled_from(["", "\U0001f600", "x" * 40])),
     "amount": (pa.decimal128(38, 18), st.sampled_from([Decimal("0.000000000000000001"), Decimal("-99999999999999999999.5")])),
+    "tags": (pa.list_(pa.string()), st.sampled_from([[], ["a", None]])),
+    "place": (
+        pa.struct([("x", pa.int32()), ("names", pa.list_(pa.string()))]),
+        st.sampled_from([{"x": 1, "names": None}, {"x": None, "names": ["n"]}]),
+    ),
     "small": (pa.int16(), st.sampled_from([-32768, 0, 32767])),
     "day": (pa.date32(), st.sampled_from([date(1969, 12, 31), date(2024, 2, 29)])),
     "seen": (pa.timestamp("us", "UTC"), st.sampled_from([datetime(1900, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)])),
