@@ -22,12 +22,12 @@ import grpc
 import grpc.aio
 
 from tiering.coordinator import status_pb
-from tiering.coordinator.api import TableStatus, TierTableResult
+from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
 from tiering.errors import ServiceUnreachable
 from tiering.model import TablePath
 from tiering.names import parse_table_path
 from tiering.rpc.v1 import common_pb2
-from tiering.rpc.v1.control_pb2 import PbTierTableResult, TierTableRequest, TierTableResponse
+from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest, TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesRequest, ListTieringStatusesResponse
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
@@ -41,6 +41,12 @@ READ_TIMEOUT_SECONDS = 30
 
 ANSWER_SECONDS = 30
 """What a call may take beyond the time it waits for its table."""
+
+SWEEP_SECONDS = 3_600
+"""What a sweep may take: it lists and reads the metadata of whole tables."""
+
+SWEEP_GUARD_MS = 24 * 3_600_000
+"""Files younger than a day stay, unless asked otherwise."""
 
 TableName = TablePath | str
 """A path, or `database.table` as SQL has it."""
@@ -101,6 +107,16 @@ class LakewardClient:
             for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take(step, on_progress) or result
         return _given(result, self._uri)
+
+    def sweep_lake(
+        self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
+    ) -> list[SweepResult]:
+        """Deletes files that dead rounds left in one lake table, or in all: `lakeward sweep`. Raises UnknownTable."""
+        path = None if table_path is None else _path_pb(table_path)
+        request = SweepLakeRequest(table_path=path, older_than_ms=older_than_ms, dry_run=dry_run, caller=caller or getpass.getuser())
+        with _border(self._uri):
+            answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
+        return [_swept(one) for one in answer.results]
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -231,6 +247,11 @@ def _result(pb: PbTierTableResult) -> TierTableResult:
         lag_ms_after=pb.lag_ms_after if pb.HasField("lag_ms_after") else None,
         duration_ms=pb.duration_ms,
     )
+
+
+def _swept(pb: PbSweepResult) -> SweepResult:
+    path = TablePath(pb.table_path.database_name, pb.table_path.table_name)
+    return SweepResult(path, pb.files, pb.removed, pb.removed_bytes, dict(pb.kept), pb.error if pb.HasField("error") else None)
 
 
 def _given(result: TierTableResult | None, uri: str) -> TierTableResult:

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from tiering.cli import conf_commands, demo_command, load_commands, query_commands, serve_commands
+from tiering.cli import conf_commands, demo_command, load_commands, query_commands, serve_commands, sweep_commands
 from tiering.errors import BadRequest, LakewardError, ServiceUnreachable, SetupError
 from tiering.redact import redact
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 serve_commands.register(app)
 load_commands.register(app)
 query_commands.register(app)
+sweep_commands.register(app)
 conf_commands.register(app)
 demo_command.register(app)
 

@@ -165,6 +165,28 @@ class RetryResult:
 
 
 @dataclass(frozen=True)
+class SweepLake:
+    """Arguments of `lakeward sweep`. `path` None = all lake tables."""
+
+    path: TablePath | None
+    caller: str
+    older_than_ms: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Of one lake table. `removed`: files that were (or would be) deleted; `kept`: how many others stay, by reason."""
+
+    path: TablePath
+    files: int
+    removed: int
+    removed_bytes: int
+    kept: Mapping[str, int]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class Progress:
     """A line for people while a call goes on."""
 
@@ -190,6 +212,10 @@ class CoordinatorControl(Protocol):
 
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
+        ...
+
+    async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
+        """Deletes what dead rounds left; a result a table. Raises UnknownTable, InvalidArgument."""
         ...
 
 

@@ -8,7 +8,7 @@ never hold up a read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -19,6 +19,8 @@ from tiering.coordinator.api import (
     ReconcileResult,
     RetryResult,
     RetryTiering,
+    SweepLake,
+    SweepResult,
     TierTable,
     TierTableResult,
 )
@@ -27,6 +29,7 @@ from tiering.coordinator.call_rows import Goal
 from tiering.coordinator.call_steps import CallSteps, Ended, Waiting
 from tiering.coordinator.changes import Subscription
 from tiering.coordinator.reconcile import Reconciler
+from tiering.coordinator.sweep import Sweeper
 from tiering.errors import InvalidArgument
 
 Result = TypeVar("Result")
@@ -39,9 +42,12 @@ KEY_LIMIT = 256
 class Calls:
     """`CoordinatorControl` (see `api`)."""
 
-    def __init__(self, book: Book, steps: CallSteps, reconciler: Reconciler, tierer_connected: Callable[[], bool]) -> None:
+    def __init__(
+        self, book: Book, steps: CallSteps, reconciler: Reconciler, sweeper: Sweeper, tierer_connected: Callable[[], bool]
+    ) -> None:
         self._book = book
         self._reconciler = reconciler
+        self._sweeper = sweeper
         self._steps = steps
         self._tierer_connected = tierer_connected
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="call")
@@ -65,6 +71,12 @@ class Calls:
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """See `CoordinatorControl.retry_tiering`."""
         return await self._run(partial(self._steps.retry, call))
+
+    async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
+        """See `CoordinatorControl.sweep_lake`."""
+        if call.older_than_ms < 0:
+            raise InvalidArgument(f"older_than must not be negative, but is {call.older_than_ms} ms")
+        return await self._run(partial(self._sweeper.sweep, call))
 
     def end_waits(self) -> None:
         """Each waiting call answers with how its table stands."""

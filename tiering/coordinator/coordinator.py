@@ -26,6 +26,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.store import Store
+from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.view import View
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.model import TablePath
@@ -54,7 +55,7 @@ class Coordinator:
         self.commits = Commits(self.book, cluster, lakes, self.observer.observe_soon)
         steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer)
         reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon)
-        self.control = Calls(self.book, steps, reconciler, lambda: self.heartbeats.connected(self.book.now()))
+        self.control = Calls(self.book, steps, reconciler, Sweeper(self.book, lakes), lambda: self.heartbeats.connected(self.book.now()))
 
     def view(self) -> View:
         """Now. Never waits."""

@@ -20,7 +20,7 @@ import structlog
 
 from tiering import rpc_errors
 from tiering.coordinator import status_pb, wire
-from tiering.coordinator.api import Progress, TierTable, TierTableResult
+from tiering.coordinator.api import Progress, SweepLake, SweepResult, TierTable, TierTableResult
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.effects import RandomIds
@@ -197,6 +197,25 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
                     yield _step_pb(step)
         except Exception as error:
             await end_with(context, error)
+
+    async def SweepLake(self, request: control_pb2.SweepLakeRequest, context: Context) -> control_pb2.SweepLakeResponse:
+        path = None
+        if request.HasField("table_path"):
+            path = table_path(request.table_path.database_name, request.table_path.table_name)
+        call = SweepLake(path, request.caller or "anonymous", request.older_than_ms, request.dry_run)
+        results = await answer(context, self._coordinator.control.sweep_lake(call))
+        return control_pb2.SweepLakeResponse(results=[_swept_pb(one) for one in results])
+
+
+def _swept_pb(one: SweepResult) -> control_pb2.PbSweepResult:
+    return control_pb2.PbSweepResult(
+        table_path=wire.path_pb(one.path),
+        files=one.files,
+        removed=one.removed,
+        removed_bytes=one.removed_bytes,
+        kept=dict(one.kept),
+        error=one.error,
+    )
 
 
 def _version() -> str:

@@ -81,7 +81,7 @@ class IcebergCommitter:
         self._delete(file.file_path for file in _files(_payloads(committable)))
 
     def _stage(self, table: Table, base: LakeView, marker: Marker, files: Sequence[DataFile], spec_id: int) -> StagedSnapshot:
-        stager = SnapshotStager(table, base)
+        stager = SnapshotStager(table, base, marker.round_id)
         try:
             with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 properties = self._marker_properties(table, marker, stager)
@@ -94,7 +94,7 @@ class IcebergCommitter:
         encoded = encode(marker)
         if encoded.overflow is None:
             return encoded.properties
-        path = marker_path(table, self._catalog.properties.get("warehouse"), f"{marker.round_id}-{stager.commit_id}")
+        path = marker_path(table, self._catalog.properties.get("warehouse"), stager.commit_id)
         stager.files.append(path)
         write_marker_file(self._io, path, encoded.overflow)
         return {**encoded.properties, PATH_KEY: path}

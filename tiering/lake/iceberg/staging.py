@@ -53,12 +53,13 @@ class StagedSnapshot:
 class SnapshotStager:
     """Stages one append on `base`. `files` grows as metadata files are written, also when staging fails half-way."""
 
-    def __init__(self, table: Table, base: LakeView) -> None:
+    def __init__(self, table: Table, base: LakeView, round_id: str) -> None:
         self._table = table
         self._base = base
         self._metadata = table.metadata
         self._snapshot_id = table.metadata.new_snapshot_id()
-        self.commit_id = uuid.uuid4()
+        self.commit_id = f"lakeward-{round_id}-{uuid.uuid4()}"
+        """In the names of all metadata files of this attempt: it tells the sweep whose they are."""
         self.files: list[str] = []
 
     def stage(self, data_files: Sequence[DataFile], spec_id: int, properties: Mapping[str, str]) -> StagedSnapshot:
