@@ -1,10 +1,14 @@
-"""A Lakeward round of a log table, side by side with its ceiling and with Spark Structured Streaming, in one run.
+"""A Lakeward round of a log table, side by side with its ceiling and with what people do today, in one run.
 
-    .venv/bin/python bench/log_round.py --rows 2000000 --rows 20000000
+    .venv/bin/python bench/log_round.py --rows 2000000 --rows 20000000 [--table flights|lineitem]
 
-(a) a Lakeward round: `lakeward up` on this machine, a Spark round on as many cores, from the assignment to the ack;
-(b) the ceiling (ceiling.py); (c) Structured Streaming `availableNow` into Iceberg (spark_streaming.py).
-Prints a table; the last line is one JSON object. MB are 10^6 bytes of Arrow data in memory.
+lakeward    `lakeward up` on this machine, a Spark round on all cores, from the assignment to its end
+ceiling     pyarrow reads the same segments and writes the same Parquet, and nothing else (ceiling.py)
+streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } spark_ways.py
+batch       Spark `INSERT INTO` Iceberg from the same files                        }
+
+Flights are five columns made from a seed, lineitem is TPC-H's sixteen. Also printed: peak memory, and where the round's time went
+(round_parts.py). MB are 10^6 bytes of Arrow data. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,16 +28,17 @@ from pathlib import Path
 
 import ceiling
 import pyarrow.parquet as pq
-import spark_streaming
-from flight_rows import SCHEMA, flight_batches
+import round_parts
+import spark_ways
 from rich.console import Console
 from rich.table import Table
+from sources import SOURCES, Source
 
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.model import BucketKey, TieringLogSplit
+from tiering.model import TieringLogSplit
 from tiering.names import table_path
 
 BUCKETS = 4
@@ -43,141 +49,159 @@ HOUR = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one size. Seconds; `arrow_mb` is what was moved."""
+    """Of one size: seconds by way, peak memory in MiB by process, and the round's parts in seconds."""
 
     rows: int
     arrow_mb: float
-    lakeward: float
-    ceiling: float
-    streaming: float
+    seconds: dict[str, float]
+    memory_mb: dict[str, float]
+    parts: dict[str, float]
 
-    def as_json(self) -> dict[str, float]:
-        """With rates and the two ratios that matter."""
-        rates = {name: self.rows / seconds for name, seconds in self.seconds().items()}
+    def as_json(self) -> dict[str, object]:
+        """With rates and the ratios that matter."""
+        ratios = {
+            f"lakeward_over_{name}": round(taken / self.seconds["lakeward"], 3)
+            for name, taken in self.seconds.items()
+            if name != "lakeward"
+        }
         return {
             "rows": self.rows,
             "arrow_mb": round(self.arrow_mb, 1),
-            **{f"{name}_seconds": round(seconds, 3) for name, seconds in self.seconds().items()},
-            **{f"{name}_rows_per_s": round(rate) for name, rate in rates.items()},
-            "lakeward_over_ceiling": round(rates["lakeward"] / rates["ceiling"], 3),
-            "lakeward_over_streaming": round(rates["lakeward"] / rates["streaming"], 2),
+            "seconds": {name: round(taken, 3) for name, taken in self.seconds.items()},
+            "rows_per_s": {name: round(self.rows / taken) for name, taken in self.seconds.items()},
+            **ratios,
+            "peak_memory_mb": self.memory_mb,
+            "round_parts_s": {name: round(taken, 3) for name, taken in self.parts.items()},
         }
 
-    def seconds(self) -> dict[str, float]:
-        return {"lakeward": self.lakeward, "ceiling": self.ceiling, "streaming": self.streaming}
+
+@dataclass(frozen=True)
+class Service:
+    """A running `lakeward up`."""
+
+    uri: str
+    pid: int
+    data: Path
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[str]:
-    """`lakeward up` with every round on Spark; its uri."""
+def service(folder: Path) -> Iterator[Service]:
+    """With every round on Spark."""
     command = [sys.executable, "-m", "tiering.cli.main", "up", "--data", str(folder), "--port", "0", "--inline-round-bytes", "0"]
-    command += ["--master", f"local[{CORES}]", "--log-level", "warning"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command += ["--master", f"local[{CORES}]", "--log-level", "debug"]
+    with folder.with_suffix(".log").open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         assert process.stdout is not None
         line = next(line for line in process.stdout if line.startswith("lakeward is ready: "))
-        yield line.split(": ")[1].strip()
+        yield Service(line.split(": ")[1].strip(), process.pid, folder)
     finally:
         process.terminate()
         process.wait(30)
 
 
-def load(uri: str, name: str, rows: int) -> float:
-    """Fills a table; MB of Arrow data."""
+def load(uri: str, source: Source, name: str, rows: int, scratch: Path) -> tuple[int, float]:
+    """Fills a table; its rows, and MB of Arrow data."""
     path = table_path("bench", name)
-    size = 0
+    loaded = size = 0
     with RemoteEmbeddedCluster(uri) as cluster:
         cluster.create_database("bench", ignore_if_exists=True)
-        cluster.create_table(path, TableSpec(SCHEMA, BUCKETS, properties=HOUR))
+        cluster.create_table(path, TableSpec(source.schema, BUCKETS, properties=HOUR))
         writer = LogWriter(cluster, path, f"bench-{name}")
-        for batch in flight_batches(rows):
-            size += batch.nbytes
+        for batch in source.batches(rows, scratch):
+            loaded, size = loaded + batch.num_rows, size + batch.nbytes
             writer.append(batch)
-    return size / 1e6
+    return loaded, size / 1e6
 
 
-def run_round(uri: str, name: str) -> float:
-    """Seconds of the round that a CALL makes, as the coordinator saw it: from the assignment to its end."""
+def run_round(uri: str, name: str, rows: int) -> float:
+    """Seconds of the round that a CALL makes, as the coordinator saw it. A benchmark of a wrong answer is worth nothing: all rows
+    have to be in the lake."""
     path = table_path("bench", name)
     with LakewardClient(uri) as client:
         result = client.tier_table(path, timeout_ms=1_800_000)
-        if result.state != "SUCCEEDED":
-            raise SystemExit(f"the round of {path} ended as {result.state}")
         [status] = client.list_tiering_statuses(table_path=path)
-    assert status.last_round_duration_ms is not None
+    if (result.state, status.lake_records) != ("SUCCEEDED", rows) or status.last_round_duration_ms is None:
+        raise SystemExit(f"the round of {path} ended as {result.state} with {status.lake_records} of {rows} rows in the lake")
     return status.last_round_duration_ms / 1_000
 
 
-def ceiling_jobs(uri: str, name: str, target: Path) -> list[ceiling.BucketJob]:
+def ceiling_jobs(cluster: RemoteEmbeddedCluster, name: str, target: Path) -> list[ceiling.BucketJob]:
     """The very segments that the round read."""
     target.mkdir(parents=True)
     path = table_path("bench", name)
+    table = cluster.table(path)
     jobs = []
-    with RemoteEmbeddedCluster(uri) as cluster:
-        table = cluster.table(path)
-        for bucket, log in cluster.offsets(table).items():
-            reader = cluster.reader(table, TieringLogSplit(path, bucket, None, log.log_start, log.log_end, log.log_end))
-            segments = tuple(str(Path(reader.root) / segment.path) for segment in reader.segments)
-            jobs.append(ceiling.BucketJob(bucket.bucket_id, segments, str(target / f"{bucket.bucket_id}.parquet")))
+    for bucket, log in cluster.offsets(table).items():
+        reader = cluster.reader(table, TieringLogSplit(path, bucket, None, log.log_start, log.log_end, log.log_end))
+        segments = tuple(str(Path(reader.root) / segment.path) for segment in reader.segments)
+        jobs.append(ceiling.BucketJob(bucket.bucket_id, segments, str(target / f"{bucket.bucket_id}.parquet")))
     return jobs
 
 
-def check_rows(uri: str, name: str, expected: int) -> None:
-    """A benchmark of a wrong answer is worth nothing: every offset has to be in the lake once."""
-    path = table_path("bench", name)
-    with RemoteEmbeddedCluster(uri) as cluster:
-        ends: dict[BucketKey, int] = {bucket: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
-    with LakewardClient(uri) as client:
-        [status] = client.list_tiering_statuses(table_path=path)
-    if sum(ends.values()) != expected or status.lake_records != expected:
-        raise SystemExit(f"{path}: {expected} rows loaded, {sum(ends.values())} in the log, {status.lake_records} in the lake")
-
-
-def measure(rows: int, work: Path) -> Figures:
-    """All three on the same number of rows, one after the other."""
-    with service(work / "data") as uri:
-        load(uri, "warm", WARM_ROWS)
-        run_round(uri, "warm")
-        arrow_mb = load(uri, "flights", rows)
-        lakeward = run_round(uri, "flights")
-        check_rows(uri, "flights", rows)
-        jobs = ceiling_jobs(uri, "flights", work / "ceiling")
-    ceiling_seconds, copied = ceiling.measure(jobs, CORES)
+def measure(source: Source, rows: int, work: Path) -> Figures:
+    """Everything on the same rows, one after the other."""
+    seconds: dict[str, float] = {}
+    with service(work / "data") as running, RemoteEmbeddedCluster(running.uri) as cluster:
+        warm_rows, _ = load(running.uri, source, "warm", WARM_ROWS, work)
+        run_round(running.uri, "warm", warm_rows)
+        rows, arrow_mb = load(running.uri, source, "rows", rows, work)
+        since = time.time()
+        seconds["lakeward"] = run_round(running.uri, "rows", rows)
+        memory = round_parts.peak_memory_mb(running.pid)
+        steps = round_parts.step_seconds(running.data / "logs" / "tierer.log", since)
+        read, whole = round_parts.work_seconds(cluster, table_path("bench", "rows"), work / "alone")
+        jobs = ceiling_jobs(cluster, "rows", work / "ceiling")
+        seconds["ceiling"], copied = ceiling.measure(jobs, CORES)
     if copied != rows:
         raise SystemExit(f"the ceiling copied {copied} of {rows} rows")
     shutil.rmtree(work / "data")
-    spark_streaming.write_source(work / "source", rows)
-    spark_streaming.write_source(work / "warm-source", WARM_ROWS)
-    streaming = spark_streaming.measure(work / "source", work / "warm-source", work, CORES)
-    written = sum(pq.read_metadata(path).num_rows for path in (work / "warehouse" / "bench" / "flights").rglob("*.parquet"))
-    if written != rows:
-        raise SystemExit(f"streaming wrote {written} of {rows} rows")
-    return Figures(rows, arrow_mb, lakeward, ceiling_seconds, streaming)
+    source.write_files(work / "source", rows, work)
+    source.write_files(work / "warm-source", WARM_ROWS, work)
+    seconds |= spark_ways.measure(work / "source", work / "warm-source", work, CORES)
+    for name in ("streaming", "batch"):
+        written = sum(pq.read_metadata(path).num_rows for path in (work / "warehouse" / "bench" / name).rglob("*.parquet"))
+        if written != rows:
+            raise SystemExit(f"{name} wrote {written} of {rows} rows")
+    return Figures(rows, arrow_mb, seconds, memory, parts_of(seconds["lakeward"], steps, read, whole))
 
 
-def show(figures: list[Figures]) -> None:
-    """A row a size and way."""
-    table = Table("rows", "way", "seconds", "rows/s", "MB/s", "of ceiling", title=f"Log round, {BUCKETS} buckets, {CORES} cores")
+def parts_of(total: float, steps: dict[str, float], read: float, whole: float) -> dict[str, float]:
+    """Wall seconds of the round: work alone would take its core seconds on all cores; what its Spark job took beyond is Spark's."""
+    commit = sum(steps.get(name, 0.0) for name in round_parts.COMMIT_STEPS)
+    work = whole / CORES
+    spark = steps.get("RunSplits", 0.0) - work
+    return {"read": read / CORES, "write": (whole - read) / CORES, "spark": spark, "commit": commit, "other": total - work - spark - commit}
+
+
+def show(name: str, figures: list[Figures]) -> None:
+    """A row a size and way; then memory and parts by size."""
+    table = Table("rows", "way", "seconds", "rows/s", "MB/s", "of ceiling", title=f"Log round of {name}, {BUCKETS} buckets, {CORES} cores")
     for one in figures:
-        for name, seconds in one.seconds().items():
-            share = one.ceiling / seconds
-            table.add_row(
-                f"{one.rows:,}", name, f"{seconds:.2f}", f"{one.rows / seconds:,.0f}", f"{one.arrow_mb / seconds:.0f}", f"{share:.2f}"
-            )
-    Console().print(table)
+        for way, taken in one.seconds.items():
+            share = one.seconds["ceiling"] / taken
+            table.add_row(f"{one.rows:,}", way, f"{taken:.2f}", f"{one.rows / taken:,.0f}", f"{one.arrow_mb / taken:.0f}", f"{share:.2f}")
+    console = Console(width=100)
+    console.print(table)
+    for one in figures:
+        parts = ", ".join(f"{part} {taken:.2f}" for part, taken in one.parts.items())
+        peaks = ", ".join(f"{process} {peak:.0f}" for process, peak in one.memory_mb.items())
+        console.print(f"{one.rows:,} rows: seconds by part: {parts}; peak MiB: {peaks}", highlight=False)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, action="append", help="repeat it for several sizes; default 2,000,000")
+    parser.add_argument("--table", choices=sorted(SOURCES), default="flights")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
     figures = []
     for rows in arguments.rows or [2_000_000]:
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            figures.append(measure(rows, Path(folder)))
-    show(figures)
-    print(json.dumps({"bench": "log_round", "cores": CORES, "buckets": BUCKETS, "sizes": [one.as_json() for one in figures]}))
+            figures.append(measure(SOURCES[arguments.table], rows, Path(folder)))
+    show(arguments.table, figures)
+    sizes = [one.as_json() for one in figures]
+    print(json.dumps({"bench": "log_round", "table": arguments.table, "cores": CORES, "buckets": BUCKETS, "sizes": sizes}))
 
 
 if __name__ == "__main__":
