@@ -95,10 +95,11 @@ def test_a_cancelled_round_ends_as_cancelled(spark: SparkSession, scene: Scene) 
         SparkTaskRunner(spark).run("round-1", scene.tasks * 50, WorkLimits(600_000, lambda: True))
 
 
-def test_a_damaged_segment_fails_its_own_task_with_its_name(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+def test_a_damaged_segment_fails_the_tasks_that_read_it_with_its_name(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
     victim = sorted((tmp_path / "cluster" / "log").rglob("*.arrow"))[0]
     victim.write_bytes(victim.read_bytes()[:100])
     outcomes = SparkTaskRunner(spark).run("round-1", scene.tasks, LONG)
-    [error] = [outcome.error for outcome in outcomes if outcome.error is not None]
-    assert error.error_class == "DataCorrupt"
-    assert victim.name in error.message
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    assert 1 <= len(errors) <= 2  # a segment lies in one split, or across the border of two
+    assert {error.error_class for error in errors} == {"DataCorrupt"}
+    assert all(victim.name in error.message for error in errors)
