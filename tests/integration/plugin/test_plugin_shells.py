@@ -23,6 +23,8 @@ from sys_tables.definitions import Call, procedure
 
 PATIENCE_S = 120
 _closed: list[str] = []
+_started_files: list[Path] = []
+"""Made when the service has begun the procedure `forever`: the client, another process, waits for them."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def properties(serve: Callable[..., Any], plugin_jar: Path) -> dict[str, str]:
 @procedure("forever", NoParameters, CallerRow, comment="Never ends by itself.", mutates=False)
 async def forever(call: Call, given: NoParameters) -> AsyncIterator[str | CallerRow]:
     yield "waiting"
+    for file in _started_files:
+        file.touch()
     try:
         await asyncio.Event().wait()
     finally:
@@ -88,6 +92,7 @@ def test_the_sql_shell_reads_calls_and_ends(properties: dict[str, str], tmp_path
 
 CONNECT_CLIENT = """
 import json, sys, threading
+from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -115,18 +120,20 @@ def call():
 waiting = threading.Thread(target=call)
 waiting.start()
 while waiting.is_alive():
-    spark.interruptAll()  # finds nothing until the server has taken the statement up
+    if Path(sys.argv[2]).exists():  # an interrupt before the call has reached the service would prove nothing
+        spark.interruptAll()
     waiting.join(0.2)
 """
 
 
 def test_spark_connect_reads_calls_and_interrupts(properties: dict[str, str], tmp_path: Path) -> None:
     _closed.clear()
+    _started_files[:] = [tmp_path / "started"]
     script = tmp_path / "client.py"
     script.write_text(CONNECT_CLIENT)
 
     # A Connect client takes its user from USER; Spark itself asks the operating system.
-    client = run([sys.executable, str(script), json.dumps(properties)], tmp_path, USER="ann")
+    client = run([sys.executable, str(script), json.dumps(properties), str(_started_files[0])], tmp_path, USER="ann")
 
     assert client.returncode == 0, client.stderr
     said = client.stdout
