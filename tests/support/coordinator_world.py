@@ -16,9 +16,9 @@ from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.store import Store
-from tiering.coordinator.wire import offsets_pb
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.offsets_pb import offsets_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -205,7 +205,7 @@ class HandTierer:
         """Makes the lake table and records the plan: up to the log's ends."""
         view = self.world.lake.ensure_table(self._table(info))
         request = pb.RecordPlanRequest(round=self.ref(info), lake_table_uuid=view.table_uuid, splits=2)
-        request.planned_stops.extend(offsets_pb(self.ends(info)))
+        request.planned_stops.extend(offsets_to_pb(self.ends(info)))
         if view.head is not None:
             request.passed_head, request.has_passed_head = view.head, True
         self.world.coordinator.commits.record_plan(request)
@@ -231,7 +231,7 @@ class HandTierer:
         message = pb.BeginLakeCommitRequest(
             round=self.ref(info), base_round_id=request.marker.base_round_id, base_tag_snapshot_id=request.tag, records=10, files=1
         )
-        message.offsets.extend(offsets_pb({bucket: tiered.tiered for bucket, tiered in request.marker.buckets.items()}))
+        message.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in request.marker.buckets.items()}))
         return self.world.coordinator.commits.begin_lake_commit(message)
 
     def ack(self, info: pb.PbLakeTieringTableInfo) -> None:
@@ -246,7 +246,7 @@ class HandTierer:
         assert view.marker is not None
         message = pb.CommitLakeSnapshotRequest(round=self.ref(info), marker_round_id=view.marker.round_id, lake_table_uuid=view.table_uuid)
         message.marker.lake_snapshot_id = view.tag
-        message.marker.offsets.extend(offsets_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
+        message.marker.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
         return message
 
     def commit(self, info: pb.PbLakeTieringTableInfo) -> None:

@@ -10,7 +10,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tiering.coordinator.core_round import Failure, Finished, Grant, Plan, RoundRef
 from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.errors import cut_message
-from tiering.model import BucketKey, Offsets, RoundStats, TablePath
+from tiering.model import RoundStats, TablePath
+from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
 from tiering.redact import redact
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 
@@ -29,25 +30,13 @@ def path_pb(path: TablePath) -> common_pb2.PbTablePath:
     return common_pb2.PbTablePath(database_name=path.database_name, table_name=path.table_name)
 
 
-def bucket_key(pb: common_pb2.PbBucket) -> BucketKey:
-    return BucketKey(pb.partition_id if pb.HasField("partition_id") else None, pb.bucket_id)
-
-
 def offsets_text(pb: Iterable[common_pb2.PbBucketOffset]) -> dict[str, int]:
     """Offsets as records keep them."""
-    return to_text({bucket_key(each.bucket): each.offset for each in pb})
-
-
-def offsets_pb(offsets: Offsets) -> list[common_pb2.PbBucketOffset]:
-    """The inverse, from offsets by bucket."""
-    return [
-        common_pb2.PbBucketOffset(bucket=common_pb2.PbBucket(partition_id=key.partition_id, bucket_id=key.bucket_id), offset=offset)
-        for key, offset in offsets.items()
-    ]
+    return to_text(offsets_from_pb(pb))
 
 
 def text_offsets_pb(offsets: TextOffsets) -> list[common_pb2.PbBucketOffset]:
-    return offsets_pb(from_text(offsets))
+    return offsets_to_pb(from_text(offsets))
 
 
 def round_ref(pb: coordinator_pb2.PbRound) -> RoundRef:

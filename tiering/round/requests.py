@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, BucketKey, Offsets, RecordedLakeSnapshot, TablePath
+from tiering.model import Assignment, Offsets, RecordedLakeSnapshot, TablePath
+from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
 from tiering.round.base import Grant
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset
-
-
-def pb_offsets(offsets: Offsets) -> list[PbBucketOffset]:
-    """Offsets as they travel, in a fixed order."""
-    return [
-        PbBucketOffset(bucket=PbBucket(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id), offset=offsets[bucket])
-        for bucket in sorted(offsets, key=BucketKey.sort_key)
-    ]
-
-
-def offsets_from_pb(offsets: list[PbBucketOffset]) -> dict[BucketKey, int]:
-    """The inverse."""
-    return {
-        BucketKey(one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id): one.offset
-        for one in offsets
-    }
 
 
 def assignment_from_pb(info: pb.PbLakeTieringTableInfo, coordinator_epoch: int) -> Assignment:
     """The assignment in a heartbeat's answer."""
-    recorded = RecordedLakeSnapshot(info.recorded.lake_snapshot_id, offsets_from_pb(list(info.recorded.offsets)))
+    recorded = RecordedLakeSnapshot(info.recorded.lake_snapshot_id, offsets_from_pb(info.recorded.offsets))
     return Assignment(
         table_id=info.table_id,
         path=TablePath(info.table_path.database_name, info.table_path.table_name),
@@ -59,7 +43,7 @@ def plan_request(
     return pb.RecordPlanRequest(
         round=round_pb(assignment, tierer_id),
         lake_table_uuid=lake_table_uuid,
-        planned_stops=pb_offsets(stops),
+        planned_stops=offsets_to_pb(stops),
         splits=splits,
         passed_head=passed_head or 0,
         has_passed_head=passed_head is not None,
@@ -72,7 +56,7 @@ def begin_request(assignment: Assignment, tierer_id: str, grant: Grant) -> pb.Be
         round=round_pb(assignment, tierer_id),
         base_round_id=grant.base_round_id,
         base_tag_snapshot_id=grant.base_tag,
-        offsets=pb_offsets(grant.offsets),
+        offsets=offsets_to_pb(grant.offsets),
         records=grant.records,
         files=grant.files,
     )
@@ -83,7 +67,7 @@ def commit_request(assignment: Assignment, tierer_id: str, marker: Marker, lake_
     offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
     return pb.CommitLakeSnapshotRequest(
         round=round_pb(assignment, tierer_id),
-        marker=pb.PbRecordedSnapshot(lake_snapshot_id=lake_snapshot_id, offsets=pb_offsets(offsets)),
+        marker=pb.PbRecordedSnapshot(lake_snapshot_id=lake_snapshot_id, offsets=offsets_to_pb(offsets)),
         marker_round_id=marker.round_id,
         lake_table_uuid=marker.lake_table_uuid,
     )

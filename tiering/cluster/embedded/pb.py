@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -14,7 +13,8 @@ from tiering.cluster.embedded.catalog import from_us, to_us
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.segments import Segment
 from tiering.errors import InvalidData
-from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
+from tiering.model import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
+from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import common_pb2, embedded_pb2
 
 
@@ -25,22 +25,6 @@ def path_to_pb(path: TablePath) -> common_pb2.PbTablePath:
 def path_from_pb(pb: common_pb2.PbTablePath) -> TablePath:
     """Unchecked: the storage checks names at its entry."""
     return TablePath(pb.database_name, pb.table_name)
-
-
-def bucket_to_pb(bucket: BucketKey) -> common_pb2.PbBucket:
-    return common_pb2.PbBucket(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id)
-
-
-def bucket_from_pb(pb: common_pb2.PbBucket) -> BucketKey:
-    return BucketKey(pb.partition_id if pb.HasField("partition_id") else None, pb.bucket_id)
-
-
-def offsets_to_pb(offsets: Offsets) -> list[common_pb2.PbBucketOffset]:
-    return [common_pb2.PbBucketOffset(bucket=bucket_to_pb(bucket), offset=offset) for bucket, offset in offsets.items()]
-
-
-def offsets_from_pb(pbs: Sequence[common_pb2.PbBucketOffset]) -> dict[BucketKey, int]:
-    return {bucket_from_pb(pb.bucket): pb.offset for pb in pbs}
 
 
 def time_to_pb(moment: datetime) -> Timestamp:

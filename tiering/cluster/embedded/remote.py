@@ -23,6 +23,7 @@ from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
 from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
 from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_channel import open_channel
@@ -159,19 +160,19 @@ class RemoteEmbeddedCluster:
         """As `Cluster.offsets`."""
         request = messages.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        return {pb.bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
+        return {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `Cluster.oldest_timestamps`."""
-        request = messages.ListOldestTimestampsRequest(table_id=table.table_id, offsets=pb.offsets_to_pb(offsets))
+        request = messages.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
-        return {pb.bucket_from_pb(item.bucket): pb.time_from_pb(item.timestamp) for item in answer.timestamps}
+        return {bucket_from_pb(item.bucket): pb.time_from_pb(item.timestamp) for item in answer.timestamps}
 
     def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
-        request = messages.ListOffsetsRequest(table_id=table.table_id, bucket=pb.bucket_to_pb(split.bucket))
+        request = messages.ListOffsetsRequest(table_id=table.table_id, bucket=bucket_to_pb(split.bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        found = {pb.bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
+        found = {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
         return open_reader(table, split, found.get(split.bucket), partial(self._segments, table.table_id))
 
     def _segments(self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int) -> tuple[str, list[Segment]]:
@@ -183,7 +184,7 @@ class RemoteEmbeddedCluster:
     ) -> Iterator[messages.ListSegmentsResponse]:
         while True:
             request = messages.ListSegmentsRequest(
-                table_id=table_id, bucket=pb.bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
+                table_id=table_id, bucket=bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
             )
             page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
             yield page
@@ -197,7 +198,7 @@ class RemoteEmbeddedCluster:
         answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
         if not answer.HasField("lake_snapshot_id"):
             return None
-        return RecordedLakeSnapshot(answer.lake_snapshot_id, pb.offsets_from_pb(answer.offsets))
+        return RecordedLakeSnapshot(answer.lake_snapshot_id, offsets_from_pb(answer.offsets))
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Not offered to other processes (DESIGN 6, step 8): raises InvalidArgument."""

@@ -20,6 +20,7 @@ from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
 from tiering.model import TableInfo
 from tiering.names import parse_table_path
+from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_errors import status_code, to_pb, trailing_metadata
@@ -128,7 +129,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     async def ListOffsets(self, request: messages.ListOffsetsRequest, context: Context) -> messages.ListOffsetsResponse:
         log = self._storage.log
         if request.HasField("bucket"):
-            bucket = pb.bucket_from_pb(request.bucket)
+            bucket = bucket_from_pb(request.bucket)
             bounds = await self._run(context, partial(log.bounds, request.table_id, bucket))
             offsets = {} if bounds is None else {bucket: bounds}
         else:
@@ -138,16 +139,16 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     async def ListOldestTimestamps(
         self, request: messages.ListOldestTimestampsRequest, context: Context
     ) -> messages.ListOldestTimestampsResponse:
-        work = partial(self._storage.log.oldest_timestamps, request.table_id, pb.offsets_from_pb(request.offsets))
+        work = partial(self._storage.log.oldest_timestamps, request.table_id, offsets_from_pb(request.offsets))
         return messages.ListOldestTimestampsResponse(
             timestamps=[
-                messages.ListOldestTimestampsResponse.OldestTimestamp(bucket=pb.bucket_to_pb(bucket), timestamp=pb.time_to_pb(moment))
+                messages.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=pb.time_to_pb(moment))
                 for bucket, moment in (await self._run(context, work)).items()
             ]
         )
 
     async def ListSegments(self, request: messages.ListSegmentsRequest, context: Context) -> messages.ListSegmentsResponse:
-        bucket = pb.bucket_from_pb(request.bucket)
+        bucket = bucket_from_pb(request.bucket)
         work = partial(
             self._storage.log.segments, request.table_id, bucket, request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE
         )
@@ -158,7 +159,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         snapshot = await self._run(context, partial(self._storage.lake_record, request.table_id))
         if snapshot is None:
             return messages.GetLakeSnapshotResponse()
-        return messages.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=pb.offsets_to_pb(snapshot.offsets))
+        return messages.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=offsets_to_pb(snapshot.offsets))
 
 
 async def _abort(context: Context, error: Exception, code: grpc.StatusCode) -> NoReturn:
