@@ -42,13 +42,15 @@ def work_seconds(cluster: Cluster, path: TablePath, scratch: Path) -> tuple[floa
     factory = lake.tiering_factory(table)
     read = whole = 0.0
     for bucket, log in cluster.offsets(table).items():
-        reader = cluster.reader(table, TieringLogSplit(path, bucket, None, log.log_start, log.log_end, log.log_end))
+        split = TieringLogSplit(path, bucket, None, log.log_start, log.log_end, log.log_end)
+        reader = cluster.reader(table, split)
         start = time.perf_counter()
         for _ in reader.read():
             pass
         read += time.perf_counter() - start
         start = time.perf_counter()
-        outcome = run_split(SplitTask(reader, factory, WriterInitContext(table, view.table_uuid, bucket, None, "bench", "")), lambda: False)
+        context = WriterInitContext(table, view.table_uuid, bucket, None, "bench", "")
+        outcome = run_split(SplitTask(reader, split, factory, context), lambda: False)
         whole += time.perf_counter() - start
         if outcome.error is not None:
             raise outcome.error

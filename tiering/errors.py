@@ -8,6 +8,7 @@
     │   ├── UnknownTable
     │   ├── UnknownPartition
     │   ├── UnknownProcedure
+    │   ├── UnknownLease
     │   ├── StatementOutdated           what a SQL statement was planned with has changed
     │   ├── AlreadyExists
     │   ├── UnsupportedType
@@ -35,6 +36,8 @@
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
     │   ├── SourceChanged               the source changed under the round: the next one plans afresh
+    │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
+    │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
@@ -105,6 +108,10 @@ class UnknownPartition(BadRequest):
 
 class UnknownProcedure(BadRequest):
     """No such procedure."""
+
+
+class UnknownLease(BadRequest):
+    """No lease of that id, or it does not hold what was named."""
 
 
 class StatementOutdated(BadRequest):
@@ -229,6 +236,21 @@ class SourceChanged(TransientTieringError):
     """A table, a partition or the columns of the source are not what the round was planned with."""
 
     default_hint = "Nothing needs to be done: the next round plans with what the source is now."
+
+
+class KvSnapshotGone(TransientTieringError):
+    """A KV snapshot is not there (any more): superseded, and not leased, or its lease had expired."""
+
+    default_hint = "Nothing needs to be done: the next round plans with the newest snapshot."
+
+
+class BaseMoved(TransientTieringError):
+    """Files that a round's position deletes name are not in the lake table any more: a foreign commit rewrote them.
+
+    Raised before a commit request is sent; the round finds the rows again on the new head.
+    """
+
+    default_hint = "Nothing needs to be done: the rows are looked up again."
 
 
 class TiererStopped(TransientTieringError):

@@ -7,10 +7,10 @@ UTC datetimes, durations whole milliseconds and sizes bytes, unless a name says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import pyarrow as pa
 
@@ -28,6 +28,24 @@ SYSTEM_COLUMN_FIELDS = (
     pa.field(OFFSET_COLUMN, pa.int64(), nullable=False),
     pa.field(TIMESTAMP_COLUMN, pa.timestamp("us", tz="UTC"), nullable=False),
 )
+
+
+CHANGE_TYPE_COLUMN = "__change_type"
+"""Last column of what is read of a primary-key table; never in a lake."""
+CHANGE_TYPE_FIELD = pa.field(CHANGE_TYPE_COLUMN, pa.int8(), nullable=False)
+
+SNAPSHOT_OFFSET = -1
+"""`__offset` of a row that was read from a KV snapshot, and its `__timestamp` in ms (Fluss)."""
+
+
+class ChangeType(IntEnum):
+    """What a log record says of its row, with Fluss's numbers."""
+
+    APPEND = 0
+    INSERT = 1
+    UPDATE_BEFORE = 2
+    UPDATE_AFTER = 3
+    DELETE = 4
 
 
 class TableType(StrEnum):
@@ -109,6 +127,11 @@ class TableInfo:
         """The columns of its lake table: its own, then the system columns."""
         return pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS])
 
+    def read_schema(self) -> pa.Schema:
+        """The columns a split is read with: those of the lake, and for a primary-key table the change type behind them."""
+        lake = self.lake_schema()
+        return lake if self.table_type is TableType.LOG else pa.schema([*lake, CHANGE_TYPE_FIELD])
+
 
 @dataclass(frozen=True)
 class BucketOffsets:
@@ -136,6 +159,60 @@ class TieringLogSplit:
     @property
     def records(self) -> int:
         return self.stopping_offset - self.starting_offset
+
+
+@dataclass(frozen=True)
+class TieringSnapshotSplit:
+    """One unit of reading: a whole KV snapshot of one primary-key bucket, which holds the table as of a log offset."""
+
+    table_path: TablePath
+    bucket: BucketKey
+    partition_name: str | None
+    snapshot_id: int
+    log_offset_of_snapshot: int
+    backlog_offset: int
+
+
+TieringSplit = TieringLogSplit | TieringSnapshotSplit
+
+
+@dataclass(frozen=True)
+class KvSnapshot:
+    """A full copy of one primary-key bucket: the last row of each key in the records below `log_offset`."""
+
+    snapshot_id: int
+    log_offset: int
+
+
+@dataclass(frozen=True)
+class TableBucket:
+    """One bucket among those of all tables."""
+
+    table_id: int
+    bucket: BucketKey
+
+
+@dataclass(frozen=True)
+class LeasedSnapshot:
+    """One KV snapshot that a lease keeps alive. `available` = its files are still there."""
+
+    table_bucket: TableBucket
+    snapshot_id: int
+    log_offset: int
+    available: bool = True
+
+
+@dataclass(frozen=True)
+class KvSnapshotLease:
+    """A claim that keeps KV snapshots alive until `expires_at`, unless it is renewed."""
+
+    lease_id: str
+    acquired_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+    ttl_ms: int
+    snapshots: Collection[LeasedSnapshot] = ()
+    owner: str | None = None
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         tasks = []
         for split in plan.splits:
             context = WriterInitContext(table, view.table_uuid, split.bucket, None, "round-1", "nonce")
-            tasks.append(SplitTask(storage.reader(table, split), factory, context, ranks[split.bucket]))
+            tasks.append(SplitTask(storage.reader(table, split), split, factory, context, ranks[split.bucket]))
             ranks[split.bucket] += 1
         yield Scene(storage, table, tasks, dict(plan.bases))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,13 +12,17 @@ from tiering.errors import UnknownTable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
+    KvSnapshot,
+    KvSnapshotLease,
     Offsets,
     Partition,
     RecordedLakeSnapshot,
+    TableBucket,
     TableInfo,
     TablePath,
     TableType,
     TieringLogSplit,
+    TieringSplit,
 )
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,8 +88,26 @@ class MemoryCluster:
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         return {bucket: WHEN for bucket, offset in offsets.items() if self.logs[table.table_id][bucket][1] > offset}
 
-    def reader(self, table: TableInfo, split: TieringLogSplit) -> MemoryReader:
+    def reader(self, table: TableInfo, split: TieringSplit) -> MemoryReader:
+        assert isinstance(split, TieringLogSplit)
         return MemoryReader(table, split)
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        return {}
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        return tuple(snapshots)
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
+        return ()
+
+    def drop_lease(self, lease_id: str) -> bool:
+        return False
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        return ()
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         return self.recorded.get(table.table_id)

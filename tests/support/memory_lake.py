@@ -1,5 +1,7 @@
 """A lake in memory with the compare-and-set of a real one, for simulated rounds: rows are offset ranges.
 
+Files are names with the time they were written; a writer's and a committer's are named as the real lake names them.
+
 `MemoryLake.faults` decides what happens to each commit request: it may go through, be lost on the way, go through with
 its answer lost, or arrive late (`deliver_late`), after whatever else happened meanwhile.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -33,7 +35,7 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class MemoryTable:
-    """One lake table. `rows` has, per snapshot, all ranges it contains."""
+    """One lake table. Per snapshot, `rows` has all ranges it contains and `named` all files it needs; both outlive an expiry."""
 
     uuid: str
     head: int | None = None
@@ -41,6 +43,7 @@ class MemoryTable:
     snapshots: dict[int, LakeSnapshot] = field(default_factory=dict)
     markers: dict[int, Marker] = field(default_factory=dict)
     rows: dict[int, tuple[Range, ...]] = field(default_factory=dict)
+    named: dict[int, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Request:
     tag: int | None
     marker: Marker
     ranges: tuple[Range, ...]
+    manifest: str = ""
 
 
 class MemoryLake:
@@ -64,6 +68,8 @@ class MemoryLake:
         self.tables: dict[TablePath, MemoryTable] = {}
         self.late: list[Request] = []
         self.deleted: list[Range] = []
+        self.files: dict[str, datetime] = {}
+        self.now: Callable[[], datetime] = lambda: WHEN
         self.faults: Callable[[], str] = lambda: "ok"
         self._ids = itertools.count(1)
 
@@ -83,6 +89,9 @@ class MemoryLake:
     def check_schema(self, table: TableInfo) -> None:
         """Holds anything."""
 
+    def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+        return {}
+
     def tiering_factory(self, table: TableInfo) -> MemoryFactory:
         return MemoryFactory(self, table.path)
 
@@ -92,10 +101,20 @@ class MemoryLake:
         return () if table is None or table.head is None else table.rows[table.head]
 
     def foreign_commit(self, path: TablePath) -> None:
-        """A compaction: same rows, new head, the tag stays."""
+        """A compaction: the same rows in a file of its own, new head, the tag stays."""
         table = self.tables.get(path)
         if table is not None and table.head is not None:
-            self._add(table, table.rows[table.head], None)
+            file = self.write(f"{next(self._ids):05}-compacted.parquet")
+            self._add(table, tuple((bucket, start, stop, file) for bucket, start, stop, _ in table.rows[table.head]), None, ())
+
+    def new_id(self) -> int:
+        """The next number; also names snapshots."""
+        return next(self._ids)
+
+    def write(self, name: str) -> str:
+        """A file is there from now on."""
+        self.files[name] = self.now()
+        return name
 
     def receive(self, request: Request) -> bool:
         """The compare-and-set on uuid, head and tag; whether it landed."""
@@ -103,7 +122,8 @@ class MemoryLake:
         if table is None or (table.uuid, table.head, table.tag) != (request.uuid, request.head, request.tag):
             return False
         before = () if table.head is None else table.rows[table.head]
-        snapshot_id = self._add(table, before + request.ranges, request.marker)
+        manifests = () if table.head is None else tuple(name for name in table.named[table.head] if name.endswith(".avro"))
+        snapshot_id = self._add(table, before + request.ranges, request.marker, (*manifests, request.manifest))
         table.tag = snapshot_id
         return True
 
@@ -121,14 +141,15 @@ class MemoryLake:
         if fault != "ok" or not landed:
             raise CommitOutcomeUnknown(f"the commit was {'refused' if fault == 'ok' else fault}")
 
-    def _add(self, table: MemoryTable, rows: tuple[Range, ...], marker: Marker | None) -> int:
+    def _add(self, table: MemoryTable, rows: tuple[Range, ...], marker: Marker | None, manifests: tuple[str, ...]) -> int:
         snapshot_id = next(self._ids)
         table.snapshots[snapshot_id] = LakeSnapshot(
-            snapshot_id, table.head, len(table.snapshots) + 1, WHEN, "append", None, None if marker is None else marker.round_id
+            snapshot_id, table.head, len(table.named) + 1, WHEN, "append", None, None if marker is None else marker.round_id
         )
         if marker is not None:
             table.markers[snapshot_id] = marker
         table.rows[snapshot_id] = rows
+        table.named[snapshot_id] = frozenset({file for *_, file in rows} | {name for name in manifests if name})
         table.head = snapshot_id
         return snapshot_id
 
@@ -141,7 +162,7 @@ class MemoryFactory:
         self._path = path
 
     def create_writer(self, context: WriterInitContext) -> MemoryWriter:
-        return MemoryWriter(context)
+        return MemoryWriter(self._lake, context)
 
     def create_committer(self, context: CommitterInitContext) -> MemoryCommitter:
         return MemoryCommitter(self._lake, self._path)
@@ -164,18 +185,20 @@ class MemoryFactory:
 class MemoryWriter:
     """A `LakeWriter` that counts."""
 
-    def __init__(self, context: WriterInitContext) -> None:
+    def __init__(self, lake: MemoryLake, context: WriterInitContext) -> None:
         self._context = context
+        self._lake = lake
+        self._file = lake.write(f"lakeward-{context.round_id}-{context.attempt_nonce}-{context.bucket}.parquet")
 
     def write(self, batch: pa.RecordBatch) -> None:
         """The ranges say it all."""
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        file = f"{self._context.bucket}-{self._context.attempt_nonce}".encode()
-        return WriteResult(self._context.bucket, starting_offset, reached_offset, reached_offset - starting_offset, 1, 1, file)
+        records = reached_offset - starting_offset
+        return WriteResult(self._context.bucket, starting_offset, reached_offset, records, 1, 1, self._file.encode())
 
     def abort(self) -> None:
-        """Nothing was written."""
+        self._lake.files.pop(self._file, None)
 
 
 class MemoryCommitter:
@@ -189,13 +212,16 @@ class MemoryCommitter:
         return Committable("", tuple(results))
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
-        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tag, marker, _ranges(committable)))
+        manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
+        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tag, marker, _ranges(committable), manifest))
         head = self._lake.tables[self._path].head
         assert head is not None
         return head
 
     def abort(self, committable: Committable) -> None:
         self._lake.deleted.extend(_ranges(committable))
+        for *_, file in _ranges(committable):
+            self._lake.files.pop(file, None)
 
 
 def _ranges(committable: Committable) -> tuple[Range, ...]:

@@ -2,19 +2,31 @@
 
 The embedded cluster and Apache Fluss both fit it: databases and tables (ListDatabases, ListTables, GetTableInfo),
 partitions (ListPartitionInfos), offsets (ListOffsets), the cluster's own record of the lake (GetLakeSnapshot,
-PrepareLakeTableSnapshot + CommitLakeTableSnapshot) and bounded Arrow scans. KV snapshots and leases join with
-primary-key tables.
+PrepareLakeTableSnapshot + CommitLakeTableSnapshot), bounded Arrow scans, KV snapshots (GetLatestKvSnapshots) and
+leases on them (Acquire-, Release-, DropKvSnapshotLease).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    KvSnapshot,
+    KvSnapshotLease,
+    Offsets,
+    Partition,
+    RecordedLakeSnapshot,
+    TableBucket,
+    TableInfo,
+    TablePath,
+    TieringSplit,
+)
 
 
 @runtime_checkable
@@ -22,15 +34,16 @@ class SplitReader(Protocol):
     """The executor side: reads one split. Pickles; opens nothing before `read`."""
 
     @property
-    def split(self) -> TieringLogSplit:
+    def split(self) -> TieringSplit:
         """What it reads."""
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The split's rows in offset order, in the table's lake schema (`TableInfo.lake_schema`).
+        """The split's rows in offset order, with the columns of `TableInfo.read_schema`.
 
-        Every record of `[starting_offset, stopping_offset)`, each once, and none outside. Raises DataCorrupt
-        (names file, bucket, offset range), LogTruncated, ClusterUnavailable.
+        Log split: every record of `[starting_offset, stopping_offset)`, each once, and none outside; of a primary-key table the
+        changes, `-U` records included. Snapshot split: every row of the snapshot, as `+I` with SNAPSHOT_OFFSET for offset and
+        timestamp. Raises DataCorrupt (names file, bucket, offset range), LogTruncated, KvSnapshotGone, ClusterUnavailable.
         """
         ...
 
@@ -68,8 +81,34 @@ class Cluster(Protocol):
         """Commit time of the first record at or after each offset; buckets with none are left out."""
         ...
 
-    def reader(self, table: TableInfo, split: TieringLogSplit) -> SplitReader:
-        """How an executor reads `split`."""
+    def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
+        """How an executor reads `split`. Raises KvSnapshotGone for a snapshot that is not there any more."""
+        ...
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        """The newest KV snapshot of each bucket that has one; none for a log table. Raises UnknownTable."""
+        ...
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        """Keeps the named snapshots (bucket -> snapshot id) alive for `ttl_ms` from now; the buckets whose snapshot is not there.
+
+        The same lease id again adds to the lease and renews all of it; no snapshots: only renews. A bucket leased before under
+        this id moves to the new snapshot. Raises InvalidArgument (lease id, ttl), UnknownLease (renewed, but it is gone).
+        """
+        ...
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
+        """Lets go of single buckets; those of them that were leased. A lease without buckets is gone."""
+        ...
+
+    def drop_lease(self, lease_id: str) -> bool:
+        """Lets go of all of a lease; False if there was none."""
+        ...
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """All leases the cluster knows, expired ones that were not swept yet included, by id."""
         ...
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:

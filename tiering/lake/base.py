@@ -67,6 +67,8 @@ class WriterInitContext:
     round_id: str
     attempt_nonce: str
     """Random per attempt: round and attempt number repeat after a hand-over, this does not."""
+    base: bytes = field(default=b"", repr=False)
+    """Of a primary-key table: what stands in this bucket of the lake (`Lake.bucket_bases`); empty = nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class WriteResult:
     files: int
     size_bytes: int
     payload: bytes = field(repr=False)
+    deletes: int = 0
+    """Rows of the lake that die with it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,11 @@ class LakeWriter(Protocol):
     """Writes the rows of one split. One thread."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch in the table's lake schema, in offset order. Raises LakeUnavailable."""
+        """Takes a batch with the columns of `TableInfo.read_schema`, in offset order. Raises LakeUnavailable.
+
+        Of a primary-key table these are changes: the writer folds them to the last one of each key (`-U` never counts) and, at
+        `complete`, deletes by position what stands in the lake under those keys.
+        """
         ...
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
@@ -126,6 +134,7 @@ class LakeCommitter(Protocol):
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
 
+        Raises BaseMoved, before anything is sent, if files that the deletes of `committable` name are not in `base` (any more).
         Raises CommitOutcomeUnknown after **any** error of the request, a conflict included: re-read the lake then.
         An error before the request was sent is raised as another class of the tree: nothing can have landed.
         """
@@ -180,6 +189,13 @@ class Lake(Protocol):
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming the column, for what this lake cannot hold. No I/O."""
+        ...
+
+    def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+        """What stands in each of `buckets` (with its partition's name) of a primary-key table at `view`'s head, for its writers.
+
+        Buckets in which nothing stands are left out. Format's own bytes; some hundred per file.
+        """
         ...
 
     def tiering_factory(self, table: TableInfo) -> LakeTieringFactory:

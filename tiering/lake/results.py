@@ -26,6 +26,7 @@ def serialize_write_result(result: WriteResult) -> bytes:
         "records": result.records,
         "files": result.files,
         "size_bytes": result.size_bytes,
+        **({"deletes": result.deletes} if result.deletes else {}),
     }
     return _frame(header, result.payload)
 

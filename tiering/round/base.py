@@ -11,7 +11,7 @@ from tiering.cluster.base import SplitReader
 from tiering.errors import LakewardError
 from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Offsets, Phase, RoundStats
+from tiering.model import Assignment, Offsets, Phase, RoundStats, TieringLogSplit
 from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
 
 
@@ -64,15 +64,18 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class SplitTask:
-    """One split's work, ready for an executor. Pickles. Each attempt at it takes a nonce of its own.
+    """One log split's work, ready for an executor. Pickles. Each attempt at it takes a nonce of its own.
 
-    `rank` counts the splits of its bucket before it: what they do not finish makes its own work worthless.
+    `rank` counts the splits of its bucket before it: what they do not finish makes its own work worthless. `snapshot` reads the
+    bucket's KV snapshot, before the log and into the same writer: it folds both to the last change of each key.
     """
 
     reader: SplitReader
+    split: TieringLogSplit
     factory: LakeTieringFactory
     context: WriterInitContext
     rank: int = 0
+    snapshot: SplitReader | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class WorkLimits:
 def working_order(tasks: Sequence[SplitTask]) -> list[int]:
     """Indexes of tasks in the order to start them: each bucket's first split before any second one, so that an early stop leaves
     long prefixes; then the largest first, so that none of them begins last."""
-    return sorted(range(len(tasks)), key=lambda index: (tasks[index].rank, -tasks[index].reader.split.records))
+    return sorted(range(len(tasks)), key=lambda index: (tasks[index].rank, -tasks[index].split.records))
 
 
 class TaskRunner(Protocol):

@@ -166,7 +166,7 @@ class RoundRunner:
         for split in action.plan.splits:
             nonce = world.ids.new_id()
             context = WriterInitContext(table, action.lake_table_uuid, split.bucket, split.partition_name, self._assignment.round_id, nonce)
-            tasks.append(SplitTask(world.cluster.reader(table, split), factory, context, ranks[split.bucket]))
+            tasks.append(SplitTask(world.cluster.reader(table, split), split, factory, context, ranks[split.bucket]))
             ranks[split.bucket] += 1
         return tasks
 

@@ -22,7 +22,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
     The result's reached offset is that of the last record written plus one, so an early stop leaves a prefix.
     Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
     """
-    split = task.reader.split
+    split = task.split
     phase = Phase.WRITE
     writer = None
     try:

@@ -7,7 +7,7 @@ once. What is recorded of the lake is the coordinator's to write: it does so in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -21,8 +21,21 @@ from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
-from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
-from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.errors import InvalidArgument, InvalidData, KvSnapshotGone, ServiceUnreachable
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    KvSnapshot,
+    KvSnapshotLease,
+    Offsets,
+    Partition,
+    RecordedLakeSnapshot,
+    TableBucket,
+    TableInfo,
+    TablePath,
+    TieringSnapshotSplit,
+    TieringSplit,
+)
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
@@ -168,8 +181,10 @@ class RemoteEmbeddedCluster:
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): pb.time_from_pb(item.timestamp) for item in answer.timestamps}
 
-    def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
+    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
+        if isinstance(split, TieringSnapshotSplit):
+            raise KvSnapshotGone(f"{table.path} has no KV snapshot {split.snapshot_id}", table_path=table.path, bucket=split.bucket)
         request = messages.ListOffsetsRequest(table_id=table.table_id, bucket=bucket_to_pb(split.bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
         found = {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
@@ -191,6 +206,28 @@ class RemoteEmbeddedCluster:
             if not page.segments or page.segments[-1].stopping_offset >= stopping_offset:
                 return
             starting_offset = page.segments[-1].stopping_offset
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        """As `Cluster.kv_snapshots`."""
+        return {}
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        """Not offered to other processes: the coordinator's own call does it, for its ledger. Raises InvalidArgument."""
+        raise InvalidArgument("leases are acquired through the coordinator's AcquireKvSnapshotLease")
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
+        """Not offered either."""
+        raise InvalidArgument("leases are released through the coordinator's ReleaseKvSnapshotLease")
+
+    def drop_lease(self, lease_id: str) -> bool:
+        """Not offered either."""
+        raise InvalidArgument("leases are dropped through the coordinator's DropKvSnapshotLease")
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """Not offered either."""
+        raise InvalidArgument("leases are listed by the coordinator's ListKvSnapshotLeases")
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """As `Cluster.lake_snapshot`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,21 @@ from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
-from tiering.errors import ClusterUnavailable, InvalidArgument, SetupError, UnknownTable
-from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.errors import ClusterUnavailable, InvalidArgument, KvSnapshotGone, SetupError, UnknownTable
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    KvSnapshot,
+    KvSnapshotLease,
+    Offsets,
+    Partition,
+    RecordedLakeSnapshot,
+    TableBucket,
+    TableInfo,
+    TablePath,
+    TieringSnapshotSplit,
+    TieringSplit,
+)
 from tiering.names import check_database, table_path
 
 MAX_WRITER_ID_LENGTH = 200
@@ -172,10 +185,34 @@ class EmbeddedStorage:
         """As `Cluster.oldest_timestamps`."""
         return self.log.oldest_timestamps(table.table_id, offsets)
 
-    def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
+    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
+        if isinstance(split, TieringSnapshotSplit):
+            raise KvSnapshotGone(f"{table.path} has no KV snapshot {split.snapshot_id}", table_path=table.path, bucket=split.bucket)
         bounds = self.log.bounds(table.table_id, split.bucket)
         return open_reader(table, split, bounds, lambda *wanted: (str(self.root), self.log.segments(table.table_id, *wanted)))
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        """As `Cluster.kv_snapshots`."""
+        return {}
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        """As `Cluster.acquire_lease`."""
+        return tuple(snapshots)
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
+        """As `Cluster.release_lease`."""
+        return ()
+
+    def drop_lease(self, lease_id: str) -> bool:
+        """As `Cluster.drop_lease`."""
+        return False
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """As `Cluster.leases`."""
+        return ()
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """As `Cluster.lake_snapshot`."""

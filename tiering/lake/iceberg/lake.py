@@ -26,7 +26,7 @@ from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
-from tiering.model import TableInfo, TablePath
+from tiering.model import BucketKey, TableInfo, TablePath
 from tiering.redact import redact
 
 CATALOG_NAME = "lake"
@@ -115,6 +115,10 @@ class IcebergLake:
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
         table_layout(table)
+
+    def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+        """As `Lake.bucket_bases`."""
+        return {}
 
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
