@@ -1,7 +1,6 @@
 """The `lakeward` command.
 
-Exit status: 0 done; 1 it failed; 2 wrong usage or input; 3 no service answers. Every error is one message on standard
-error: what, where, what to do.
+Every error is one message on standard error: what, where, what to do. Exit statuses are those of `exit_status`.
 """
 
 from __future__ import annotations
@@ -10,46 +9,70 @@ import sys
 
 import typer
 
-from tiering.cli import conf_commands, demo_command, load_commands, query_commands, serve_commands, sweep_commands
-from tiering.errors import BadRequest, LakewardError, ServiceUnreachable, SetupError
+from tiering.cli import (
+    completion,
+    conf_commands,
+    demo_command,
+    load_commands,
+    query_commands,
+    serve_commands,
+    sweep_commands,
+    table_commands,
+)
+from tiering.cli.consoles import discard_output, printable, take_any_text
+from tiering.cli.exit_status import ExitStatus, exit_status
+from tiering.errors import BadRequest, LakewardError, SetupError
 from tiering.redact import redact
 
 app = typer.Typer(
-    name="lakeward",
-    help="Tiers streaming tables into a data lake with Spark, exactly once, and shows it in SQL.",
+    name=completion.PROGRAM,
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+completion.register(app)
 serve_commands.register(app)
 load_commands.register(app)
+table_commands.register(app)
 query_commands.register(app)
 sweep_commands.register(app)
 conf_commands.register(app)
 demo_command.register(app)
 
 
-def exit_status(error: LakewardError) -> int:
-    """Which exit status an error has."""
-    match error:
-        case BadRequest():
-            return 2
-        case ServiceUnreachable():
-            return 3
-        case _:
-            return 1
-
-
 def main() -> None:
-    """Runs the command; turns an error of our tree into one message."""
+    """Runs the command; ends the process with its status."""
+    take_any_text()
     try:
-        app()
+        status = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+        status = ExitStatus.READER_GONE
+    sys.exit(status)
+
+
+def _run() -> int | str | None:
+    """The exit status, as `sys.exit` takes it. Raises BrokenPipeError when the reader of the output has gone."""
+    try:
+        app(prog_name=completion.PROGRAM)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            # Typer's way to end then; it says 1, as for any failure.
+            raise ended.__context__ from None
+        return ended.code
     except LakewardError as error:
-        where = "" if isinstance(error, SetupError | BadRequest) else f" [{error.error_class}]"
-        print(f"lakeward: {redact(error.message)}{where}", file=sys.stderr)
-        if error.hint:
-            print(f"  {redact(error.hint)}", file=sys.stderr)
-        sys.exit(exit_status(error))
+        _tell(error)
+        return exit_status(error)
+    return ExitStatus.DONE
+
+
+def _tell(error: LakewardError) -> None:
+    where = "" if isinstance(error, SetupError | BadRequest) else f" [{error.error_class}]"
+    print(f"{completion.PROGRAM}: {printable(redact(error.message))}{where}", file=sys.stderr)
+    if error.hint:
+        print(f"  {printable(redact(error.hint))}", file=sys.stderr)
 
 
 if __name__ == "__main__":

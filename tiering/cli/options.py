@@ -7,12 +7,17 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.completion import table_names
+from tiering.cli.output import OutputFormat
 from tiering.errors import InvalidArgument
 from tiering.rpc_channel import DEFAULT_PORT
 
 DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
 
 UriOption = Annotated[str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port.", show_default=True)]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="For people, or for programs: everything, and no colours.")]
+TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=table_names)]
+AnyTableArgument = Annotated[str | None, typer.Argument(help="Only this table: db.table.", autocompletion=table_names, show_default=False)]
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cli.options import DEFAULT_URI, AnyTableArgument, FormatOption, TableArgument, UriOption
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus, TierTableResult
@@ -25,7 +25,6 @@ STATUS_COLUMNS = (
     "error_class",
     "last_error",
 )
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="table or json.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(
-    table: Annotated[str | None, typer.Argument(help="Only this table: db.table.")] = None,
+    table: AnyTableArgument = None,
     uri: UriOption = DEFAULT_URI,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
@@ -55,7 +54,7 @@ def _status_row(one: TableStatus) -> dict[str, Any]:
 
 
 def tier(
-    table: Annotated[str, typer.Argument(help="db.table")],
+    table: TableArgument,
     uri: UriOption = DEFAULT_URI,
     wait: Annotated[bool, typer.Option(help="Wait until the lake has what the log has now.")] = True,
     timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cli.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.durations import parse_duration_ms
@@ -19,11 +19,11 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(
-    table: Annotated[str | None, typer.Argument(help="Only this table: db.table.")] = None,
+    table: AnyTableArgument = None,
     uri: UriOption = DEFAULT_URI,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
     older_than: Annotated[str, typer.Option(help="Younger files stay.")] = "1 d",
-    output: Annotated[OutputFormat, typer.Option("--format", help="table or json.")] = OutputFormat.TABLE,
+    output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Delete files that dead rounds left in lake tables: in no snapshot, and of no round whose commit could still land.
 
@@ -44,4 +44,4 @@ def sweep(
         }
         for one in results
     ]
-    print_rows(rows, output)
+    print_rows(rows, output, ("table", "files", "would_remove" if dry_run else "removed", "bytes", "kept", "error"))

@@ -1,0 +1,45 @@
+"""A coordinator with tables, for commands that ask; and `lakeward` called in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from support.cluster_of_processes import Deployment
+from support.commands import Ended, Lakeward
+from tiering.cli.main import main
+from tiering.names import table_path
+
+ORDERS = table_path("sales", "orders")
+CLICKS = table_path("web", "clicks")
+
+
+@pytest.fixture(scope="session")
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A coordinator alone, with two tables: nobody tiers, 30 rows wait."""
+    made = Deployment(tmp_path_factory.mktemp("stocked"))
+    try:
+        made.start_coordinator()
+        made.create(ORDERS, freshness="5 min")
+        made.create(CLICKS, freshness="1 h", buckets=1)
+        made.append(ORDERS, 0, 30)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def lakeward(stocked: Deployment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Lakeward:
+    """Runs the whole command line against `stocked`, as a person does but without a terminal."""
+    monkeypatch.setenv("LAKEWARD_URI", stocked.uri)
+
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["lakeward", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), said.out, said.err)
+
+    return run
