@@ -12,11 +12,13 @@ from tiering.cli.options import DEFAULT_URI, UriOption
 from tiering.cli.spark_properties import (
     as_properties_file,
     as_pyiceberg_yaml,
+    catalog_lake_properties,
     catalog_properties,
     lake_properties_for_spark,
     plugin_jar,
 )
 from tiering.round.transport import GrpcTransport
+from tiering.rpc_channel import target
 
 
 class Reader(StrEnum):
@@ -35,12 +37,23 @@ def register(app: typer.Typer) -> None:
 def spark_conf(
     uri: UriOption = DEFAULT_URI,
     jar: Annotated[Path | None, typer.Option(help="Where the plugin jar lies on the Spark driver's machine, if not here.")] = None,
+    default_catalog: Annotated[
+        bool, typer.Option("--default-catalog", help="Make `fluss` the default catalog, so that `sys.x` is enough.")
+    ] = False,
+    lake: Annotated[
+        bool,
+        typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it. Spark fetches Iceberg from Maven Central."),
+    ] = False,
 ) -> None:
-    """Print the properties that give a Spark the catalog `fluss`.
+    """Print the properties that give a Spark the catalog `fluss`. Only --lake asks the service.
 
-    Example: lakeward spark-conf --uri 127.0.0.1:7707 > fluss.conf && spark-sql --properties-file fluss.conf
+    Example: lakeward spark-conf --uri 127.0.0.1:7707 --default-catalog --lake > fluss.conf
     """
-    print(as_properties_file(catalog_properties(uri, jar or plugin_jar())), end="")
+    target(uri)  # a wrong one is said here, not by each Spark
+    properties = catalog_properties(uri, jar or plugin_jar(), default_catalog)
+    if lake:
+        properties |= catalog_lake_properties(_lake_properties(uri))
+    print(as_properties_file(properties), end="")
 
 
 def lake_conf(
@@ -50,12 +63,16 @@ def lake_conf(
 
     Example: lakeward lake-conf --for pyiceberg > .pyiceberg.yaml
     """
-    transport = GrpcTransport(uri, "lake-conf")
-    try:
-        properties = dict(transport.service_config_now().lake_properties)
-    finally:
-        transport.close()
+    properties = _lake_properties(uri)
     if reader is Reader.SPARK:
         print(as_properties_file(lake_properties_for_spark(properties)), end="")
     else:
         print(as_pyiceberg_yaml(properties), end="")
+
+
+def _lake_properties(uri: str) -> dict[str, str]:
+    transport = GrpcTransport(uri, "lake-conf")
+    try:
+        return dict(transport.service_config_now().lake_properties)
+    finally:
+        transport.close()

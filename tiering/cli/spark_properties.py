@@ -1,4 +1,4 @@
-"""The properties that make any Spark see Lakeward, and the lake: `lakeward spark-conf`, `lakeward lake-conf`."""
+"""What any Spark needs to see Lakeward, and the lake: the properties of `lakeward spark-conf` and `lake-conf`, the SQL of `spark-views`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ def plugin_jar() -> Path:
     return jar
 
 
-def catalog_properties(uri: str, jar: Path) -> dict[str, str]:
-    """Catalog `fluss` for a Spark that can read `jar`. The jar goes on the driver's class path: `spark.jars` comes too late
-    for a default catalog (the session fails with ClassNotFoundException)."""
-    return {
+def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, str]:
+    """Catalog `fluss` for a Spark that can read `jar`; `default`: names without a catalog are looked up in it.
+
+    The jar goes on the driver's class path: `spark.jars` comes too late for a default catalog (the session fails with
+    ClassNotFoundException).
+    """
+    found = {
         "spark.driver.extraClassPath": str(jar),
         f"spark.sql.catalog.{CATALOG}": CATALOG_CLASS,
         f"spark.sql.catalog.{CATALOG}.uri": uri,
     }
+    return {**found, "spark.sql.defaultCatalog": CATALOG} if default else found
+
+
+def catalog_lake_properties(lake: Mapping[str, str]) -> dict[str, str]:
+    """Catalog `lake`, named to the catalog `fluss` as where its data tables are read. `lake`: as pyiceberg takes them."""
+    return {**lake_properties_for_spark(lake), f"spark.sql.catalog.{CATALOG}.lake": LAKE_CATALOG}
 
 
 def lake_properties_for_spark(properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,81 @@
+"""What `lakeward spark-conf` and `lake-conf` print, without a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tiering.cli.main import app
+from tiering.cli.spark_properties import as_properties_file, catalog_lake_properties, catalog_properties, lake_properties_for_spark
+from tiering.errors import InvalidArgument, ServiceUnreachable
+
+JAR = Path("/opt/lakeward/plugin.jar")
+NOBODY = "127.0.0.1:1"
+
+
+def printed(*words: str) -> dict[str, str]:
+    ended = CliRunner().invoke(app, ["spark-conf", *words], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return dict(line.split(maxsplit=1) for line in ended.output.splitlines())
+
+
+def test_the_jar_is_on_the_drivers_class_path_and_nowhere_else() -> None:
+    found = printed("--uri", NOBODY, "--jar", str(JAR), "--default-catalog")
+
+    assert found == {
+        "spark.driver.extraClassPath": str(JAR),
+        "spark.sql.catalog.fluss": "io.lakeward.spark.LakewardCatalog",
+        "spark.sql.catalog.fluss.uri": NOBODY,
+        "spark.sql.defaultCatalog": "fluss",
+    }
+
+
+def test_the_default_catalog_stays_what_it_is_unless_asked_for() -> None:
+    assert "spark.sql.defaultCatalog" not in printed("--uri", NOBODY)
+
+
+def test_a_jar_is_there_to_be_named() -> None:
+    assert Path(printed("--uri", NOBODY)["spark.driver.extraClassPath"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"), [(["--uri", "http://a:1/"], InvalidArgument), (["--uri", NOBODY, "--lake"], ServiceUnreachable)]
+)
+def test_a_wrong_uri_and_a_service_that_is_not_there_are_said(words: list[str], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        CliRunner().invoke(app, ["spark-conf", *words], catch_exceptions=False)
+
+
+def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
+    found = catalog_lake_properties({"type": "sql", "uri": "sqlite:////srv/lake.db", "warehouse": "file:///srv/lake"})
+
+    assert found["spark.sql.catalog.fluss.lake"] == "lake"
+    assert found["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/srv/lake.db"
+    assert found["spark.sql.catalog.lake.jdbc.init-catalog-tables"] == "false"
+    assert "org.xerial:sqlite-jdbc" in found["spark.jars.packages"]
+
+
+def test_a_database_of_the_lake_is_named_without_whoever_opens_it() -> None:
+    found = lake_properties_for_spark({"type": "sql", "uri": "postgresql+psycopg://me:secret@db:5432/lake"})
+
+    assert found["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db:5432/lake"
+    assert "secret" not in as_properties_file(found)
+
+
+def test_a_rest_catalog_keeps_its_properties() -> None:
+    found = lake_properties_for_spark({"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"})
+
+    assert {name: found[f"spark.sql.catalog.lake.{name}"] for name in ("type", "uri", "warehouse")} == {
+        "type": "rest",
+        "uri": "http://catalog:8181",
+        "warehouse": "s3://lake",
+    }
+    assert not [name for name in found if ".jdbc." in name]
+
+
+def test_a_properties_file_has_a_name_and_its_value_a_line() -> None:
+    text = as_properties_file(catalog_properties("a:1", Path("/with space/plugin.jar")))
+
+    assert dict(line.split(maxsplit=1) for line in text.splitlines())["spark.driver.extraClassPath"] == "/with space/plugin.jar"
