@@ -217,7 +217,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def every_offset_is_once_in_the_lake(self) -> None:
         ranges = sorted(self.world.lake.rows(self.world.table.path))
         reached = {BucketKey(None, number): 0 for number in (0, 1)}
-        for bucket, start, stop in ranges:
+        for bucket, start, stop, _ in ranges:
             assert start == reached[bucket]
             reached[bucket] = stop
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
 import pytest
 
 from support.simulation import Simulation, recorded_everywhere
+from support.swept_lake import SweptMemoryLake
+from tiering.coordinator.sweep import Sweeper
+from tiering.lake.base import LakeView
+from tiering.lake.care import StoredFile
 
 STEPS = 250
 
@@ -25,6 +32,7 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
         simulation.heal()
         seen |= set(simulation.outcomes)
     assert {"SUCCEEDED", "FORCE_FINISHED", "FENCED", "FAILED", "killed"} <= seen  # else the faults were no faults
+    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND"} <= seen  # else the sweep had nothing to decide
 
 
 def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
@@ -37,3 +45,48 @@ def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
     for recorded in recorded_everywhere(simulation):
         assert recorded is not None
         assert dict(recorded.offsets) == marker_ends
+
+
+def forgets_the_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes a round that ended for one that cannot commit any more."""
+    known = Sweeper.fates
+    monkeypatch.setattr(
+        Sweeper,
+        "fates",
+        lambda self, record: {name: replace(fate, granted_on=()) for name, fate in known(self, record).items()},
+    )
+
+
+def forgets_open_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes every round for dead."""
+    known = Sweeper.fates
+    monkeypatch.setattr(
+        Sweeper, "fates", lambda self, record: {name: replace(fate, ended=True) for name, fate in known(self, record).items()}
+    )
+
+
+def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lands between that list and the look at the tag counts as dead."""
+    listed, files = SweptMemoryLake.live_files, SweptMemoryLake.stored_files
+    early: dict[int, Collection[str]] = {}
+
+    def stored_files(self: SweptMemoryLake, view: LakeView) -> Sequence[StoredFile]:
+        early[id(self)] = listed(self, view)
+        return files(self, view)
+
+    monkeypatch.setattr(SweptMemoryLake, "stored_files", stored_files)
+    monkeypatch.setattr(SweptMemoryLake, "live_files", lambda self, view: early[id(self)])
+
+
+@pytest.mark.parametrize("weaken", [forgets_the_tag, forgets_open_rounds, lists_live_files_too_early])
+def test_a_weaker_sweep_is_found_out(weaken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the simulator could not fail."""
+    weaken(monkeypatch)
+
+    def story(seed: int) -> None:
+        simulation = Simulation(seed)
+        for _ in range(STEPS):
+            simulation.step()
+
+    with pytest.raises(AssertionError, match="lacks"):
+        list(map(story, range(200)))

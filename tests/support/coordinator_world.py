@@ -224,7 +224,8 @@ class HandTierer:
             base_round_id=view.marker.round_id if view.marker else None,
             buckets={bucket: TieredRange(base.get(bucket, 0), end) for bucket, end in ends.items()},
         )
-        ranges = tuple((bucket, base.get(bucket, 0), end) for bucket, end in ends.items() if end > base.get(bucket, 0))
+        new = {bucket: (base.get(bucket, 0), end) for bucket, end in ends.items() if end > base.get(bucket, 0)}
+        ranges = tuple((bucket, start, end, f"lakeward-{info.round_id}-{bucket}.parquet") for bucket, (start, end) in new.items())
         return Request(self._table(info).path, view.table_uuid, view.head, view.tag, marker, ranges)
 
     def begin(self, info: pb.PbLakeTieringTableInfo, request: Request) -> pb.BeginLakeCommitResponse:

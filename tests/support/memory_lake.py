@@ -213,16 +213,17 @@ class MemoryCommitter:
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
         manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
-        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tag, marker, _ranges(committable), manifest))
+        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tag, marker, ranges_of(committable), manifest))
         head = self._lake.tables[self._path].head
         assert head is not None
         return head
 
     def abort(self, committable: Committable) -> None:
-        self._lake.deleted.extend(_ranges(committable))
-        for *_, file in _ranges(committable):
+        self._lake.deleted.extend(ranges_of(committable))
+        for *_, file in ranges_of(committable):
             self._lake.files.pop(file, None)
 
 
-def _ranges(committable: Committable) -> tuple[Range, ...]:
+def ranges_of(committable: Committable) -> tuple[Range, ...]:
+    """What its write results hold, and in which files."""
     return tuple((one.bucket, one.starting_offset, one.reached_offset, one.payload.decode()) for one in committable.results)

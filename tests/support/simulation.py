@@ -1,5 +1,6 @@
 """A whole deployment in one thread, driven by a seed: the real coordinator core and the real round machine over a cluster, a lake
-and a store in memory. Processes die, answers get lost, requests arrive late, users compact, clocks jump.
+and a store in memory. Processes die, answers get lost, requests arrive late, users compact and expire, clocks jump, and the real
+sweep deletes files while all of that goes on between its looks at the lake.
 
 Safety is checked after every step, liveness by `heal`: with the faults switched off everything ends up in the lake.
 """
@@ -9,53 +10,32 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 
 from support.memory_cluster import MemoryCluster, log_table
-from support.memory_lake import MemoryLake, MemoryTable
+from support.memory_lake import MemoryTable, Range, ranges_of
+from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
+from support.swept_lake import SweptMemoryLake
+from tiering.coordinator.api import SweepLake
 from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.errors import ServiceUnreachable
-from tiering.lake.marker import Marker
-from tiering.model import Assignment, BucketKey, Offsets, Phase, RecordedLakeSnapshot, RoundState
+from tiering.coordinator.sweep import Sweeper
+from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState
 from tiering.round.actions import RoundOutcome
-from tiering.round.base import Grant, HeartbeatCall
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.reports import Report, renewal
-from tiering.round.requests import assignment_from_pb, begin_request, commit_request, plan_request
+from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.rpc_errors import from_pb
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000
 TABLE = replace(log_table(), freshness_ms=FRESHNESS_MS)
+KEEP_ROUNDS = 2
+"""So few that the sweep meets files of rounds that were forgotten."""
+SWEEP_SHARE = 0.06
 LAKE_FAULTS = ("ok", "ok", "ok", "answer lost", "lost", "late")
-
-
-class SimulatedClock:
-    """Wall and monotonic time that move together, by hand."""
-
-    def __init__(self) -> None:
-        self.ms = 0
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.ms)
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-
-class SeededIds:
-    """Names in order."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def new_id(self) -> str:
-        self._count += 1
-        return f"id-{self._count:05d}"
 
 
 @dataclass
@@ -75,8 +55,8 @@ class Simulation:
     def __init__(self, seed: int, tierers: int = 2) -> None:
         self.random = random.Random(seed)
         self.clock, self.ids = SimulatedClock(), SeededIds()
-        self.cluster, self.lake, self.store = MemoryCluster(TABLE), MemoryLake(), MemoryStore()
-        self.lake.faults = self._lake_fault
+        self.cluster, self.lake, self.store = MemoryCluster(TABLE), SweptMemoryLake(), MemoryStore()
+        self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
         self.faulty = True
         self.tierers = [SimulatedTierer(f"tierer-{number}", number) for number in range(tierers)]
         self.outcomes: Counter[str] = Counter()
@@ -84,6 +64,31 @@ class Simulation:
 
     def step(self) -> None:
         """One random thing, then all safety checks."""
+        if self.random.random() < SWEEP_SHARE:
+            self.sweep()
+        else:
+            self._do_something()
+        self.check()
+
+    def sweep(self) -> None:
+        """Without a guard, for no clock may be what protects a file; others go on meanwhile."""
+        sweeper = Sweeper(self.coordinator.book, Lakes(self.cluster, lambda _: self.lake))
+        self.lake.meanwhile = self._meanwhile
+        try:
+            results = sweeper.sweep(SweepLake(None, "alice", 0, False))
+        finally:
+            self.lake.meanwhile = lambda: None
+        for result in results:
+            assert result.error is None or "Fenced" in result.error, result  # a second coordinator took over during the sweep
+            self.outcomes["swept"] += result.removed
+            self.outcomes.update(result.kept)
+
+    def _meanwhile(self) -> None:
+        for _ in range(self.random.choice((0, 0, 0, 1, 4))):
+            self._do_something()
+            self.check()
+
+    def _do_something(self) -> None:
         tierer = self.random.choice(self.tierers)
         things = {
             lambda: self._advance(tierer): 40,
@@ -92,12 +97,12 @@ class Simulation:
             lambda: self._append(): 6,
             lambda: self.lake.deliver_late(): 4,
             lambda: self.lake.foreign_commit(TABLE.path): 3,
+            lambda: self.lake.expire_snapshots(TABLE.path): 1,
             lambda: self._pass_time(SERVICE_TIMEOUT_MS + 1): 2,
             lambda: self._kill(tierer): 2,
             lambda: self._restart_coordinator(): 1,
         }
         self.random.choices(list(things), weights=list(things.values()))[0]()
-        self.check()
 
     def heal(self, limit: int = 400) -> None:
         """No more faults: within `limit` turns the lake has everything. Late requests arrive at the very end, too late."""
@@ -118,7 +123,13 @@ class Simulation:
             self.check()
 
     def check(self) -> None:
-        """Safety: conservation per bucket, one snapshot a round, a chain of markers, no live file deleted, never beyond the log."""
+        """Safety: conservation per bucket, one snapshot a round, a chain of markers, never beyond the log, at most one running round;
+        and no file deleted that a snapshot names or that a commit names which may still land.
+        """
+        assert not self.lake.missing(TABLE.path), "a snapshot or a late commit lacks its files"
+        for tierer in self.tierers:
+            lacks = {file for *_, file in self._may_still_commit(tierer)} - self.lake.files.keys()
+            assert not lacks, f"the suspended {tierer.tierer_id} lacks {lacks}"
         table = self.lake.tables.get(TABLE.path)
         if table is None or table.head is None:
             return
@@ -126,10 +137,22 @@ class Simulation:
         rounds = Counter(snapshot.round_id for snapshot in table.snapshots.values() if snapshot.round_id is not None)
         assert all(count == 1 for count in rounds.values()), rounds
         self._check_chain(table)
-        live = {file for *_, file in table.rows[table.head]}
-        assert not live & {file for *_, file in self.lake.deleted}
         running = [record for record in self.coordinator.book.live() if record.running is not None]
         assert len(running) <= 1
+
+    def _may_still_commit(self, tierer: SimulatedTierer) -> tuple[Range, ...]:
+        """What a tierer will name in its commit, if it is granted one or still can be, and the lake would take it."""
+        if tierer.running is None:
+            return ()
+        assignment, runner = tierer.running
+        state = runner._state
+        record = self.coordinator.book.get(TABLE.table_id)
+        owns = record is not None and record.running is not None and record.running.round_id == assignment.round_id
+        table, base = self.lake.tables.get(TABLE.path), None if state.base is None else state.base.view
+        tag = None if table is None else table.tag
+        if state.committable is None or not (runner.granted or owns) or base is None or base.tag != tag or state.failure is not None:
+            return ()
+        return ranges_of(state.committable)
 
     def _check_rows(self, table: MemoryTable) -> None:
         assert table.head is not None
@@ -158,7 +181,9 @@ class Simulation:
         return reached
 
     def _start_coordinator(self) -> Coordinator:
-        options = CoordinatorOptions(service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1)
+        options = CoordinatorOptions(
+            service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=KEEP_ROUNDS
+        )
         made = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, self.random.random)
         made.tick()
         return made
@@ -209,10 +234,10 @@ class Simulation:
             force_finished_tables=[report.assignment.table_id for report in told if report.forced],
             request_table=not running,
         )
-        if self.lost():
+        if self._lost():
             return
         answer, _ = self.coordinator.heartbeats.handle(request)
-        if self.lost():
+        if self._lost():
             return
         tierer.outbox = [report for report in tierer.outbox if report not in told]
         if any(item.cancel for item in answer.tiering_table_resp) and tierer.running is not None:
@@ -222,53 +247,15 @@ class Simulation:
             tierer.running = (assignment, RoundRunner(self._world(tierer), assignment))
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:
-        transport, inline = SimulatedTransport(self, tierer.tierer_id), InlineTaskRunner()
+        transport, inline = SimulatedTransport(tierer.tierer_id, lambda: self.coordinator, self._lost, self.random), InlineTaskRunner()
         return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0)
 
-    def lost(self) -> bool:
+    def _lost(self) -> bool:
         """Whether the next message gets lost."""
         return self.faulty and self.random.random() < 0.1
 
     def _lake_fault(self) -> str:
         return self.random.choice(LAKE_FAULTS) if self.faulty else "ok"
-
-
-class SimulatedTransport:
-    """A `Transport` that calls the coordinator, when neither request nor answer gets lost."""
-
-    def __init__(self, simulation: Simulation, tierer_id: str) -> None:
-        self._simulation = simulation
-        self._tierer_id = tierer_id
-
-    def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
-        raise AssertionError("a round sends no heartbeat")
-
-    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head)
-        self._lossy(lambda coordinator: coordinator.commits.record_plan(request))
-
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        request = begin_request(assignment, self._tierer_id, grant)
-        answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
-        if not answer.granted:
-            raise from_pb(answer.error)
-
-    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id)
-        self._lossy(lambda coordinator: coordinator.commits.commit_lake_snapshot(request))
-
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
-        """Not looked at."""
-
-    def _lossy(self, call):  # type: ignore[no-untyped-def]
-        """Repeats the call as the real transport does; at times it gives up, as a stopping tierer does."""
-        while True:
-            if not self._simulation.lost():
-                answer = call(self._simulation.coordinator)
-                if not self._simulation.lost():
-                    return answer
-            if self._simulation.random.random() < 0.2:
-                raise ServiceUnreachable("the coordinator does not answer")
 
 
 def recorded_everywhere(simulation: Simulation) -> list[RecordedLakeSnapshot | None]:

@@ -54,7 +54,7 @@ class Sweeper:
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
         fates = self.fates(record)
         first = lake.survey(record.path)
-        if first is None:
+        if first is None or record.lake.table_uuid is None:  # the uuid is recorded before a round writes its first file
             return SweepResult(record.path, 0, 0, 0, {})
         files = lake.stored_files(first.view)
         survey = lake.survey(record.path)

@@ -1,0 +1,80 @@
+"""Clock, ids and the way to the coordinator in a simulated deployment."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from tiering.coordinator.coordinator import Coordinator
+from tiering.errors import ServiceUnreachable
+from tiering.lake.marker import Marker
+from tiering.model import Assignment, Offsets, Phase
+from tiering.round.base import Grant, HeartbeatCall
+from tiering.round.requests import begin_request, commit_request, plan_request
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc_errors import from_pb
+
+
+class SimulatedClock:
+    """Wall and monotonic time that move together, by hand."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.ms)
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+class SeededIds:
+    """Names in order."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def new_id(self) -> str:
+        self._count += 1
+        return f"id-{self._count:05d}"
+
+
+class SimulatedTransport:
+    """A `Transport` that calls the coordinator of the moment, when `lost` says that neither request nor answer gets lost."""
+
+    def __init__(self, tierer_id: str, coordinator: Callable[[], Coordinator], lost: Callable[[], bool], chance: random.Random) -> None:
+        self._tierer_id = tierer_id
+        self._coordinator = coordinator
+        self._lost = lost
+        self._random = chance
+
+    def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
+        raise AssertionError("a round sends no heartbeat")
+
+    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
+        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head)
+        self._lossy(lambda coordinator: coordinator.commits.record_plan(request))
+
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+        request = begin_request(assignment, self._tierer_id, grant)
+        answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
+        if not answer.granted:
+            raise from_pb(answer.error)
+
+    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
+        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id)
+        self._lossy(lambda coordinator: coordinator.commits.commit_lake_snapshot(request))
+
+    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+        """Not looked at."""
+
+    def _lossy(self, call):  # type: ignore[no-untyped-def]
+        """Repeats the call as the real transport does; at times it gives up, as a stopping tierer does."""
+        while True:
+            if not self._lost():
+                answer = call(self._coordinator())
+                if not self._lost():
+                    return answer
+            if self._random.random() < 0.2:
+                raise ServiceUnreachable("the coordinator does not answer")

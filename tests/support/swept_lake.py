@@ -1,0 +1,71 @@
+"""The lake in memory as the sweep sees it (`LakeCare`), and what must hold of its files whatever is swept.
+
+`meanwhile` is called before each of its answers: there the simulator lets everybody else go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from support.memory_lake import MemoryLake
+from tiering.lake.base import LakeView
+from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.held_rows import Place
+from tiering.model import TableInfo, TablePath
+
+
+class SweptMemoryLake(MemoryLake):
+    """A `Lake` and a `LakeCare` whose files matter: a commit that names a missing one is an error of the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.swept: list[str] = []
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        self.meanwhile()
+        view = self.view(path)
+        return None if view is None else LakeSurvey(view, view.marker)
+
+    def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
+        self.meanwhile()
+        return [StoredFile(name, name, 1, written) for name, written in sorted(self.files.items())]
+
+    def live_files(self, view: LakeView) -> Collection[str]:
+        """As of the view, as a table's metadata in hand says."""
+        self.meanwhile()
+        return self.named(view.path, view.snapshots)
+
+    def delete_file(self, view: LakeView, location: str) -> None:
+        self.meanwhile()
+        if self.files.pop(location, None) is not None:
+            self.swept.append(location)
+
+    def held(self, table: TableInfo, view: LakeView) -> Mapping[Place, tuple[int, int]]:
+        raise AssertionError("the simulator reconciles nothing")
+
+    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
+        raise AssertionError("the simulator reconciles nothing")
+
+    def named(self, path: TablePath, snapshots: Collection[int]) -> frozenset[str]:
+        """All files that these snapshots of the table need."""
+        return frozenset().union(*(self.tables[path].named[snapshot] for snapshot in snapshots))
+
+    def expire_snapshots(self, path: TablePath) -> None:
+        """A user forgets what lies below the tag, and the files that only that needs, as Iceberg's procedure does."""
+        table = self.tables.get(path)
+        if table is None or table.tag is None:
+            return
+        kept = {each: snapshot for each, snapshot in table.snapshots.items() if each >= table.tag}
+        for name in self.named(path, table.snapshots) - self.named(path, kept):
+            self.files.pop(name, None)
+        table.snapshots = kept
+
+    def missing(self, path: TablePath) -> frozenset[str]:
+        """Files that a snapshot of the table, or a delayed request that its compare-and-set would still take, names and nobody has."""
+        table = self.tables.get(path)
+        if table is None:
+            return frozenset()
+        coming = [one for one in self.late if one.path == path and (one.uuid, one.tag) == (table.uuid, table.tag)]
+        needed = {file for request in coming for file in (request.manifest, *(name for *_, name in request.ranges))}
+        return (self.named(path, table.snapshots) | needed) - self.files.keys()
