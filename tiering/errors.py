@@ -241,7 +241,7 @@ class SourceChanged(TransientTieringError):
 class KvSnapshotGone(TransientTieringError):
     """A KV snapshot is not there (any more): superseded, and not leased, or its lease had expired."""
 
-    default_hint = "Nothing needs to be done: the next round plans with the newest snapshot."
+    default_hint = "Nothing needs to be done: the next round plans with the newest KV snapshot."
 
 
 class BaseMoved(TransientTieringError):

@@ -37,6 +37,7 @@ _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.UnknownTable, grpc.StatusCode.NOT_FOUND),
     (errors.UnknownPartition, grpc.StatusCode.NOT_FOUND),
     (errors.UnknownProcedure, grpc.StatusCode.NOT_FOUND),
+    (errors.UnknownLease, grpc.StatusCode.NOT_FOUND),
     (errors.StatementOutdated, grpc.StatusCode.FAILED_PRECONDITION),
     (errors.AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
     (errors.LakeDisabled, grpc.StatusCode.FAILED_PRECONDITION),

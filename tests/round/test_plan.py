@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tiering.errors import LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
-from tiering.round.plan import SPLIT_BYTES, next_buckets, plan_round
+from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
+from tiering.round.plan import SPLIT_BYTES, Plan, next_buckets, plan_round
+from tiering.round.prefix import Prefix
 
 TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("id", pa.int64())]), 2, datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -25,6 +26,10 @@ def bucket(number: int, partition: int | None = None) -> BucketKey:
 def marker(**tiered: tuple[int, int]) -> Marker:
     buckets = {BucketKey.parse(name.removeprefix("b")): TieredRange(*pair) for name, pair in tiered.items()}
     return Marker("cluster", 7, "uuid", "round-0", 1, None, buckets)
+
+
+def reached(plan: Plan, offsets: Offsets) -> Prefix:
+    return Prefix((), {**plan.bases, **offsets}, ())
 
 
 def test_a_first_round_reads_every_bucket_from_its_logs_start() -> None:
@@ -54,7 +59,7 @@ def test_a_log_shorter_than_the_lake_is_an_error() -> None:
 
 def test_a_log_that_starts_above_zero_is_begun_there_and_remembered() -> None:
     plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(40, 60)}, [])
-    assert next_buckets(plan, {bucket(0): 60}) == {bucket(0): TieredRange(40, 60)}
+    assert next_buckets(plan, reached(plan, {bucket(0): 60})) == {bucket(0): TieredRange(40, 60)}
 
 
 def test_the_next_marker_keeps_idle_buckets_and_drops_vanished_partitions() -> None:
@@ -63,14 +68,14 @@ def test_the_next_marker_keeps_idle_buckets_and_drops_vanished_partitions() -> N
         TABLE, old, {bucket(0, 2): BucketOffsets(0, 7), bucket(0, 3): BucketOffsets(0, 2)}, [Partition(2, "b"), Partition(3, "c")]
     )
     assert [split.partition_name for split in plan.splits] == ["c"]
-    assert next_buckets(plan, {bucket(0, 3): 2}) == {bucket(0, 2): TieredRange(0, 7), bucket(0, 3): TieredRange(0, 2)}
+    assert next_buckets(plan, reached(plan, {bucket(0, 3): 2})) == {bucket(0, 2): TieredRange(0, 7), bucket(0, 3): TieredRange(0, 2)}
 
 
 def test_a_partition_that_vanishes_between_the_two_looks_is_not_planned() -> None:
     ends = {bucket(0, 2): BucketOffsets(0, 7), bucket(0, 3): BucketOffsets(0, 2)}
     plan = plan_round(TABLE, None, ends, [Partition(3, "c")])
     assert [split.bucket for split in plan.splits] == [bucket(0, 3)]
-    assert next_buckets(plan, {bucket(0, 3): 2}) == {bucket(0, 3): TieredRange(0, 2)}
+    assert next_buckets(plan, reached(plan, {bucket(0, 3): 2})) == {bucket(0, 3): TieredRange(0, 2)}
 
 
 def test_sizes_are_estimated_from_the_log() -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from support.leases import NoLeaseCalls, keeper
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake
 from tiering.errors import Fenced, LakewardError, ServiceUnreachable
@@ -39,7 +40,7 @@ class CountingIds:
         return f"id-{next(self._numbers)}"
 
 
-class Coordinator:
+class Coordinator(NoLeaseCalls):
     """A `Transport` that grants what it is told to and writes down what it hears."""
 
     def __init__(self) -> None:
@@ -84,7 +85,15 @@ class Scene:
 
     def runner(self, **changes: object) -> RoundRunner:
         world = RoundWorld(
-            self.coordinator, self.cluster, lambda _: self.lake, InlineTaskRunner(), InlineTaskRunner(), FixedClock(), CountingIds(), 0
+            self.coordinator,
+            self.cluster,
+            lambda _: self.lake,
+            InlineTaskRunner(),
+            InlineTaskRunner(),
+            FixedClock(),
+            CountingIds(),
+            0,
+            keeper(self.coordinator),
         )
         return RoundRunner(world, self.assignment(**changes))
 

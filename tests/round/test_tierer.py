@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.leases import NoLeaseCalls, keeper
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake
 from support.processes import wait_for
@@ -42,7 +43,7 @@ class Call:
         return self._answer or pb.LakeTieringHeartbeatResponse()
 
 
-class ScriptedCoordinator:
+class ScriptedCoordinator(NoLeaseCalls):
     """A `Transport`. `answer` decides each heartbeat; the fence waits for `open_fence`."""
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]
 
     def run(slots: int) -> Tierer:
         inline = InlineTaskRunner()
-        world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0)
+        world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, keeper(coordinator))
         options = TiererOptions("t-1", "host", "app", "1", 0, slots=slots, poll_ms=5, stop_grace_ms=5_000)
         tierer = Tierer(world, options)
         thread = threading.Thread(target=tierer.run, daemon=True)

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
+from support.leases import NoLeaseCalls, keeper
 from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.effects import RandomIds, SystemClock
@@ -57,7 +58,7 @@ LAKES: Mapping[str, LakeBackend] = {
 
 
 @dataclass
-class Tierers:
+class Tierers(NoLeaseCalls):
     """A `Transport` that remembers what a coordinator does; `refuse_fence` and `lose_ack` are for the next round."""
 
     cluster: EmbeddedCluster
@@ -167,7 +168,9 @@ class Behaviour:
             self.table.table_id, PATH, number, 1, f"round-{number}", known.lake_table_uuid, known.passed_head, known.recorded
         )
         inline = InlineTaskRunner()
-        world = RoundWorld(known, self.cluster, lambda _: self.lake, inline, inline, SystemClock(), RandomIds(), MEMORY_LIMIT)
+        world = RoundWorld(
+            known, self.cluster, lambda _: self.lake, inline, inline, SystemClock(), RandomIds(), MEMORY_LIMIT, keeper(known)
+        )
         outcome = RoundRunner(world, assignment).run()
         if outcome.passed_head is not None:
             known.passed_head = outcome.passed_head

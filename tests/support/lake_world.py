@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from support.coordinator_world import HandClock
 from support.lake_proof import assert_every_offset_once
+from support.leases import NoLeaseCalls, keeper
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
@@ -39,7 +40,7 @@ FRESHNESS_S = 60
 TIERER = "tierer-1"
 
 
-class DirectTransport:
+class DirectTransport(NoLeaseCalls):
     """A `Transport` that calls the coordinator. `lose_acks`: the lake commits, the coordinator never hears of it."""
 
     def __init__(self, coordinator: Callable[[], Coordinator]) -> None:
@@ -152,7 +153,9 @@ class LakeWorld:
         assert answer.tiering_table.table_id == table.table_id
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         inline = InlineTaskRunner()
-        world = RoundWorld(self.transport, self.storage, lambda _: self.lake, inline, inline, self.clock, RandomIds(), 1 << 40)
+        world = RoundWorld(
+            self.transport, self.storage, lambda _: self.lake, inline, inline, self.clock, RandomIds(), 1 << 40, keeper(self.transport)
+        )
         return SteppedRound(self, assignment, RoundRunner(world, assignment))
 
     def tier(self, table: TableInfo) -> act.RoundOutcome:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from support.leases import NoLeaseCalls
 from tiering.coordinator.coordinator import Coordinator
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
@@ -40,7 +41,7 @@ class SeededIds:
         return f"id-{self._count:05d}"
 
 
-class SimulatedTransport:
+class SimulatedTransport(NoLeaseCalls):
     """A `Transport` that calls the coordinator of the moment, when `lost` says that neither request nor answer gets lost."""
 
     def __init__(self, tierer_id: str, coordinator: Callable[[], Coordinator], lost: Callable[[], bool], chance: random.Random) -> None:

@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from support.leases import keeper
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryTable, Range, ranges_of
 from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
@@ -248,7 +249,7 @@ class Simulation:
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:
         transport, inline = SimulatedTransport(tierer.tierer_id, lambda: self.coordinator, self._lost, self.random), InlineTaskRunner()
-        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0)
+        return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
 
     def _lost(self) -> bool:
         """Whether the next message gets lost."""

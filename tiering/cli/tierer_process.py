@@ -16,6 +16,7 @@ from tiering.cli.java import require_java
 from tiering.effects import RandomIds, SystemClock
 from tiering.round.connect import connect_cluster, lake_opener
 from tiering.round.inline import InlineTaskRunner
+from tiering.round.leases import LeaseKeeper
 from tiering.round.runner import RoundWorld
 from tiering.round.session import open_spark, warm_up
 from tiering.round.spark import SparkTaskRunner
@@ -55,6 +56,7 @@ def run_tierer(settings: TiererSettings) -> None:
     transport = GrpcTransport(settings.uri, tierer_id)
     stopping = _catch_signals(transport, settings.parent_pid)
     config = transport.service_config()
+    leases = LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}")
     world = RoundWorld(
         transport=transport,
         cluster=connect_cluster(config, settings.uri),
@@ -64,6 +66,7 @@ def run_tierer(settings: TiererSettings) -> None:
         clock=clock,
         ids=ids,
         inline_round_bytes=config.inline_round_bytes,
+        leases=leases,
     )
     options = TiererOptions(
         tierer_id=tierer_id,
@@ -78,6 +81,7 @@ def run_tierer(settings: TiererSettings) -> None:
     threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
     log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
     tierer.run()
+    leases.close()
     transport.close()
     spark.stop()
     log.info("tierer stopped", tierer_id=tierer_id)

@@ -5,13 +5,24 @@ Each action is answered by the event named behind it, or by `ActionFailed`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiering.errors import LakewardError
 from tiering.lake.base import Committable, LakeView
 from tiering.lake.marker import Marker
-from tiering.model import BucketKey, BucketOffsets, Partition, Phase, RecordedLakeSnapshot, RoundState, RoundStats, TableInfo
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    KvSnapshot,
+    Partition,
+    Phase,
+    RecordedLakeSnapshot,
+    RoundState,
+    RoundStats,
+    TableBucket,
+    TableInfo,
+)
 from tiering.round.base import Grant, WorkDone
 from tiering.round.plan import Plan
 
@@ -38,9 +49,16 @@ class Ack:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """Log ends and partitions, now -> LogRead."""
+    """Log ends, partitions and KV snapshots, now -> LogRead."""
 
     table: TableInfo
+
+
+@dataclass(frozen=True)
+class LeaseSnapshots:
+    """Keeps KV snapshots (bucket -> snapshot id) alive until the round is over -> SnapshotsLeased."""
+
+    snapshots: Mapping[TableBucket, int]
 
 
 @dataclass(frozen=True)
@@ -61,11 +79,16 @@ class RecordPlan:
 
 @dataclass(frozen=True)
 class RunSplits:
-    """Reads and writes -> SplitsRun."""
+    """Reads and writes, upon what stands in the lake at `base` -> SplitsRun.
+
+    `to_the_end`: no early stop, for the commit was granted and the offsets are fixed.
+    """
 
     table: TableInfo
     plan: Plan
     lake_table_uuid: str
+    base: LakeView
+    to_the_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +100,10 @@ class BeginCommit:
 
 @dataclass(frozen=True)
 class CommitLake:
-    """Sends one compare-and-set -> CommitSent; ActionFailed with CommitOutcomeUnknown after any error of the request."""
+    """Sends one compare-and-set -> CommitSent; ActionFailed with CommitOutcomeUnknown after any error of the request.
+
+    ActionFailed with BaseMoved, and nothing sent, if rows it deletes are elsewhere by now.
+    """
 
     table: TableInfo
     committable: Committable
@@ -100,7 +126,20 @@ class End:
     outcome: RoundOutcome
 
 
-Action = ReadTable | ReadLake | Ack | ReadLog | EnsureLakeTable | RecordPlan | RunSplits | BeginCommit | CommitLake | AbortFiles | End
+Action = (
+    ReadTable
+    | ReadLake
+    | Ack
+    | ReadLog
+    | LeaseSnapshots
+    | EnsureLakeTable
+    | RecordPlan
+    | RunSplits
+    | BeginCommit
+    | CommitLake
+    | AbortFiles
+    | End
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +161,14 @@ class Acked: ...
 class LogRead:
     ends: Mapping[BucketKey, BucketOffsets]
     partitions: Sequence[Partition]
+    snapshots: Mapping[BucketKey, KvSnapshot] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SnapshotsLeased:
+    """`unavailable`: those whose snapshot was not there any more."""
+
+    unavailable: Collection[TableBucket] = ()
 
 
 @dataclass(frozen=True)
@@ -163,6 +210,7 @@ Event = (
     | LakeRead
     | Acked
     | LogRead
+    | SnapshotsLeased
     | LakeEnsured
     | PlanRecorded
     | SplitsRun

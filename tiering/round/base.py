@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from tiering.cluster.base import SplitReader
 from tiering.errors import LakewardError
 from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Offsets, Phase, RoundStats, TieringLogSplit
+from tiering.model import Assignment, Offsets, Phase, RoundStats, TableBucket, TieringLogSplit
 from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
 
 
@@ -57,8 +57,47 @@ class Transport(Protocol):
         """The ack, with the marker as found in the lake."""
         ...
 
+    def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        """Leases KV snapshots, renews the lease; the buckets whose snapshot is not there. Raises PeerTooOld, UnknownLease."""
+        ...
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
+        """Lets go of single buckets. Raises PeerTooOld."""
+        ...
+
+    def drop_lease(self, lease_id: str) -> None:
+        """Lets go of all. Raises PeerTooOld."""
+        ...
+
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         """Best effort: never raises."""
+        ...
+
+
+class LeaseHolder(Protocol):
+    """Who reads leased snapshots: a round."""
+
+    def lose_snapshots(self, message: str) -> None:
+        """The lease lapsed, and a snapshot of this holder went with it. From another thread."""
+        ...
+
+
+class SnapshotLeases(Protocol):
+    """Keeps KV snapshots alive while this tierer reads them. Never fails a round that could go on without."""
+
+    def acquire(self, snapshots: Mapping[TableBucket, int], holder: LeaseHolder) -> Collection[TableBucket]:
+        """Leases snapshots (bucket -> snapshot id) until their holder releases them; those that are not there.
+
+        A coordinator without leases: nothing is leased, and nothing is unavailable. Raises ServiceUnreachable.
+        """
+        ...
+
+    def release(self, holder: LeaseHolder) -> None:
+        """Lets go of what `holder` has, in the background, best effort. Never raises."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of all, in the background, best effort. Never raises."""
         ...
 
 

@@ -6,9 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tiering.errors import LogBehindLake, LogTruncated
+from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TieringLogSplit
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    KvSnapshot,
+    Offsets,
+    Partition,
+    TableInfo,
+    TableType,
+    TieringLogSplit,
+    TieringSnapshotSplit,
+)
+from tiering.round.prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Of log a task reads: some seconds of work, so that Spark's cost of a task does not show, and a lost one is soon done again."""
@@ -18,13 +29,15 @@ SPLIT_BYTES = 256 * 1024 * 1024
 class Plan:
     """Which records to read, and where each bucket of the table stands before the round.
 
-    `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier.
+    `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier. A bucket with a split in
+    `snapshots` begins with that KV snapshot: it is not tiered at all before its snapshot is in the lake.
     """
 
     splits: tuple[TieringLogSplit, ...]
     starts: Offsets
     bases: Offsets
     estimated_bytes: int
+    snapshots: tuple[TieringSnapshotSplit, ...] = ()
 
     @property
     def stops(self) -> Offsets:
@@ -34,32 +47,69 @@ class Plan:
             stops[split.bucket] = max(stops[split.bucket], split.stopping_offset)
         return stops
 
+    @property
+    def untiered(self) -> frozenset[BucketKey]:
+        """The buckets that begin with a KV snapshot."""
+        return frozenset(split.bucket for split in self.snapshots)
 
-def plan_round(table: TableInfo, marker: Marker | None, ends: Mapping[BucketKey, BucketOffsets], partitions: Sequence[Partition]) -> Plan:
-    """Log splits for each bucket with something new, several for one that is far behind; no splits = nothing to do.
 
-    A bucket the marker does not know begins at its log's start. A partition that vanished after the ends were listed is not
-    there any more: its id is never used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the
-    next record, LogBehindLake when the lake holds records that the log does not have yet.
+def plan_round(
+    table: TableInfo,
+    marker: Marker | None,
+    ends: Mapping[BucketKey, BucketOffsets],
+    partitions: Sequence[Partition],
+    snapshots: Mapping[BucketKey, KvSnapshot] | None = None,
+) -> Plan:
+    """Log splits for each bucket with something new, several for one of a log table that is far behind; no splits = nothing to do.
+
+    A bucket the marker does not know begins with its KV snapshot, if it has one, and the log from there (that log split may be
+    empty), else at its log's start. A partition that vanished after the ends were listed is not there any more: its id is never
+    used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the next record, LogBehindLake when
+    the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a snapshot it lacks.
     """
     names = {partition.partition_id: partition.partition_name for partition in partitions}
     known = {} if marker is None else marker.buckets
     splits: list[TieringLogSplit] = []
+    from_snapshot: list[TieringSnapshotSplit] = []
     starts: dict[BucketKey, int] = {}
     bases: dict[BucketKey, int] = {}
     estimated = 0.0
     for bucket in sorted(ends, key=BucketKey.sort_key):
         if bucket.partition_id is not None and bucket.partition_id not in names:
             continue
-        log = ends[bucket]
-        tiered = known.get(bucket, TieredRange(log.log_start, log.log_start))
+        log, name = ends[bucket], None if bucket.partition_id is None else names.get(bucket.partition_id)
+        snapshot = None if bucket in known else _first_snapshot(table, bucket, log, (snapshots or {}).get(bucket))
+        first = log.log_start if snapshot is None else snapshot.log_offset
+        tiered = known.get(bucket, TieredRange(first, first))
         check_reachable(table, bucket, tiered.tiered, log)
         starts[bucket], bases[bucket] = tiered.start, tiered.tiered
-        if log.log_end > tiered.tiered:
-            name = None if bucket.partition_id is None else names.get(bucket.partition_id)
-            splits += cut_splits(TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end), log.bytes_per_record)
-            estimated += (log.log_end - tiered.tiered) * log.bytes_per_record
-    return Plan(tuple(splits), starts, bases, int(estimated))
+        if snapshot is not None:
+            offset = snapshot.log_offset
+            from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, log.log_end))
+            estimated += offset * log.bytes_per_record  # every key was written at least once
+        if snapshot is not None or log.log_end > tiered.tiered:
+            whole = TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end)
+            # The changes of one key are folded by one task: a primary-key bucket is never cut.
+            splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
+            estimated += whole.records * log.bytes_per_record
+    return Plan(tuple(splits), starts, bases, int(estimated), tuple(from_snapshot))
+
+
+def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, newest: KvSnapshot | None) -> KvSnapshot | None:
+    """What a bucket begins with that was never tiered; None = with its log."""
+    if table.table_type is TableType.LOG or log.log_end == 0:
+        return None
+    if newest is not None and newest.log_offset >= log.log_start:
+        return newest
+    if log.log_start == 0:
+        return None
+    what = "has no KV snapshot" if newest is None else f"has a KV snapshot at offset {newest.log_offset} only"
+    raise KvSnapshotGone(
+        f"bucket {bucket} of {table.path} was never tiered: its log starts at {log.log_start}, and it {what}",
+        hint="The next round tries again; a newer KV snapshot of the bucket is needed.",
+        table_path=table.path,
+        bucket=bucket,
+    )
 
 
 def cut_splits(whole: TieringLogSplit, bytes_per_record: float) -> list[TieringLogSplit]:
@@ -88,6 +138,24 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
         )
 
 
-def next_buckets(plan: Plan, reached: Offsets) -> dict[BucketKey, TieredRange]:
-    """The buckets of the new marker. Those of vanished partitions are gone, for `plan` has live buckets only."""
-    return {bucket: TieredRange(plan.starts[bucket], reached.get(bucket, base)) for bucket, base in plan.bases.items()}
+def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
+    """The buckets of the new marker. Those of vanished partitions are gone, for `plan` has live buckets only.
+
+    A bucket that begins with a KV snapshot is in it once that snapshot was read whole, which a kept result tells.
+    """
+    kept = {result.bucket for result in prefix.kept}
+    return {
+        bucket: TieredRange(plan.starts[bucket], prefix.reached.get(bucket, base))
+        for bucket, base in plan.bases.items()
+        if bucket not in plan.untiered or bucket in kept
+    }
+
+
+def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:
+    """The part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets."""
+    splits = tuple(
+        replace(split, stopping_offset=min(split.stopping_offset, buckets[split.bucket].tiered))
+        for split in plan.splits
+        if split.bucket in buckets and (split.bucket in plan.untiered or split.starting_offset < buckets[split.bucket].tiered)
+    )
+    return replace(plan, splits=splits, snapshots=tuple(split for split in plan.snapshots if split.bucket in buckets))

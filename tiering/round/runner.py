@@ -12,15 +12,18 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tiering import crash_points
 from tiering.cluster.base import Cluster
 from tiering.effects import Clock, Ids
-from tiering.errors import Cancelled, LakeUnavailable
+from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
-from tiering.model import Assignment, BucketKey, Phase, RoundStats, TableInfo
+from tiering.model import Assignment, BucketKey, Phase, RoundStats, TableInfo, TableType
 from tiering.round import actions as act
 from tiering.round import machine
-from tiering.round.base import SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits
+from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits
 from tiering.round.task import as_lakeward_error
 
 log = structlog.get_logger(__name__)
+
+NO_LIMIT_MS = 10 * 365 * 86_400_000
+"""Of work that has to reach its end."""
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
@@ -42,6 +45,7 @@ class RoundWorld:
     clock: Clock
     ids: Ids
     inline_round_bytes: int
+    leases: SnapshotLeases
 
 
 class RoundRunner:
@@ -50,7 +54,7 @@ class RoundRunner:
     def __init__(self, world: RoundWorld, assignment: Assignment) -> None:
         self._world = world
         self._assignment = assignment
-        self._cancel_reason: str | None = None
+        self._stopped_by: LakewardError | None = None
         self._granted = False
         self._started_ms = world.clock.monotonic_ms()
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
@@ -62,13 +66,20 @@ class RoundRunner:
 
     def cancel(self, reason: str) -> None:
         """Ends the round at its next step, unless its commit was granted."""
-        self._cancel_reason = reason
+        self._stopped_by = Cancelled(reason, round_id=self._assignment.round_id)
+
+    def lose_snapshots(self, message: str) -> None:
+        """As `LeaseHolder.lose_snapshots`: what was not read yet cannot be relied upon."""
+        self._stopped_by = KvSnapshotGone(message, round_id=self._assignment.round_id)
 
     def run(self) -> act.RoundOutcome:
         """Never raises: whatever happens is in the outcome."""
-        while (outcome := self.advance()) is None:
-            pass
-        return outcome
+        try:
+            while (outcome := self.advance()) is None:
+                pass
+            return outcome
+        finally:
+            self._world.leases.release(self)
 
     def advance(self) -> act.RoundOutcome | None:
         """Carries out one action; the outcome if the round is over. The simulator interleaves rounds here."""
@@ -91,8 +102,8 @@ class RoundRunner:
             return act.ActionFailed(action, as_lakeward_error(error))
 
     def _check_cancelled(self, action: act.Action) -> None:
-        if self._cancel_reason is not None and not self._granted and not isinstance(action, act.AbortFiles):
-            raise Cancelled(self._cancel_reason, round_id=self._assignment.round_id)
+        if self._stopped_by is not None and not self._granted and not isinstance(action, act.AbortFiles):
+            raise self._stopped_by
 
     def _effect(self, action: act.Action) -> act.Event:
         world, assignment = self._world, self._assignment
@@ -106,11 +117,15 @@ class RoundRunner:
                 crash_points.reach(crash_points.AFTER_ACK)
                 return act.Acked()
             case act.ReadLog(table):
-                return act.LogRead(world.cluster.offsets(table), world.cluster.partitions(table))
+                # Snapshots first: so none of them lies beyond the end of its log.
+                snapshots = {} if table.table_type is TableType.LOG else world.cluster.kv_snapshots(table)
+                return act.LogRead(world.cluster.offsets(table), world.cluster.partitions(table), snapshots)
+            case act.LeaseSnapshots(snapshots):
+                return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
             case act.EnsureLakeTable(table):
                 return act.LakeEnsured(world.lake(table.lake_format).ensure_table(table))
             case act.RecordPlan(plan, uuid, passed_head):
-                world.transport.record_plan(assignment, uuid, plan.stops, len(plan.splits), passed_head)
+                world.transport.record_plan(assignment, uuid, plan.stops, len(plan.splits) + len(plan.snapshots), passed_head)
                 return act.PlanRecorded()
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
@@ -148,26 +163,35 @@ class RoundRunner:
         tasks = self._tasks(action)
         inline = plan.estimated_bytes <= world.inline_round_bytes
         world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
-        spent = world.clock.monotonic_ms() - self._started_ms
-        limits = WorkLimits(max(assignment.max_duration_ms - spent, 0), lambda: self._cancel_reason is not None)
-        runner = world.inline if inline else world.spark
-        outcomes = runner.run(assignment.round_id, tasks, limits)
+        outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action))
         done = _together(outcomes)
-        if self._cancel_reason is not None:
-            return WorkDone(done.results, done.stats, Cancelled(self._cancel_reason), Phase.WRITE)
+        if self._stopped_by is not None and not self._granted:
+            return WorkDone(done.results, done.stats, self._stopped_by, Phase.WRITE)
         world.transport.report_progress(assignment, Phase.WRITE, len(done.results), len(tasks))
         return done
 
+    def _limits(self, action: act.RunSplits) -> WorkLimits:
+        if action.to_the_end:
+            return WorkLimits(NO_LIMIT_MS, lambda: False)
+        spent = self._world.clock.monotonic_ms() - self._started_ms
+        return WorkLimits(max(self._assignment.max_duration_ms - spent, 0), lambda: self._stopped_by is not None)
+
     def _tasks(self, action: act.RunSplits) -> list[SplitTask]:
-        table, world = action.table, self._world
-        factory = world.lake(table.lake_format).tiering_factory(table)
+        table, world, plan = action.table, self._world, action.plan
+        lake = world.lake(table.lake_format)
+        factory = lake.tiering_factory(table)
+        names = {split.bucket: split.partition_name for split in plan.splits}
+        bases = {} if table.table_type is TableType.LOG else lake.bucket_bases(table, action.base, names)
+        snapshots = {split.bucket: world.cluster.reader(table, split) for split in plan.snapshots}
         ranks: Counter[BucketKey] = Counter()
         tasks = []
-        for split in action.plan.splits:
-            nonce = world.ids.new_id()
-            context = WriterInitContext(table, action.lake_table_uuid, split.bucket, split.partition_name, self._assignment.round_id, nonce)
-            tasks.append(SplitTask(world.cluster.reader(table, split), split, factory, context, ranks[split.bucket]))
-            ranks[split.bucket] += 1
+        for split in plan.splits:
+            bucket, nonce = split.bucket, world.ids.new_id()
+            base = bases.get(bucket, b"")
+            context = WriterInitContext(table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base)
+            reader = world.cluster.reader(table, split)
+            tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket)))
+            ranks[bucket] += 1
         return tasks
 
 
@@ -179,6 +203,7 @@ def _together(outcomes: Sequence[TaskOutcome]) -> WorkDone:
         records_written=sum(result.records for result in results),
         bytes_written=sum(result.size_bytes for result in results),
         files_written=sum(result.files for result in results),
+        deletes_written=sum(result.deletes for result in results),
     )
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     return WorkDone(results, stats) if failed is None else WorkDone(results, stats, failed.error, failed.phase)

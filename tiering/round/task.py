@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+
+import pyarrow as pa
 
 from tiering import crash_points
 from tiering.effects import RandomIds
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
-from tiering.model import Phase
+from tiering.lake.base import LakeWriter, WriteResult
+from tiering.model import CHANGE_TYPE_COLUMN, ChangeType, Phase
 from tiering.redact import redact
 from tiering.round.base import SplitTask, TaskOutcome
 
@@ -17,35 +20,71 @@ from tiering.round.base import SplitTask, TaskOutcome
 def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
     """Reads the split to its end, or until `stop` says so between two batches.
 
-    The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress.
+    The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress. A KV snapshot is
+    read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error.
 
     The result's reached offset is that of the last record written plus one, so an early stop leaves a prefix.
     Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
     """
-    split = task.split
-    phase = Phase.WRITE
-    writer = None
+    if task.snapshot is not None and stop():
+        return TaskOutcome(None)
+    work = _SplitWork(task)
     try:
-        writer = task.factory.create_writer(replace(task.context, attempt_nonce=RandomIds().new_id()))
-        reached = split.starting_offset
-        batches = task.reader.read()
-        while reached < split.stopping_offset and not (stop() and (task.rank or reached > split.starting_offset)):
-            phase = Phase.READ
-            batch = next(batches, None)
+        return TaskOutcome(work.run(stop))
+    except Exception as error:  # an executor's failure has to reach the driver as data
+        work.abort()
+        return TaskOutcome(None, as_lakeward_error(error), work.phase)
+
+
+class _SplitWork:
+    """One attempt at one split."""
+
+    def __init__(self, task: SplitTask) -> None:
+        self._task = task
+        self._writer: LakeWriter | None = None
+        self.phase = Phase.WRITE
+
+    def run(self, stop: Callable[[], bool]) -> WriteResult:
+        task = self._task
+        writer = self._writer = task.factory.create_writer(replace(task.context, attempt_nonce=RandomIds().new_id()))
+        if task.snapshot is not None:
+            batches = task.snapshot.read()
+            while (batch := self._next(batches)) is not None:
+                writer.write(batch)
+        reached = self._read_log(writer, stop)
+        return writer.complete(task.split.starting_offset, reached)
+
+    def _read_log(self, writer: LakeWriter, stop: Callable[[], bool]) -> int:
+        split, batches = self._task.split, self._task.reader.read()
+        reached, may_stop = split.starting_offset, self._task.rank > 0 or self._task.snapshot is not None
+        while reached < split.stopping_offset and not (may_stop and stop()):
+            batch = self._next(batches)
             if batch is None:
                 raise RoundFailed(
                     f"the log of bucket {split.bucket} of {split.table_path} ended at offset {reached}, before {split.stopping_offset}",
                     cause_class="IncompleteRead",
                 )
-            phase = Phase.WRITE
             writer.write(batch)
             reached += batch.num_rows
+            may_stop = not _ends_within_update(batch)
             crash_points.reach(crash_points.IN_SPLIT)
-        return TaskOutcome(writer.complete(split.starting_offset, reached))
-    except Exception as error:  # an executor's failure has to reach the driver as data
-        if writer is not None:
-            writer.abort()
-        return TaskOutcome(None, as_lakeward_error(error), phase)
+        return reached
+
+    def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        self.phase = Phase.READ
+        batch = next(batches, None)
+        self.phase = Phase.WRITE
+        return batch
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+
+
+def _ends_within_update(batch: pa.RecordBatch) -> bool:
+    """Whether the last record is a `-U`, whose `+U` comes next: a round never stops between the two."""
+    index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
+    return index >= 0 and batch.num_rows > 0 and bool(batch.column(index)[-1].as_py() == ChangeType.UPDATE_BEFORE)
 
 
 def as_lakeward_error(error: Exception) -> LakewardError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import grpc
@@ -12,7 +12,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_us
 
 from tiering.errors import PeerTooOld, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Offsets, Phase
+from tiering.leases_pb import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.model import Assignment, Offsets, Phase, TableBucket
 from tiering.round.base import Grant
 from tiering.round.requests import begin_request, commit_request, plan_request, round_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -86,6 +87,20 @@ class GrpcTransport:
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         self._patiently(self._stub.CommitLakeSnapshot, commit_request(assignment, self._tierer_id, marker, lake_snapshot_id))
+
+    def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        request = pb.AcquireKvSnapshotLeaseRequest(
+            lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=snapshots_to_pb(snapshots), owner=self._tierer_id
+        )
+        answer = self._patiently(self._stub.AcquireKvSnapshotLease, request)
+        return set(snapshots_from_pb(answer.unavailable_snapshots))
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
+        request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=buckets_to_pb(buckets))
+        self._call(self._stub.ReleaseKvSnapshotLease, request, COMMAND_TIMEOUT_SECONDS)
+
+    def drop_lease(self, lease_id: str) -> None:
+        self._call(self._stub.DropKvSnapshotLease, pb.DropKvSnapshotLeaseRequest(lease_id=lease_id), COMMAND_TIMEOUT_SECONDS)
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         request = pb.ReportProgressRequest(

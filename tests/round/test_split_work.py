@@ -1,0 +1,121 @@
+"""One task's work: the snapshot before the log, and no stop inside an update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.errors import KvSnapshotGone
+from tiering.lake.base import WriteResult, WriterInitContext
+from tiering.model import (
+    BucketKey,
+    ChangeType,
+    Phase,
+    TableInfo,
+    TablePath,
+    TableType,
+    TieringLogSplit,
+    TieringSnapshotSplit,
+    TieringSplit,
+)
+from tiering.round.base import SplitTask
+from tiering.round.task import run_split
+
+BUCKET = BucketKey(None, 0)
+PATH = TablePath("sales", "planes")
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+TABLE = TableInfo(7, PATH, TableType.PRIMARY_KEY, SCHEMA, 1, WHEN, primary_key=("id",))
+SNAPSHOT = TieringSnapshotSplit(PATH, BUCKET, None, 3, 10, 20)
+INSERT, BEFORE, AFTER = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER
+
+
+def batch(*changes: tuple[int, ChangeType]) -> pa.RecordBatch:
+    rows = [{"id": 1, "__bucket": 0, "__offset": at, "__timestamp": WHEN, "__change_type": int(kind)} for at, kind in changes]
+    return pa.RecordBatch.from_pylist(rows, schema=TABLE.read_schema())
+
+
+@dataclass
+class Reader:
+    split: TieringSplit
+    batches: Sequence[pa.RecordBatch]
+    fails_after: int | None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for number, one in enumerate(self.batches):
+            if number == self.fails_after:
+                raise KvSnapshotGone("it is gone")
+            yield one
+
+
+@dataclass
+class Lake:
+    """Factory and writer in one: remembers what was written."""
+
+    offsets: list[int] = field(default_factory=list)
+    aborted: bool = False
+
+    def create_writer(self, context: WriterInitContext) -> Lake:
+        return self
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self.offsets += rows.column("__offset").to_pylist()
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        return WriteResult(BUCKET, starting_offset, reached_offset, len(self.offsets), 1, 1, b"")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def task(lake: Any, start: int, batches: Sequence[pa.RecordBatch], snapshot: Reader | None = None) -> SplitTask:
+    stop = start + sum(one.num_rows for one in batches)
+    split = TieringLogSplit(PATH, BUCKET, None, start, stop, stop)
+    context = WriterInitContext(TABLE, "uuid", BUCKET, None, "round", "")
+    return SplitTask(Reader(split, batches), split, lake, context, 0, snapshot)
+
+
+def test_the_snapshot_comes_before_the_log_into_one_writer() -> None:
+    lake = Lake()
+    snapshot = Reader(SNAPSHOT, [batch((-1, INSERT)), batch((-1, INSERT))])
+    outcome = run_split(task(lake, 10, [batch((10, INSERT), (11, INSERT))], snapshot), lambda: False)
+    assert lake.offsets == [-1, -1, 10, 11]
+    assert outcome.result is not None
+    assert (outcome.result.starting_offset, outcome.result.reached_offset) == (10, 12)
+
+
+def test_a_snapshot_with_no_record_behind_it_is_a_result_of_its_own() -> None:
+    outcome = run_split(task(Lake(), 10, [], Reader(SNAPSHOT, [batch((-1, INSERT))])), lambda: False)
+    assert outcome.result is not None
+    assert (outcome.result.reached_offset, outcome.result.records) == (10, 1)
+
+
+def test_a_snapshot_is_not_begun_once_the_time_is_over_and_read_whole_once_begun() -> None:
+    lake = Lake()
+    assert run_split(task(lake, 10, [], Reader(SNAPSHOT, [batch((-1, INSERT))])), lambda: True).result is None
+    assert lake.offsets == []
+    answers = iter([False])
+    snapshot = Reader(SNAPSHOT, [batch((-1, INSERT)), batch((-1, INSERT))])
+    outcome = run_split(task(lake, 10, [batch((10, INSERT))], snapshot), lambda: next(answers, True))
+    assert outcome.result is not None
+    assert (lake.offsets, outcome.result.reached_offset) == ([-1, -1], 10)
+
+
+def test_a_stop_between_before_and_after_waits_for_the_after() -> None:
+    lake = Lake()
+    log = [batch((0, INSERT), (1, BEFORE)), batch((2, AFTER)), batch((3, INSERT))]
+    outcome = run_split(task(lake, 0, log), lambda: True)
+    assert outcome.result is not None
+    assert outcome.result.reached_offset == 3
+
+
+def test_a_snapshot_that_vanishes_fails_the_task_in_its_own_class_and_deletes_its_files() -> None:
+    lake = Lake()
+    snapshot = Reader(SNAPSHOT, [batch((-1, INSERT)), batch((-1, INSERT))], fails_after=1)
+    outcome = run_split(task(lake, 10, [], snapshot), lambda: False)
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.phase, lake.aborted) == ("KvSnapshotGone", Phase.READ, True)

@@ -1,0 +1,30 @@
+"""The lease calls of tierers: handed on to the cluster, which has the leases (DESIGN 2: its clean-up must see them)."""
+
+from __future__ import annotations
+
+from tiering.cluster.base import Cluster
+from tiering.leases_pb import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.rpc.v1 import coordinator_pb2 as pb
+
+
+class Leases:
+    """Thread-safe. Every call may raise ClusterUnavailable."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
+        """Answers those that are not there. Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone)."""
+        wanted = snapshots_from_pb(request.snapshots_to_lease)
+        owner = request.owner if request.HasField("owner") else None
+        unavailable = self._cluster.acquire_lease(request.lease_id, request.lease_duration_ms, wanted, owner)
+        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb({one: wanted[one] for one in unavailable}))
+
+    def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
+        """Answers those that were leased."""
+        released = self._cluster.release_lease(request.lease_id, buckets_from_pb(request.buckets_to_release))
+        return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=buckets_to_pb(released))
+
+    def drop(self, request: pb.DropKvSnapshotLeaseRequest) -> pb.DropKvSnapshotLeaseResponse:
+        """Answers whether there was such a lease."""
+        return pb.DropKvSnapshotLeaseResponse(dropped=self._cluster.drop_lease(request.lease_id))

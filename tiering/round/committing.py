@@ -1,0 +1,138 @@
+"""The steps of a round from its write results on: prefix, fence, commit, and what became of it. Pure (DESIGN 6 steps 5-8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, RoundFailed
+from tiering.lake.base import Committable, WriteResult
+from tiering.lake.base_check import Base, CommitOutcome, check_same_base, resolve_commit
+from tiering.lake.marker import Marker
+from tiering.model import Phase, RoundStats
+from tiering.round import actions as act
+from tiering.round.base import Grant
+from tiering.round.plan import Plan, next_buckets, plan_again
+from tiering.round.planning import known_lake
+from tiering.round.prefix import Prefix, contiguous_prefix
+from tiering.round.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
+
+COMMIT_ATTEMPTS = 5
+"""How often a commit is rebuilt on a new head when only foreign commits came between."""
+
+
+def splits_run(state: Round, event: act.SplitsRun) -> Step:
+    """What may be committed of the work, and the question whether it may."""
+    work = event.work
+    if state.marker is not None:
+        return _splits_run_again(state, event)
+    state = replace(state, stats=work.stats, phase=work.phase, committable=Committable(state.assignment.round_id, work.results))
+    if work.error is not None:
+        return failed(state, work.error)
+    plan, base = plan_of(state), base_of(state)
+    prefix = contiguous_prefix(work.results, plan.bases)
+    if not _is_progress(plan, prefix):
+        return failed(state, Cancelled("the round was stopped before any record was read"))
+    buckets = next_buckets(plan, prefix)
+    grant = Grant(
+        base_round_id=None if base.marker is None else base.marker.round_id,
+        base_tag=None if base.view is None else base.view.tag,
+        offsets={bucket: tiered.tiered for bucket, tiered in buckets.items()},
+        records=sum(result.records for result in prefix.kept),
+        files=sum(result.files for result in prefix.kept),
+    )
+    state = replace(
+        state,
+        phase=Phase.FENCE,
+        marker=Marker(
+            cluster_id=state.cluster_id,
+            table_id=state.assignment.table_id,
+            lake_table_uuid=state.lake_table_uuid or "",
+            round_id=state.assignment.round_id,
+            tiering_epoch=state.assignment.tiering_epoch,
+            base_round_id=None if base.marker is None else base.marker.round_id,
+            buckets=buckets,
+        ),
+        committable=Committable(state.assignment.round_id, prefix.kept),
+        whole=grant.offsets == plan.stops,
+        stats=_committed_stats(work.stats, prefix.kept),
+    )
+    return state, act.BeginCommit(grant)
+
+
+def _is_progress(plan: Plan, prefix: Prefix) -> bool:
+    """A KV snapshot is progress also when no record follows it."""
+    return prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
+
+
+def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:
+    """After the grant, the very same offsets have to come out: they are in the marker, and were granted."""
+    work, marker = event.work, state.marker
+    assert marker is not None
+    if work.error is not None:
+        return failed(replace(state, phase=work.phase), work.error)
+    prefix = contiguous_prefix(work.results, plan_of(state).bases)
+    if dict(next_buckets(plan_of(state), prefix)) != dict(marker.buckets):
+        return failed(state, RoundFailed("splits that were run again reached other offsets than before"))
+    committable = Committable(state.assignment.round_id, prefix.kept)
+    return send_commit(replace(state, committable=committable, stats=_committed_stats(work.stats, prefix.kept)), base_of(state))
+
+
+def _committed_stats(stats: RoundStats, kept: tuple[WriteResult, ...]) -> RoundStats:
+    return replace(
+        stats,
+        records_written=sum(result.records for result in kept),
+        bytes_written=sum(result.size_bytes for result in kept),
+        files_written=sum(result.files for result in kept),
+        deletes_written=sum(result.deletes for result in kept),
+    )
+
+
+def send_commit(state: Round, base: Base) -> Step:
+    """One request on `base`."""
+    committable, marker, view = state.committable, state.marker, base.view
+    if committable is None or marker is None or view is None:
+        raise AssertionError("a commit was granted before there was anything to commit")
+    state = replace(state, base=base, phase=Phase.LAKE_COMMIT, sent=state.sent + 1)
+    return state, act.CommitLake(table_of(state), committable, view, marker)
+
+
+def commit_not_sent(state: Round, error: LakewardError) -> Step:
+    """The last request failed before it went out. If the base has moved, the rows to delete are looked for again, on the new head."""
+    state = replace(state, sent=state.sent - 1)
+    view = base_of(state).view
+    if not isinstance(error, BaseMoved) or state.redone >= COMMIT_ATTEMPTS or view is None:
+        return failed(state, error)
+    marker = state.marker
+    assert marker is not None
+    plan = plan_again(plan_of(state), marker.buckets)
+    state = replace(state, plan=plan, phase=Phase.WRITE, redone=state.redone + 1)
+    return state, act.RunSplits(table_of(state), plan, state.lake_table_uuid or "", view, to_the_end=True)
+
+
+def commit_resolved(state: Round, event: act.LakeRead) -> Step:
+    """What became of the request that was sent."""
+    base = base_of(state)
+    found = resolve_commit(event.view, state.assignment.round_id, base)
+    if found.outcome is CommitOutcome.OTHER_ROUND:
+        raise Fenced(
+            f"another round tiered {state.assignment.path} first", table_path=state.assignment.path, round_id=state.assignment.round_id
+        )
+    if found.outcome is CommitOutcome.OURS and event.view is not None:
+        marker, tag = event.view.marker, event.view.tag
+        if marker is None or tag is None:
+            return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
+        return replace(state, phase=Phase.ACK, snapshot_id=found.snapshot_id, passed_head=found.snapshot_id), act.Ack(marker, tag)
+    if state.sent >= COMMIT_ATTEMPTS:
+        return end_failed(state, unknown(state, f"other commits came first {state.sent} times"))
+    return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))
+
+
+def unknown(state: Round, why: str) -> LakewardError:
+    """The error of a round that cannot say whether it committed, or that it did not."""
+    cause = "" if state.commit_error is None else f" ({state.commit_error.message})"
+    return CommitOutcomeUnknown(
+        f"the commit of round {state.assignment.round_id} to {state.assignment.path} did not go through: {why}{cause}",
+        hint="The next round reads the lake again and goes on from what it holds.",
+        table_path=state.assignment.path,
+        round_id=state.assignment.round_id,
+    )

@@ -1,0 +1,173 @@
+"""Keeps the KV snapshots of this tierer's rounds alive: one lease for all of them, renewed at a third of its time.
+
+Releases happen in the background and are best effort: what is not released expires. Calls about the lease are made one
+after another, and a bucket that was leased again meanwhile is not released. The lease id is not persisted: a tierer that
+dies leaves its lease to expiry.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from tiering.effects import Clock
+from tiering.errors import LakewardError, PeerTooOld, UnknownLease
+from tiering.model import TableBucket
+from tiering.round.base import LeaseHolder, Transport
+
+log = structlog.get_logger(__name__)
+
+LEASE_TTL_MS = 600_000
+"""Ten minutes: a tierer that died frees its snapshots soon, and a pause of some minutes costs nothing (DESIGN 6 step 4)."""
+RETRY_MS = 5_000
+"""After a renewal that failed."""
+RELEASE_ATTEMPTS = 3
+CLOSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class _Held:
+    snapshot_id: int
+    holder: LeaseHolder
+
+
+class LeaseKeeper:
+    """A `SnapshotLeases`. Safe from several threads; `close` drops the lease."""
+
+    def __init__(self, transport: Transport, clock: Clock, lease_id: str, ttl_ms: int = LEASE_TTL_MS) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._lease_id = lease_id
+        self._ttl_ms = ttl_ms
+        self._calls = threading.Lock()
+        """Held during every call: they reach the coordinator in the order in which they were meant."""
+        self._lock = threading.Lock()
+        self._held: dict[TableBucket, _Held] = {}
+        self._to_release: set[TableBucket] = set()
+        self._renewed_ms = 0
+        self._wake = threading.Event()
+        self._closed = False
+        self._unsupported = False
+        self._thread: threading.Thread | None = None
+
+    def acquire(self, snapshots: Mapping[TableBucket, int], holder: LeaseHolder) -> Collection[TableBucket]:
+        """As `SnapshotLeases.acquire`."""
+        if self._unsupported:
+            return ()
+        with self._calls:
+            try:
+                unavailable = self._transport.acquire_lease(self._lease_id, self._ttl_ms, snapshots)
+            except PeerTooOld as error:
+                self._unsupported = True
+                log.warning("the coordinator is older than this tierer; KV snapshots are read without leases", error=error.message)
+                return ()
+            with self._lock:
+                self._to_release.difference_update(snapshots)
+                for bucket, snapshot_id in snapshots.items():
+                    if bucket not in unavailable:
+                        self._held[bucket] = _Held(snapshot_id, holder)
+                self._renewed_ms = self._now_ms()
+                self._run()
+        return unavailable
+
+    def release(self, holder: LeaseHolder) -> None:
+        """As `SnapshotLeases.release`."""
+        with self._lock:
+            buckets = {bucket for bucket, held in self._held.items() if held.holder is holder}
+            if not buckets:
+                return
+            self._to_release |= buckets
+            for bucket in buckets:
+                del self._held[bucket]
+        self._wake.set()
+
+    def close(self) -> None:
+        """Drops the lease in the background, best effort; waits for that no longer than CLOSE_SECONDS."""
+        with self._lock:
+            self._closed = True
+            self._held.clear()
+            thread = self._thread
+        self._wake.set()
+        if thread is not None:
+            thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+            self._thread.start()
+
+    def _keep(self) -> None:
+        delay_ms = self._ttl_ms // 3
+        while not self._closed:
+            self._wake.wait(delay_ms / 1_000)
+            self._wake.clear()
+            self._release_some()
+            delay_ms = self._ttl_ms // 3 if self.renew() else min(RETRY_MS, self._ttl_ms // 3)
+        self._best_effort("drop the lease", lambda: self._transport.drop_lease(self._lease_id))
+
+    def _release_some(self) -> None:
+        with self._lock:
+            buckets = set(self._to_release)
+
+        def still() -> set[TableBucket]:
+            with self._lock:
+                return buckets & self._to_release
+
+        if buckets:
+            self._best_effort("release KV snapshots", lambda: self._transport.release_lease(self._lease_id, still()))
+            with self._lock:
+                self._to_release -= buckets
+
+    def _best_effort(self, what: str, call: Callable[[], None]) -> None:
+        """Some attempts, then the lease is left to its expiry."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(LakewardError),
+            stop=stop_after_attempt(RELEASE_ATTEMPTS),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2),
+            reraise=True,
+        )
+        try:
+            for attempt in retrying:
+                with attempt, self._calls:
+                    call()
+        except LakewardError as error:
+            log.warning(f"cannot {what}; it expires by itself", lease_id=self._lease_id, error=error.message)
+
+    def renew(self) -> bool:
+        """Renews if it is time to; whether that went well. After a stall everything held is acquired again.
+
+        A lease that lapsed may have been swept, and its snapshots with it: whoever reads one that is gone is told.
+        """
+        with self._lock:
+            held, age_ms = dict(self._held), self._now_ms() - self._renewed_ms
+        if not held or age_ms < self._ttl_ms // 3:
+            return True
+        try:
+            with self._calls:
+                try:
+                    lost = self._acquire_again(held) if age_ms >= self._ttl_ms else self._only_renew()
+                except UnknownLease:
+                    lost = self._acquire_again(held)
+        except LakewardError as error:
+            log.warning("cannot renew the lease on KV snapshots; trying again", lease_id=self._lease_id, error=error.message)
+            return False
+        with self._lock:
+            self._renewed_ms = self._now_ms()
+            holders = [self._held.pop(bucket).holder for bucket in lost if bucket in self._held]
+        for holder in holders:
+            holder.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
+        return True
+
+    def _only_renew(self) -> Collection[TableBucket]:
+        return self._transport.acquire_lease(self._lease_id, self._ttl_ms, {})
+
+    def _acquire_again(self, held: Mapping[TableBucket, _Held]) -> Collection[TableBucket]:
+        return self._transport.acquire_lease(self._lease_id, self._ttl_ms, {bucket: one.snapshot_id for bucket, one in held.items()})
+
+    def _now_ms(self) -> int:
+        """Wall time: a monotonic clock may stand still while the machine is suspended, the lease does not."""
+        return int(self._clock.now().timestamp() * 1_000)

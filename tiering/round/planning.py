@@ -1,0 +1,88 @@
+"""The steps of a round before any file is written: table, base, plan, leases, lake table. Pure (DESIGN 6 steps 1-4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiering.errors import KvSnapshotGone, UnknownTable
+from tiering.lake.base import LakeView
+from tiering.lake.base_check import KnownLake, check_base, check_same_base
+from tiering.model import Phase, RecordedLakeSnapshot, RoundState, TableBucket, TableInfo
+from tiering.round import actions as act
+from tiering.round.plan import plan_round
+from tiering.round.round_state import Round, Step, base_of, outcome, plan_of, table_of
+
+LEASE_ATTEMPTS = 3
+"""How often a round plans afresh because a KV snapshot went before it was leased."""
+
+
+def table_read(state: Round, table: TableInfo) -> Step:
+    """The path must still have the table that was assigned."""
+    if table.table_id != state.assignment.table_id:
+        raise UnknownTable(
+            f"{table.path} is another table now: its id is {table.table_id}, the round is for {state.assignment.table_id}",
+            table_path=table.path,
+        )
+    return replace(state, table=table), act.ReadLake(table)
+
+
+def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -> KnownLake:
+    """What is remembered of the lake table outside of the lake."""
+    assignment = state.assignment
+    recorded = tuple(copy for copy in (assignment.recorded, recorded_by_cluster) if copy is not None)
+    uuid = state.lake_table_uuid or assignment.lake_table_uuid
+    return KnownLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded)
+
+
+def base_read(state: Round, event: act.LakeRead) -> Step:
+    """The base check; what the lake has more than is recorded is adopted first."""
+    base = check_base(event.view, known_lake(state, event.recorded_by_cluster))
+    head = None if base.view is None else base.view.head
+    state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
+    if base.ahead and base.marker is not None and base.view is not None and base.view.tag is not None:
+        return replace(state, phase=Phase.ACK), act.Ack(base.marker, base.view.tag)
+    return state, act.ReadLog(table_of(state))
+
+
+def adopted(state: Round) -> Step:
+    """The coordinator knows now what the lake has: go on from it."""
+    return replace(state, phase=Phase.PLAN), act.ReadLog(table_of(state))
+
+
+def log_read(state: Round, event: act.LogRead) -> Step:
+    """Plans; all KV snapshots of the plan are leased before any is read."""
+    plan = plan_round(table_of(state), base_of(state).marker, event.ends, event.partitions, event.snapshots)
+    state = replace(state, plan=plan)
+    if not plan.splits:
+        return state, act.End(outcome(state, RoundState.EMPTY))
+    if plan.snapshots:
+        wanted = {TableBucket(state.assignment.table_id, split.bucket): split.snapshot_id for split in plan.snapshots}
+        return replace(state, phase=Phase.LEASE, leased=state.leased + 1), act.LeaseSnapshots(wanted)
+    return state, act.EnsureLakeTable(table_of(state))
+
+
+def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
+    """A snapshot that was superseded between plan and lease: plan again, with the newer one."""
+    if not event.unavailable:
+        return replace(state, phase=Phase.PLAN), act.EnsureLakeTable(table_of(state))
+    if state.leased < LEASE_ATTEMPTS:
+        return state, act.ReadLog(table_of(state))
+    buckets = ", ".join(sorted(str(one.bucket) for one in event.unavailable))
+    raise KvSnapshotGone(
+        f"KV snapshots of {state.assignment.path} were superseded {state.leased} times before they could be leased (buckets {buckets})",
+        table_path=state.assignment.path,
+    )
+
+
+def lake_ensured(state: Round, view: LakeView) -> Step:
+    """The table may have come, or changed, since the base was read: the whole check again, on what stands there now."""
+    base = check_same_base(base_of(state), view, known_lake(state, state.recorded_by_cluster))
+    state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head)
+    return state, act.RecordPlan(plan_of(state), view.table_uuid, view.head)
+
+
+def plan_recorded(state: Round) -> Step:
+    """From here on files are written."""
+    view = base_of(state).view
+    assert view is not None  # the lake table was ensured
+    return replace(state, phase=Phase.WRITE), act.RunSplits(table_of(state), plan_of(state), state.lake_table_uuid or "", view)

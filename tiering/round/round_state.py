@@ -1,0 +1,86 @@
+"""What a round knows so far, and how it ends. Plain values; the steps are in `machine`, `planning` and `committing`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tiering.errors import Cancelled, Fenced, LakewardError
+from tiering.lake.base import Committable
+from tiering.lake.base_check import Base
+from tiering.lake.marker import Marker
+from tiering.model import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats, TableInfo
+from tiering.round import actions as act
+from tiering.round.plan import Plan
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round knows so far. `sent` = how many commit requests went out; `phase` names where an error is.
+
+    `leased` = how often snapshots were leased, `redone` = how often the splits were run again because the base had moved.
+    """
+
+    assignment: Assignment
+    cluster_id: str
+    phase: Phase = Phase.PLAN
+    table: TableInfo | None = None
+    base: Base | None = None
+    recorded_by_cluster: RecordedLakeSnapshot | None = None
+    plan: Plan | None = None
+    leased: int = 0
+    lake_table_uuid: str | None = None
+    stats: RoundStats = field(default_factory=RoundStats)
+    committable: Committable | None = None
+    marker: Marker | None = None
+    whole: bool = True
+    sent: int = 0
+    redone: int = 0
+    commit_error: LakewardError | None = None
+    failure: LakewardError | None = None
+    snapshot_id: int | None = None
+    passed_head: int | None = None
+
+
+Step = tuple[Round, act.Action]
+
+
+def failed(state: Round, error: LakewardError) -> Step:
+    """Ends the round. Deletes its files only if no commit request ever went out."""
+    if not state.sent and state.failure is None and state.committable is not None and state.committable.results:
+        return replace(state, failure=error), act.AbortFiles(table_of(state), state.committable)
+    return end_failed(state, error)
+
+
+def end_failed(state: Round, error: LakewardError) -> Step:
+    """Ends the round as it stands."""
+    states = {Fenced: RoundState.FENCED, Cancelled: RoundState.CANCELLED}
+    ended = next((name for kind, name in states.items() if isinstance(error, kind)), RoundState.FAILED)
+    return state, act.End(replace(outcome(state, ended), error=error, phase=state.phase))
+
+
+def end_well(state: Round) -> Step:
+    """Ends a round whose commit landed."""
+    return state, act.End(outcome(state, RoundState.SUCCEEDED if state.whole else RoundState.FORCE_FINISHED))
+
+
+def outcome(state: Round, ended: RoundState) -> act.RoundOutcome:
+    """How the round ended, without an error."""
+    return act.RoundOutcome(ended, state.stats, state.snapshot_id, state.passed_head)
+
+
+def table_of(state: Round) -> TableInfo:
+    """The table, once it was read."""
+    assert state.table is not None
+    return state.table
+
+
+def base_of(state: Round) -> Base:
+    """The base, once it was read."""
+    assert state.base is not None
+    return state.base
+
+
+def plan_of(state: Round) -> Plan:
+    """The plan, once it was made."""
+    assert state.plan is not None
+    return state.plan
