@@ -99,17 +99,19 @@ class SysCatalogService(SysCatalogServicer):
         async with _ErrorsReported(context, "CallProcedure"):
             procedure = self._procedure(request)
             given = ProcedureInput(procedure.name, procedure.parameters, wire.arguments(request))
-            running = procedure.run(self._call(request, procedure, given), given.read(procedure.input_class))
+            call = self._call(request, procedure, given)
+            running = procedure.run(call, given.read(procedure.input_class))
             rows: list[object] = []
-            async with closing(with_silence_marked(running, self._keep_alive_s)) as steps:
-                async for step in steps:
-                    if isinstance(step, procedure.output_class):
-                        rows.append(step)
-                    else:
-                        message = f"sys.{procedure.name} is still running" if step is None else str(step)
-                        yield pb.CallProcedureResponse(progress=cut_message(redact(message)))
-            for piece in arrow_pieces(rows, procedure.output_schema):
-                yield pb.CallProcedureResponse(arrow=piece)
+            with self._handle.open_calls.during(procedure.name, call.caller, call.idempotency_key):
+                async with closing(with_silence_marked(running, self._keep_alive_s)) as steps:
+                    async for step in steps:
+                        if isinstance(step, procedure.output_class):
+                            rows.append(step)
+                        else:
+                            message = f"sys.{procedure.name} is still running" if step is None else str(step)
+                            yield pb.CallProcedureResponse(progress=cut_message(redact(message)))
+                for piece in arrow_pieces(rows, procedure.output_schema):
+                    yield pb.CallProcedureResponse(arrow=piece)
 
     def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
         try:
@@ -152,7 +154,7 @@ class SysCatalogService(SysCatalogServicer):
         return Call(
             handle=self._handle,
             caller=request.caller[:NAME_LIMIT],
-            idempotency_key=framework.idempotency_key or sent_key,
+            idempotency_key=sent_key if framework.idempotency_key is None else framework.idempotency_key,
             dry_run=framework.dry_run,
             procedures=self._registry.procedures,
         )

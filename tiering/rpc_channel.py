@@ -14,6 +14,8 @@ _URI = re.compile(r"(?:lakeward://)?(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+)(
 _OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Without it gRPC waits a minute for the answer to a ping.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
     # Reconnect soon after a restart of the coordinator: the default waits up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),

@@ -19,6 +19,7 @@ from tiering.coordinator.api import (
     TierTable,
     TierTableResult,
 )
+from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath, TableType
 
@@ -76,6 +77,10 @@ class MemoryView:
     empty_databases: Sequence[str]
     asked: list[tuple[str | None, str | None]]
     cluster_answers: bool = True
+    calls: Sequence[OpenCall] = ()
+
+    def open_calls(self) -> Sequence[OpenCall]:
+        return self.calls
 
     def databases(self) -> Sequence[str]:
         if not self.cluster_answers:
@@ -114,12 +119,16 @@ class MemoryCoordinator:
     asked: list[tuple[str | None, str | None]] = field(default_factory=list)
     cluster_answers: bool = True
 
+    def __post_init__(self) -> None:
+        self.open_calls = OpenCalls(lambda: self.now)
+
     @property
     def control(self) -> MemoryCoordinator:
         return self
 
     def view(self) -> MemoryView:
-        return MemoryView(self.now, list(self.infos), list(self.statuses), self.empty_databases, self.asked, self.cluster_answers)
+        infos, statuses, calls = list(self.infos), list(self.statuses), self.open_calls.list()
+        return MemoryView(self.now, infos, statuses, self.empty_databases, self.asked, self.cluster_answers, calls)
 
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         self.others.append(call)

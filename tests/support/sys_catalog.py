@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
-from support.memory_coordinator import MemoryCoordinator
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
 from sys_tables.service import SysCatalogService
 from tiering import rpc_errors
+from tiering.coordinator.api import CoordinatorHandle
 from tiering.errors import LakewardError
 
 
@@ -25,6 +25,8 @@ class Client:
     """Typed short forms over the stub. `raises` of a call is the error the trailing metadata carries."""
 
     stub: Any
+    port: int = 0
+    """Of the server, for other clients."""
 
     async def token(self) -> str:
         return (await self.stub.Describe(pb.DescribeRequest())).token
@@ -67,16 +69,18 @@ def where(column: str, operator: str, *values: Any) -> pb.Filter:
 
 
 @asynccontextmanager
-async def serving(handle: MemoryCoordinator, registry: Registry | None = None, keep_alive_s: float = 15.0) -> AsyncGenerator[Client, None]:
-    """A client of a server that serves `handle`."""
-    server = grpc.aio.server()
+async def serving(
+    handle: CoordinatorHandle, registry: Registry | None = None, keep_alive_s: float = 15.0, options: Sequence[tuple[str, int]] = ()
+) -> AsyncGenerator[Client, None]:
+    """A client of a server that serves `handle`; the server has gRPC's `options`."""
+    server = grpc.aio.server(options=options)
     service = SysCatalogService(handle, registry or default_registry(), keep_alive_s)
     add_SysCatalogServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield Client(SysCatalogStub(channel))
+            yield Client(SysCatalogStub(channel), port)
     finally:
         await server.stop(grace=None)
         service.close()

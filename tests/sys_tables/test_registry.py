@@ -40,7 +40,7 @@ def paint(name: str, mutates: bool) -> Procedure:
 
 def test_the_default_registry_finds_the_modules() -> None:
     registry = default_registry()
-    assert [table.name for table in registry.tables] == ["lake_tiering_status", "procedures", "tables"]
+    assert [table.name for table in registry.tables] == ["lake_tiering_status", "open_calls", "procedures", "tables"]
     assert [procedure.name for procedure in registry.procedures] == ["help", "reconcile_lake", "retry_tiering", "tier_table"]
 
 

@@ -153,7 +153,7 @@ def test_what_a_read_cannot_have_is_named_with_what_there_is(run: Run) -> None:
             condition = await error_of(client.read("procedures", filters=(where("procedure_name", "EQUAL", 5),)))
             operator = await error_of(client.read("procedures", filters=(pb.Filter(column="procedure_name"),)))
         assert isinstance(table, UnknownTable)
-        assert table.hint == "The system tables are: lake_tiering_status, procedures, tables."
+        assert table.hint == "The system tables are: lake_tiering_status, open_calls, procedures, tables."
         assert isinstance(name, InvalidArgument)
         assert "procedure_name" in name.hint
         assert "'procedure_name' is STRING" in condition.message

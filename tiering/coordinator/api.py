@@ -7,11 +7,29 @@ a CALL may wait for minutes and must not hold a thread.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
+from tiering.coordinator.mutations import Mutation, RetryResult, RetryTiering
+from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.model import TableInfo, TablePath
+
+__all__ = [
+    "CoordinatorControl",
+    "CoordinatorHandle",
+    "CoordinatorView",
+    "Progress",
+    "ReconcileLake",
+    "ReconcileResult",
+    "RetryResult",
+    "RetryTiering",
+    "SweepLake",
+    "SweepResult",
+    "TableStatus",
+    "TierTable",
+    "TierTableResult",
+]
 
 
 @dataclass(frozen=True)
@@ -88,17 +106,9 @@ class CoordinatorView(Protocol):
         """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
         ...
 
-
-@dataclass(frozen=True)
-class TierTable:
-    """Arguments of `CALL sys.tier_table` (SYS.md, DESIGN 5)."""
-
-    path: TablePath
-    caller: str
-    wait: bool = True
-    timeout_ms: int = 300_000
-    dry_run: bool = False
-    idempotency_key: str | None = None
+    def open_calls(self) -> Sequence[OpenCall]:
+        """CALLs under way, the oldest first."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -120,12 +130,16 @@ class TierTableResult:
 
 
 @dataclass(frozen=True)
-class ReconcileLake:
-    """Arguments of `CALL sys.reconcile_lake` (SYS.md, DESIGN 6). `action`: adopt, accept or retier."""
+class TierTable(Mutation[TierTableResult]):
+    """Arguments of `CALL sys.tier_table` (SYS.md, DESIGN 5). A key is bound to what is asked, not to how long the caller waits."""
 
+    procedure = "tier_table"
+    result_class = TierTableResult
+    unnamed = Mutation.unnamed | {"wait", "timeout_ms"}
     path: TablePath
-    action: str
     caller: str
+    wait: bool = True
+    timeout_ms: int = 300_000
     dry_run: bool = False
     idempotency_key: str | None = None
 
@@ -141,27 +155,18 @@ class ReconcileResult:
     outcome: str
     offsets: Mapping[str, int]
 
-    def stored(self) -> dict[str, Any]:
-        """All but the path, as an operation keeps it."""
-        return {name: value for name, value in asdict(self).items() if name != "path"}
-
 
 @dataclass(frozen=True)
-class RetryTiering:
-    """Arguments of `CALL sys.retry_tiering` (SYS.md)."""
+class ReconcileLake(Mutation[ReconcileResult]):
+    """Arguments of `CALL sys.reconcile_lake` (SYS.md, DESIGN 6). `action`: adopt, accept or retier."""
 
+    procedure = "reconcile_lake"
+    result_class = ReconcileResult
     path: TablePath
+    action: str
     caller: str
     dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class RetryResult:
-    """Its output: the table's state afterwards, and when it is tried next if that is not at once."""
-
-    path: TablePath
-    status: str
-    next_retry_time: datetime | None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +229,11 @@ class CoordinatorHandle(Protocol):
 
     @property
     def control(self) -> CoordinatorControl: ...
+
+    @property
+    def open_calls(self) -> OpenCalls:
+        """Where a service that takes CALLs says which are under way."""
+        ...
 
     def view(self) -> CoordinatorView:
         """Now."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +13,6 @@ from tiering.coordinator.timebase import Moment, milliseconds
 from tiering.errors import cut_message
 from tiering.model import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
-
-PROCEDURE = "tier_table"
 
 
 @dataclass(frozen=True)
@@ -69,16 +66,6 @@ def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now
     return replace(made, splits=0, records=0, files=0, bytes=0)
 
 
-def stored_outcome(result: TierTableResult) -> dict[str, Any]:
-    """A result as an operation keeps it."""
-    return {name: value for name, value in asdict(result).items() if name != "path"}
-
-
-def result_again(path: TablePath, outcome: Mapping[str, Any]) -> TierTableResult:
-    """The inverse."""
-    return TierTableResult(path=path, **outcome)
-
-
 def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
     """Where the hoped-for round is."""
     if current is None:
@@ -112,18 +99,9 @@ def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> E
     return ErrorInfo("RoundCancelled", text, None, "Call again to tier the table.", retryable=True, time=now)
 
 
-def arguments(call: TierTable) -> dict[str, Any]:
-    """What an idempotency key is bound to: what is asked, not how long the caller waits for it."""
-    return {"table": str(call.path)}
-
-
-def attach(call: TierTable, known: OperationRecord, since: datetime) -> Goal:
-    """The goal of the earlier call with this key; raises InvalidArgument if that one asked for something else."""
-    if (known.caller, known.procedure, dict(known.arguments)) != (call.caller, PROCEDURE, arguments(call)):
-        raise errors.InvalidArgument(
-            f"the idempotency key {call.idempotency_key!r} already names {known.procedure} of {dict(known.arguments)} by {known.caller}",
-            hint="Use a new key for another call.",
-        )
+def goal_again(call: TierTable, known: OperationRecord, since: datetime) -> Goal:
+    """The goal of the earlier call with this key."""
+    assert known.table_id is not None
     return Goal(
         path=call.path,
         table_id=known.table_id,
@@ -133,3 +111,8 @@ def attach(call: TierTable, known: OperationRecord, since: datetime) -> Goal:
         lag_ms_before=known.lag_ms_before,
         round_id=known.round_id,
     )
+
+
+def goal_fields(goal: Goal) -> dict[str, Any]:
+    """What an operation keeps of it beside table and round."""
+    return {"targets": goal.targets, "log_starts": goal.log_starts, "lag_ms_before": goal.lag_ms_before}

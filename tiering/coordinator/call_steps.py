@@ -9,17 +9,18 @@ import structlog
 
 from tiering import errors
 from tiering.cluster.base import Cluster
-from tiering.coordinator import core_call, core_reconcile
-from tiering.coordinator.api import RetryResult, RetryTiering, TierTable, TierTableResult
+from tiering.coordinator import core_call
+from tiering.coordinator.api import TierTable, TierTableResult
 from tiering.coordinator.book import Book
 from tiering.coordinator.call_rows import (
     Goal,
     cancelled_error,
     empty_row,
     error_of,
+    goal_again,
+    goal_fields,
     in_context,
     progress_line,
-    result_again,
     row,
 )
 from tiering.coordinator.core_call import check_callable, reach_stops
@@ -58,13 +59,15 @@ class Waiting:
 class CallSteps:
     """One call is a `prepare`, a `start`, and a `look` whenever something changed."""
 
-    def __init__(self, book: Book, cluster: Cluster, lakes: Lakes, discovery: Discovery, observer: Observer) -> None:
+    def __init__(
+        self, book: Book, cluster: Cluster, lakes: Lakes, discovery: Discovery, observer: Observer, operations: Operations
+    ) -> None:
         self._book = book
         self._cluster = cluster
         self._lakes = lakes
         self._discovery = discovery
         self._observer = observer
-        self._operations = Operations(book)
+        self._operations = operations
 
     def begin(self, call: TierTable) -> TierTableResult | Goal:
         """The result, if nothing is left to do; else the goal, with the round that was joined or queued for it.
@@ -72,12 +75,11 @@ class CallSteps:
         A known idempotency key attaches to the earlier call's goal, or ends as that one did. Raises UnknownTable,
         UnknownDatabase, LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names something else).
         """
-        earlier = self._operations.attach(call)
+        earlier = self._operations.known(call)
         if earlier is not None:
-            goal, operation = earlier
-            if operation.error is not None:
-                raise error_of(operation.error)
-            return goal if operation.outcome is None else result_again(goal.path, operation.outcome)
+            if earlier.error is not None:
+                raise error_of(earlier.error)
+            return self._operations.answer(call) or goal_again(call, earlier, self._book.now().steady)
         goal = self._goal(call)
         record = self._live(goal)
         check_callable(record)
@@ -104,20 +106,6 @@ class CallSteps:
             lag_ms_before=self._lag_ms(record),
             seen_snapshot_id=record.lake.snapshot_id,
         )
-
-    def retry(self, call: RetryTiering) -> RetryResult:
-        """`CALL sys.retry_tiering`. Raises UnknownTable, UnknownDatabase."""
-        info = self._cluster.table(call.path)
-        self._record(info)
-        with self._book.changing():
-            record = self._record(info)
-            change = core_reconcile.retry(self._book.context(call.caller), record)
-            if not call.dry_run:
-                self._book.put(change)
-        after = change.record
-        assert after.state is not None
-        retry_at = after.retry_deadline if after.state is TableState.FAILED else None
-        return RetryResult(call.path, after.state.value, None if retry_at is None else self._book.now().to_wall(retry_at))
 
     def look(self, call: TierTable, goal: Goal) -> Ended | Waiting:
         """Where the call is. Raises the error of its round, TablePaused while it is queued, UnknownTable once it is gone."""
@@ -178,7 +166,7 @@ class CallSteps:
     def _nothing_to_do(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
         result = empty_row(goal, record, snapshot_id, self._book.now(), self._lag_ms(record))
-        self._operations.ended(call, goal, result)
+        self._ended(call, goal, result)
         return result
 
     def _would_do(self, call: TierTable, goal: Goal, record: TableRecord) -> TierTableResult:
@@ -202,7 +190,8 @@ class CallSteps:
                 idempotency_key=call.idempotency_key,
             )
             hoped = replace(goal, round_id=called.round_id)
-            self._book.put(called.change, operations=self._operations.begun(call, hoped))
+            begun = self._operations.begun(call, goal.table_id, called.round_id, goal_fields(goal))
+            self._book.put(called.change, operations=begun)
         return hoped
 
     def _ask_again(self, call: TierTable, goal: Goal) -> Waiting:
@@ -215,12 +204,18 @@ class CallSteps:
         snapshot_id = base.view.tag if base.view else None
         lag = self._lag_ms(record)
         result = row(goal, state.value, record, ended, self._book.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
-        self._operations.ended(call, goal, result)
+        self._ended(call, goal, result)
         return result
 
     def _end_badly(self, call: TierTable, goal: Goal, error: ErrorInfo) -> errors.LakewardError:
-        self._operations.ended(call, goal, error)
+        self._ended(call, goal, error)
         return error_of(error)
+
+    def _ended(self, call: TierTable, goal: Goal, outcome: TierTableResult | ErrorInfo) -> None:
+        with self._book.changing():
+            ended = self._operations.done(call, goal.table_id, outcome, goal.round_id, goal_fields(goal))
+            if ended:
+                self._book.put(operations=ended)
 
     def _reached(self, record: TableRecord, goal: Goal) -> Base | None:
         """As `_check`, for a look on the way: what is wrong with the lake is for the round to say."""

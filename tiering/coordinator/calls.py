@@ -28,6 +28,7 @@ from tiering.coordinator.book import Book
 from tiering.coordinator.call_rows import Goal
 from tiering.coordinator.call_steps import CallSteps, Ended, Waiting
 from tiering.coordinator.changes import Subscription
+from tiering.coordinator.controls import Controls
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.sweep import Sweeper
 from tiering.errors import InvalidArgument
@@ -35,27 +36,31 @@ from tiering.errors import InvalidArgument
 Result = TypeVar("Result")
 
 
-KEY_LIMIT = 256
-"""Characters of an idempotency key."""
-
-
 class Calls:
     """`CoordinatorControl` (see `api`)."""
 
     def __init__(
-        self, book: Book, steps: CallSteps, reconciler: Reconciler, sweeper: Sweeper, tierer_connected: Callable[[], bool]
+        self,
+        book: Book,
+        steps: CallSteps,
+        controls: Controls,
+        reconciler: Reconciler,
+        sweeper: Sweeper,
+        tierer_connected: Callable[[], bool],
     ) -> None:
         self._book = book
         self._reconciler = reconciler
         self._sweeper = sweeper
         self._steps = steps
+        self._controls = controls
         self._tierer_connected = tierer_connected
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="call")
         self._closing = False
 
     async def tier_table(self, call: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
         """See `CoordinatorControl.tier_table`."""
-        _check(call)
+        if call.timeout_ms < 0:
+            raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
         goal = await self._run(partial(self._steps.begin, call))
         if isinstance(goal, TierTableResult):
             yield goal
@@ -65,12 +70,11 @@ class Calls:
 
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         """See `CoordinatorControl.reconcile_lake`."""
-        _check_key(call.idempotency_key)
         return await self._run(partial(self._reconciler.reconcile, call))
 
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """See `CoordinatorControl.retry_tiering`."""
-        return await self._run(partial(self._steps.retry, call))
+        return await self._run(partial(self._controls.retry, call))
 
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
         """See `CoordinatorControl.sweep_lake`."""
@@ -126,14 +130,3 @@ class Calls:
 
     async def _run(self, step: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, step)
-
-
-def _check(call: TierTable) -> None:
-    if call.timeout_ms < 0:
-        raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
-    _check_key(call.idempotency_key)
-
-
-def _check_key(key: str | None) -> None:
-    if key is not None and not 0 < len(key) <= KEY_LIMIT:
-        raise InvalidArgument(f"idempotency_key must have 1 to {KEY_LIMIT} characters, but has {len(key)}")

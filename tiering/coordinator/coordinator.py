@@ -17,11 +17,14 @@ from tiering.coordinator.book import Book
 from tiering.coordinator.call_steps import CallSteps
 from tiering.coordinator.calls import Calls
 from tiering.coordinator.commits import Commits
+from tiering.coordinator.controls import Controls
 from tiering.coordinator.core import Change, Context
 from tiering.coordinator.discovery import CHUNK, Discovery
 from tiering.coordinator.heartbeats import Heartbeats
 from tiering.coordinator.lakes import LakeOpener, Lakes
 from tiering.coordinator.observer import Observer
+from tiering.coordinator.open_calls import OpenCalls
+from tiering.coordinator.operations import Operations
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.records import TableRecord
@@ -53,14 +56,19 @@ class Coordinator:
         self.observer = Observer(self.book, cluster, lakes, self.discovery)
         self.heartbeats = Heartbeats(self.book)
         self.commits = Commits(self.book, cluster, lakes, self.observer.observe_soon)
-        steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer)
-        reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon)
-        self.control = Calls(self.book, steps, reconciler, Sweeper(self.book, lakes), lambda: self.heartbeats.connected(self.book.now()))
+        self.open_calls = OpenCalls(lambda: self.book.now().wall)
+        operations = Operations(self.book)
+        steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer, operations)
+        controls = Controls(self.book, cluster, self.discovery, operations)
+        reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
+        sweeper = Sweeper(self.book, lakes)
+        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lambda: self.heartbeats.connected(self.book.now()))
 
     def view(self) -> View:
         """Now. Never waits."""
         now = self.book.now()
-        return View(now, self.book.live(), self.cluster, self.observer, tierer_connected=self.heartbeats.connected(now))
+        connected = self.heartbeats.connected(now)
+        return View(now, self.book.live(), self.cluster, self.observer, tierer_connected=connected, open_calls=self.open_calls.list())
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""

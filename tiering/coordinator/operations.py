@@ -1,17 +1,40 @@
-"""What idempotency keys name (DESIGN 5): an operation, its goal and, once there is one, its outcome.
+"""What idempotency keys name (DESIGN 5): an operation and, once there is one, its outcome. The one place for it.
 
-The row is stored in one transaction with the round it asks for. So a repeat, also after a restart of the coordinator,
-attaches to the same goal or gets the same answer, until the key is forgotten.
+A key is bound to the caller, the procedure and its arguments. The row is stored in the same write as the effect, so the
+coordinator cannot die between the two: a repeat, also after a restart, finds both or neither. What cannot be one write
+(a round, a commit to the lake) stores the row with its round id before anything is sent, and its outcome at the end.
+A dry run has no key: it neither starts what an earlier call left open nor is taken for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Generic
 
-from tiering.coordinator.api import TierTable, TierTableResult
+from pydantic import TypeAdapter
+
 from tiering.coordinator.book import Book
-from tiering.coordinator.call_rows import PROCEDURE, Goal, arguments, attach, stored_outcome
+from tiering.coordinator.core import Change
+from tiering.coordinator.mutations import Mutation, ResultT
 from tiering.coordinator.records import ErrorInfo, OperationRecord
+from tiering.errors import InvalidArgument
+
+KEY_LIMIT = 256
+"""Characters of an idempotency key."""
+
+_NO_GOAL: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Decided(Generic[ResultT]):
+    """What is to change, of which table, and what is answered."""
+
+    result: ResultT
+    changes: tuple[Change, ...] = ()
+    table_id: int | None = None
 
 
 class Operations:
@@ -20,46 +43,90 @@ class Operations:
     def __init__(self, book: Book) -> None:
         self._book = book
 
-    def attach(self, call: TierTable) -> tuple[Goal, OperationRecord] | None:
-        """The earlier call with this key; None = a new key, or none. Raises InvalidArgument if it asked for something else.
+    def known(self, asked: Mutation[Any]) -> OperationRecord | None:
+        """The earlier call with this key; None = a new key, or none.
 
-        A dry run has no key: it must neither start what an earlier call left open nor be taken for it.
+        Raises InvalidArgument for a key that cannot be, and for one that names something else.
         """
-        known = self._book.store.operation(call.idempotency_key) if call.idempotency_key and not call.dry_run else None
-        return None if known is None else (attach(call, known, self._book.now().steady), known)
+        key = asked.idempotency_key
+        if key is None:
+            return None
+        if not 0 < len(key) <= KEY_LIMIT:
+            raise InvalidArgument(f"idempotency_key must have 1 to {KEY_LIMIT} characters, but has {len(key)}")
+        found = None if asked.dry_run else self._book.store.operation(key)
+        if found is not None and _names(found) != (asked.caller, asked.procedure, asked.arguments):
+            raise InvalidArgument(
+                f"the idempotency key {key!r} already names {found.procedure} of {dict(found.arguments)} by {found.caller}",
+                hint="Use a new key for another call.",
+            )
+        return found
 
-    def begun(self, call: TierTable, goal: Goal) -> list[OperationRecord]:
-        """The row to store with the round of `goal`. Two calls may meet here: the first one's goal stands.
+    def answer(self, asked: Mutation[ResultT]) -> ResultT | None:
+        """What an earlier call with this key was answered; None = it was not, or there was none. Raises as `known`."""
+        found = self.known(asked)
+        if found is None or found.outcome is None:
+            return None
+        return _adapter(asked.result_class).validate_python(found.outcome)  # type: ignore[no-any-return]
 
-        Call it under the book's lock.
+    def once(self, asked: Mutation[ResultT], decide: Callable[[], Decided[ResultT]]) -> ResultT:
+        """Does what `decide` says, under the book's lock and in one write with the answer; a dry run only answers.
+
+        For what is done when the store has it. `decide` must not block. Raises what it raises, and as `known`.
         """
-        if call.idempotency_key is None or call.dry_run:
-            return []
-        known = self._book.store.operation(call.idempotency_key)
-        if known is not None:
-            attach(call, known, goal.started_since)
-            return [replace(known, round_id=goal.round_id)]
-        made = OperationRecord(
-            idempotency_key=call.idempotency_key,
-            caller=call.caller,
-            procedure=PROCEDURE,
-            arguments=arguments(call),
-            table_id=goal.table_id,
-            started_time=self._book.now().wall,
-            targets=goal.targets,
-            log_starts=goal.log_starts,
-            round_id=goal.round_id,
-            lag_ms_before=goal.lag_ms_before,
-        )
-        return [made]
-
-    def ended(self, call: TierTable, goal: Goal, outcome: TierTableResult | ErrorInfo) -> None:
-        """Stores how it ended. The first outcome stands."""
         with self._book.changing():
-            for operation in self.begun(call, goal):
-                if operation.outcome is not None or operation.error is not None:
-                    continue
-                if isinstance(outcome, ErrorInfo):
-                    self._book.put(operations=[replace(operation, error=outcome)])
-                else:
-                    self._book.put(operations=[replace(operation, outcome=stored_outcome(outcome))])
+            if (earlier := self.answer(asked)) is not None:
+                return earlier
+            decided = decide()
+            if not asked.dry_run:
+                self._book.put(*decided.changes, operations=self.done(asked, decided.table_id, decided.result))
+            return decided.result
+
+    def begun(
+        self, asked: Mutation[Any], table_id: int | None, round_id: str | None = None, goal: Mapping[str, Any] = _NO_GOAL
+    ) -> list[OperationRecord]:
+        """The row to store before or with the effect; none without a key. Of two calls that meet here the first one's goal stands.
+
+        `goal`: fields of an OperationRecord. Call it under the book's lock. Raises as `known`.
+        """
+        if asked.idempotency_key is None or asked.dry_run:
+            return []
+        found = self.known(asked)
+        if found is not None:
+            return [replace(found, round_id=round_id or found.round_id)]
+        made = OperationRecord(
+            idempotency_key=asked.idempotency_key,
+            caller=asked.caller,
+            procedure=asked.procedure,
+            arguments=asked.arguments,
+            table_id=table_id,
+            started_time=self._book.now().wall,
+            targets={},
+            log_starts={},
+            round_id=round_id,
+        )
+        return [replace(made, **goal)]
+
+    def done(
+        self,
+        asked: Mutation[ResultT],
+        table_id: int | None,
+        outcome: ResultT | ErrorInfo,
+        round_id: str | None = None,
+        goal: Mapping[str, Any] = _NO_GOAL,
+    ) -> list[OperationRecord]:
+        """The row with how it ended. The first outcome stands. Call it under the book's lock."""
+        rows = self.begun(asked, table_id, round_id, goal)
+        if any(row.outcome is not None or row.error is not None for row in rows):
+            return []
+        if isinstance(outcome, ErrorInfo):
+            return [replace(row, error=outcome) for row in rows]
+        return [replace(row, outcome=_adapter(asked.result_class).dump_python(outcome, mode="json")) for row in rows]
+
+
+def _names(found: OperationRecord) -> tuple[str, str, dict[str, Any]]:
+    return found.caller, found.procedure, dict(found.arguments)
+
+
+@cache
+def _adapter(result_class: type) -> TypeAdapter[Any]:
+    return TypeAdapter(result_class)

@@ -21,7 +21,8 @@ from tiering.coordinator.api import ReconcileLake, ReconcileResult
 from tiering.coordinator.book import Book
 from tiering.coordinator.core_reconcile import Reconciled, Reconciliation
 from tiering.coordinator.lakes import Lakes
-from tiering.coordinator.records import CommitState, LakeCommitRecord, OperationRecord, TableRecord, from_text, to_text
+from tiering.coordinator.operations import Operations
+from tiering.coordinator.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
 from tiering.lake.base_check import KnownLake, check_base, tiered_offsets
 from tiering.lake.care import LakeCare, LakeSurvey
@@ -29,7 +30,6 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.reconcile import ReconcileAction, accepted, adoptable, adopted, check_own, retiered
 from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
 
-PROCEDURE = "reconcile_lake"
 NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
 
 Ranges = dict[BucketKey, TieredRange]
@@ -56,22 +56,25 @@ class Reconciler:
         lakes: Lakes,
         table_lock: Callable[[int], AbstractContextManager[object]],
         noticed: Callable[[int], None],
+        operations: Operations,
     ) -> None:
         self._book = book
         self._cluster = cluster
         self._lakes = lakes
         self._table_lock = table_lock
         self._noticed = noticed
+        self._operations = operations
 
     def reconcile(self, call: ReconcileLake) -> ReconcileResult:
         """Blocks. Raises CannotReconcile, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
-        if (earlier := self._earlier(call)) is not None:
-            return earlier
+        if (answered := self._operations.answer(call)) is not None:
+            return answered
         info = self._cluster.table(call.path)
         with self._table_lock(info.table_id):
-            result = self._decide(call, info)
+            if (answered := self._operations.answer(call)) is not None:
+                return answered  # by one who had the lock before
+            result = self._left_open(call, info) or self._decide(call, info)
         if not call.dry_run:
-            self._remember(call, info.table_id, result)
             self._noticed(info.table_id)
         return result
 
@@ -130,16 +133,35 @@ class Reconciler:
             ctx = self._book.context(call.caller)
             wanted = Reconciliation(call.action, ctx.new_round_id, base_round, view.tag, to_text(offsets))
             change = core_reconcile.claim(ctx, self._record(info), wanted)
-            self._book.put(change)
+            # The operation names the round before anything is sent: a repeat looks whether that one landed.
+            self._book.put(change, operations=self._operations.begun(call, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
         marker = Marker(looked.known.cluster_id, info.table_id, view.table_uuid, wanted.round_id, row.tiering_epoch, base_round, ranges)
         self._send(looked, survey, marker)
-        found = self._read_again(looked, row)
+        return self._settle(call, info, row, self._read_again(looked, row))
+
+    def _settle(self, call: ReconcileLake, info: TableInfo, row: LakeCommitRecord, found: Reconciled) -> ReconcileResult:
+        """The lake holds it: tells the cluster, then records it together with the answer."""
         recorded = RecordedLakeSnapshot(found.snapshot_id, from_text(found.offsets))
         self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
+        result = ReconcileResult(call.path, call.action, row.round_id, found.snapshot_id, DONE, found.offsets)
         with self._book.changing():
-            self._book.put(core_reconcile.reconciled(self._book.context(call.caller), self._record(info), row, call.action, found))
-        return ReconcileResult(call.path, call.action, wanted.round_id, found.snapshot_id, DONE, found.offsets)
+            change = core_reconcile.reconciled(self._book.context(call.caller), self._record(info), row, call.action, found)
+            self._book.put(change, operations=self._operations.done(call, info.table_id, result))
+        return result
+
+    def _left_open(self, call: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
+        """Ends an earlier call with this key whose commit landed, but which died before it was recorded; None = do it (again)."""
+        earlier = self._operations.known(call)
+        if earlier is None or earlier.round_id is None:
+            return None
+        rows = [row for row in self._book.store.commits(info.table_id) if row.round_id == earlier.round_id]
+        looked = self._look(info)
+        view = None if looked.survey is None else looked.survey.view
+        if not rows or view is None or view.marker is None or view.marker.round_id != earlier.round_id:
+            return None  # not sent, not landed, or rounds went on from it: what is to be done is decided anew
+        core_reconcile.check_no_open_grant(looked.record)
+        return self._settle(call, info, rows[0], self._read_again(looked, rows[0]))
 
     def _send(self, looked: _Looked, survey: LakeSurvey, marker: Marker) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
@@ -176,42 +198,14 @@ class Reconciler:
 
     def _not_needed(self, call: ReconcileLake, looked: _Looked) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on."""
-        if not call.dry_run:
-            with self._book.changing():
-                self._book.put(core_reconcile.retry(self._book.context(call.caller), self._record(looked.info)))
         view = None if looked.survey is None else looked.survey.view
         offsets = to_text(tiered_offsets(None if view is None else view.marker))
-        return ReconcileResult(call.path, call.action, None, None if view is None else view.tag, NOT_NEEDED, offsets)
-
-    def _earlier(self, call: ReconcileLake) -> ReconcileResult | None:
-        known = self._book.store.operation(call.idempotency_key) if call.idempotency_key and not call.dry_run else None
-        if known is None:
-            return None
-        if (known.caller, known.procedure, dict(known.arguments)) != (call.caller, PROCEDURE, _arguments(call)):
-            raise errors.InvalidArgument(
-                f"the idempotency key {call.idempotency_key!r} already names {known.procedure} of "
-                f"{dict(known.arguments)} by {known.caller}",
-                hint="Use a new key for another call.",
-            )
-        return None if known.outcome is None else ReconcileResult(path=call.path, **known.outcome)
-
-    def _remember(self, call: ReconcileLake, table_id: int, result: ReconcileResult) -> None:
-        if call.idempotency_key is None:
-            return
-        made = OperationRecord(
-            idempotency_key=call.idempotency_key,
-            caller=call.caller,
-            procedure=PROCEDURE,
-            arguments=_arguments(call),
-            table_id=table_id,
-            started_time=self._book.now().wall,
-            targets={},
-            log_starts={},
-            round_id=result.round_id,
-            outcome=result.stored(),
-        )
-        with self._book.changing():
-            self._book.put(operations=[made])
+        result = ReconcileResult(call.path, call.action, None, None if view is None else view.tag, NOT_NEEDED, offsets)
+        if not call.dry_run:
+            with self._book.changing():
+                change = core_reconcile.retry(self._book.context(call.caller), self._record(looked.info))
+                self._book.put(change, operations=self._operations.done(call, looked.info.table_id, result))
+        return result
 
     def _record(self, info: TableInfo) -> TableRecord:
         record = self._book.get(info.table_id)
@@ -227,7 +221,3 @@ class Reconciler:
         if not isinstance(lake, LakeCare):
             raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
         return lake
-
-
-def _arguments(call: ReconcileLake) -> dict[str, str]:
-    return {"table": str(call.path), "action": call.action}

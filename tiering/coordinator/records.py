@@ -207,7 +207,7 @@ class OperationRecord:
     caller: str
     procedure: str
     arguments: Mapping[str, Any]
-    table_id: int
+    table_id: int | None
     started_time: datetime
     targets: TextOffsets
     log_starts: TextOffsets

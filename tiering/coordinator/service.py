@@ -192,9 +192,10 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
                 dry_run=request.dry_run,
                 idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
             )
-            async with aclosing(self._coordinator.control.tier_table(call)) as steps:
-                async for step in steps:
-                    yield _step_pb(step)
+            with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
+                async with aclosing(self._coordinator.control.tier_table(call)) as steps:
+                    async for step in steps:
+                        yield _step_pb(step)
         except Exception as error:
             await end_with(context, error)
 

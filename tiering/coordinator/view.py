@@ -10,6 +10,7 @@ from typing import Any
 from tiering.cluster.base import Cluster
 from tiering.coordinator.api import TableStatus
 from tiering.coordinator.observer import Observer, Pending
+from tiering.coordinator.open_calls import OpenCall
 from tiering.coordinator.reasons import status_reason
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.timebase import Moment
@@ -23,13 +24,21 @@ class View:
     """A read-only look. The records do not change any more; names of databases and tables come from the cluster itself."""
 
     def __init__(
-        self, moment: Moment, records: Sequence[TableRecord], cluster: Cluster, observer: Observer, *, tierer_connected: bool
+        self,
+        moment: Moment,
+        records: Sequence[TableRecord],
+        cluster: Cluster,
+        observer: Observer,
+        *,
+        tierer_connected: bool,
+        open_calls: Sequence[OpenCall] = (),
     ) -> None:
         self._moment = moment
         self._records = records
         self._cluster = cluster
         self._observer = observer
         self._tierer_connected = tierer_connected
+        self._open_calls = open_calls
 
     @property
     def now(self) -> datetime:
@@ -52,6 +61,9 @@ class View:
             self._observer.refresh_for_a_look(chosen)
         chosen.sort(key=lambda record: record.path)
         return [self._status(record) for record in chosen]
+
+    def open_calls(self) -> Sequence[OpenCall]:
+        return self._open_calls
 
     def _status(self, record: TableRecord) -> TableStatus:
         return table_status(record, self._moment, self._observer.pending(record), tierer_connected=self._tierer_connected)

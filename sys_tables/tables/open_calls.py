@@ -1,0 +1,31 @@
+"""sys.open_calls: the CALLs that the service works on now. One whose caller has gone is not among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sys_tables.columns import column
+from sys_tables.definitions import system_table
+from sys_tables.scan import ScanRequest
+from tiering.coordinator.api import CoordinatorView
+
+
+@dataclass(frozen=True)
+class OpenCallRow:
+    """One CALL that has not ended."""
+
+    call_id: int = column("Number of the call, counted from 1 since the service started.")
+    procedure_name: str = column("What was called.")
+    caller: str = column("Who called, as the client said.")
+    idempotency_key: str | None = column("The key that names the operation; NULL without one.")
+    started_time: datetime = column("When the call reached the service.")
+    running_ms: int = column("How long it has run, in milliseconds.")
+
+
+@system_table("open_calls", OpenCallRow, comment="CALLs that the service works on now, the oldest first.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[OpenCallRow]:
+    for call in view.open_calls():
+        running_ms = max(0, (view.now - call.started_time) // timedelta(milliseconds=1))
+        yield OpenCallRow(call.call_id, call.procedure, call.caller, call.idempotency_key, call.started_time, running_ms)

@@ -1,0 +1,69 @@
+"""CALLs whose whole effect is in the coordinator's store: decided under the book's lock, stored in one write with their answer.
+
+Each is a pure decision (`core_call`, `core_reconcile`) about one record, and what is answered afterwards. They block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tiering import errors
+from tiering.cluster.base import Cluster
+from tiering.coordinator import core_reconcile
+from tiering.coordinator.book import Book
+from tiering.coordinator.core import Change
+from tiering.coordinator.discovery import Discovery
+from tiering.coordinator.mutations import Mutation, RetryResult, RetryTiering
+from tiering.coordinator.operations import Decided, Operations
+from tiering.coordinator.records import TableRecord
+from tiering.model import TablePath
+from tiering.state import TableState
+
+Result = TypeVar("Result")
+
+
+class Controls:
+    """One method a procedure; each has one effect for one idempotency key, and none for a dry run."""
+
+    def __init__(self, book: Book, cluster: Cluster, discovery: Discovery, operations: Operations) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._discovery = discovery
+        self._operations = operations
+
+    def retry(self, call: RetryTiering) -> RetryResult:
+        """`CALL sys.retry_tiering`. Raises UnknownTable, UnknownDatabase."""
+
+        def decide(record: TableRecord) -> tuple[Change, RetryResult]:
+            change = core_reconcile.retry(self._book.context(call.caller), record)
+            after = change.record
+            assert after.state is not None
+            retry_at = after.retry_deadline if after.state is TableState.FAILED else None
+            return change, RetryResult(call.path, after.state.value, self._book.now().to_wall(retry_at))
+
+        return self._on_table(call, call.path, decide)
+
+    def _on_table(self, call: Mutation[Result], path: TablePath, decide: Callable[[TableRecord], tuple[Change, Result]]) -> Result:
+        """`decide` about the record of the table that has the path now."""
+        if (earlier := self._operations.answer(call)) is not None:
+            return earlier  # also of a table that is gone by now, or while the cluster does not answer
+        table_id = self._table_id(path)
+
+        def about_it() -> Decided[Result]:
+            record = self._book.get(table_id)
+            if record is None:
+                raise errors.UnknownTable(f"{path} is not a lake table any more", table_id=table_id)
+            change, result = decide(record)
+            return Decided(result, (change,), table_id)
+
+        return self._operations.once(call, about_it)
+
+    def _table_id(self, path: TablePath) -> int:
+        """Also of a table made a moment ago."""
+        info = self._cluster.table(path)
+        if not info.lake_enabled:
+            raise errors.LakeDisabled(f"{path} has its lake disabled", table_id=info.table_id)
+        if self._book.get(info.table_id) is None:
+            self._discovery.run()
+        return info.table_id

@@ -1,0 +1,66 @@
+"""What may be asked that changes something: one frozen dataclass a procedure, and how such a request names its operation.
+
+`Operations` binds an idempotency key to the caller, the procedure and the `arguments` (DESIGN 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+from tiering.model import TablePath
+
+ResultT = TypeVar("ResultT")
+
+
+class Mutation(Generic[ResultT]):
+    """The base of all of them; `ResultT` is what is answered.
+
+    `procedure` is its name in SQL. Fields in `unnamed` say how it is asked, not what: a repeat may have others.
+    """
+
+    procedure: ClassVar[str]
+    result_class: ClassVar[type]
+    unnamed: ClassVar[frozenset[str]] = frozenset({"caller", "dry_run", "idempotency_key"})
+    caller: str
+    dry_run: bool
+    idempotency_key: str | None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What is asked, as JSON has it. The table is called `table`, as in SQL."""
+        named = [field.name for field in fields(self) if field.name not in self.unnamed]  # type: ignore[arg-type]  # each is a dataclass
+        return {"table" if name == "path" else name: _plain(getattr(self, name)) for name in named}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, TablePath):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class RetryResult:
+    """The table's state afterwards, and when it is tried next if that is not at once."""
+
+    path: TablePath
+    status: str
+    next_retry_time: datetime | None
+
+
+@dataclass(frozen=True)
+class RetryTiering(Mutation[RetryResult]):
+    """Arguments of `CALL sys.retry_tiering` (SYS.md)."""
+
+    procedure = "retry_tiering"
+    result_class = RetryResult
+    path: TablePath
+    caller: str
+    dry_run: bool = False
+    idempotency_key: str | None = None
