@@ -9,7 +9,9 @@ import pytest
 
 from support.cluster_of_processes import Deployment
 from support.commands import Ended, Lakeward
+from support.processes import wait_for
 from tiering.cli.main import main
+from tiering.client import LakewardClient
 from tiering.names import table_path
 
 ORDERS = table_path("sales", "orders")
@@ -25,6 +27,8 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         made.create(ORDERS, freshness="5 min")
         made.create(CLICKS, freshness="1 h", buckets=1)
         made.append(ORDERS, 0, 30)
+        with LakewardClient(made.uri) as client:
+            wait_for("the coordinator knows both tables", lambda: len(client.list_tiering_statuses()) == 2)
         yield made
     finally:
         made.close()

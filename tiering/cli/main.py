@@ -14,10 +14,11 @@ from tiering.cli import (
     conf_commands,
     demo_command,
     load_commands,
-    query_commands,
     serve_commands,
+    status_commands,
     sweep_commands,
     table_commands,
+    tier_commands,
 )
 from tiering.cli.consoles import discard_output, printable, take_any_text
 from tiering.cli.exit_status import ExitStatus, exit_status
@@ -35,7 +36,8 @@ completion.register(app)
 serve_commands.register(app)
 load_commands.register(app)
 table_commands.register(app)
-query_commands.register(app)
+status_commands.register(app)
+tier_commands.register(app)
 sweep_commands.register(app)
 conf_commands.register(app)
 demo_command.register(app)

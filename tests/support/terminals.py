@@ -1,0 +1,86 @@
+"""A command on a terminal of its own: what it draws, what is typed, how it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+
+from support.processes import wait_for
+
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+
+
+class Terminal:
+    """`lakeward` with a pseudo-terminal as input, output and error. A context manager: the process ends with the block."""
+
+    def __init__(self, *arguments: str, columns: int = 120, lines: int = 30, env: Mapping[str, str] | None = None) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tiering.cli.main", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**environment, "TERM": "xterm-256color", **(env or {})},
+            start_new_session=True,
+            # Ctrl-C reaches whoever has the terminal as its controlling one.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        self._said = bytearray()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def raw(self) -> str:
+        """All it wrote, with what steers the terminal."""
+        return bytes(self._said).decode(errors="replace")
+
+    @property
+    def text(self) -> str:
+        """All it wrote, without."""
+        return _STEERING.sub("", self.raw)
+
+    def wait_for(self, text: str, seconds: float = 60) -> None:
+        """Until it wrote `text`."""
+        wait_for(f"{text!r} on the terminal; it shows: {self.text[-2_000:]!r}", lambda: text in self.text, seconds)
+
+    def type(self, text: str) -> None:
+        """As from the keyboard; Ctrl-C is `\\x03`, Ctrl-D `\\x04`."""
+        os.write(self._ours, text.encode())
+
+    def wait_ended(self, seconds: float = 30) -> int:
+        """Its exit status, once all it wrote was read."""
+        status = self._process.wait(seconds)
+        self._reader.join(5)
+        return status
+
+    def _read(self) -> None:
+        while True:
+            try:
+                piece = os.read(self._ours, 65_536)
+            except OSError:  # EIO: nobody holds the other side any more
+                return
+            if not piece:
+                return
+            self._said += piece
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10)
+        os.close(self._ours)

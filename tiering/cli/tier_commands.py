@@ -1,0 +1,75 @@
+"""`lakeward tier`: brings one table's lake copy up to now, and shows on a terminal how far the round is."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tiering.cli.consoles import message_console, printable
+from tiering.cli.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
+from tiering.cli.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+from tiering.coordinator.api import TierTableResult
+from tiering.names import parse_table_path
+
+_SPLITS = re.compile(r"(?P<done>\d+) of (?P<total>\d+) splits")
+"""As the coordinator's progress lines say it; without it the bar only shows that something goes on."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("tier")(tier)
+
+
+def tier(
+    table: TableArgument,
+    uri: UriOption = DEFAULT_URI,
+    wait: Annotated[bool, typer.Option(help="Wait until the lake has what the log has now.")] = True,
+    timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Tier a table now.
+
+    Example: lakeward tier sales.orders
+    """
+    path = parse_table_path(table)
+    with LakewardClient(uri) as client, round_progress(str(path)) as tell:
+        result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=tell)
+    print_rows([_row(result)], output)
+
+
+@contextmanager
+def round_progress(what: str) -> Iterator[Callable[[str], None]]:
+    """Takes the lines that a waiting call sends: a bar on a terminal, gone at the end; nothing elsewhere."""
+    console = message_console()
+    if not console.is_terminal:
+        yield lambda line: None
+        return
+    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"tiering {what}", total=None)
+
+        def tell(line: str) -> None:
+            done, total = splits_of(line)
+            bar.update(task, description=printable(line), completed=done, total=total)
+
+        yield tell
+
+
+def splits_of(line: str) -> tuple[int, int | None]:
+    """Splits done and in all, as a progress line says; (0, None) if it does not."""
+    found = _SPLITS.search(line)
+    return (int(found["done"]), int(found["total"])) if found else (0, None)
+
+
+def _row(result: TierTableResult) -> dict[str, Any]:
+    row = asdict(result)
+    row.pop("path")
+    return {"table": str(result.path), **row}
