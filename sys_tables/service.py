@@ -19,9 +19,10 @@ import structlog
 
 from sys_tables import wire
 from sys_tables.arrow_stream import arrow_pieces
+from sys_tables.data_tables import describe_data_table
 from sys_tables.definitions import Call, Procedure, SystemTable
 from sys_tables.fair_pool import FairPool
-from sys_tables.lookup import resolve_database, resolve_table
+from sys_tables.lookup import resolve_database
 from sys_tables.plan_token import PlanToken
 from sys_tables.procedure_input import FrameworkInput, ProcedureInput
 from sys_tables.reading import read_table
@@ -82,7 +83,7 @@ class SysCatalogService(SysCatalogServicer):
             if _is_system(request.namespace):
                 return wire.described_system_table(self._registry.table(request.name))
             path, view = table_path(request.namespace, request.name), self._handle.view()
-            return wire.data_table(await self._lookups.run("describe", lambda: resolve_table(view, path)))
+            return await self._lookups.run("describe", lambda: describe_data_table(view, path))
 
     async def ReadTable(self, request: pb.ReadTableRequest, context: _Context) -> AsyncGenerator[pb.ReadTableResponse, None]:
         async with _ErrorsReported(context, "ReadTable"):

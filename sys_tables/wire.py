@@ -13,9 +13,7 @@ from sys_tables.registry import Registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.scan import Filter, Instant, Operator, ScanRequest, Value
 from tiering.errors import InvalidArgument
-from tiering.model import TableInfo
 from tiering.names import SYSTEM_DATABASE
-from tiering.redact import redact_property
 
 
 def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
@@ -29,27 +27,8 @@ def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResp
     return said
 
 
-def data_table(table: TableInfo) -> pb.DescribeTableResponse:
-    """A data table with the user's columns. Properties are those of the table, redacted, and what its shape is."""
-    properties = {name: redact_property(name, value) for name, value in table.properties.items()}
-    shape = {
-        "table-id": str(table.table_id),
-        "table-type": table.table_type.value,
-        "bucket.num": str(table.bucket_count),
-        "bucket.key": ",".join(table.bucket_keys),
-        "primary.key": ",".join(table.primary_key),
-        "partition.keys": ",".join(table.partition_keys),
-    }
-    return pb.DescribeTableResponse(
-        name=table.path.table_name,
-        comment=table.properties.get("comment", ""),
-        schema=table.schema.serialize().to_pybytes(),
-        properties={**properties, **{name: value for name, value in shape.items() if value}},
-    )
-
-
 def described_system_table(table: SystemTable) -> pb.DescribeTableResponse:
-    """The same answer for a system table."""
+    """A system table as DescribeTable answers it."""
     return pb.DescribeTableResponse(name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
 
 

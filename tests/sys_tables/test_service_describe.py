@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.memory_coordinator import FLIGHT_COLUMNS, MemoryCoordinator, table_info, table_status
+from support.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
 from support.sys_catalog import error_of, pb, serving
 from sys_tables.columns import column, comment_of
 from sys_tables.definitions import system_table
@@ -158,7 +158,32 @@ def test_a_data_table_has_the_users_columns_and_no_secrets(run: Run) -> None:
         assert answer.properties["s3.secret-key"] == "***"
         assert answer.properties["primary.key"] == "flight,carrier"
         assert answer.properties["bucket.num"] == "4"
+        assert (list(answer.primary_key), list(answer.partition_keys)) == (["flight", "carrier"], [])
         assert "partition.keys" not in answer.properties
+
+    run(scenario())
+
+
+def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) -> None:
+    async def scenario() -> None:
+        infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False)]
+        status = table_status("d.t", status="Tiered", lag_ms=0, last_tiered_time=NOON)
+        async with serving(MemoryCoordinator(infos, [status, table_status("d.new")])) as client:
+            tiered, new, off = [await describe(client, "d", name) for name in ("t", "new", "off")]
+        assert (list(tiered.lake_path), list(new.lake_path)) == (["d", "t"], ["d", "new"])
+        assert {name: value for name, value in tiered.properties.items() if name.startswith("lake.")} == {
+            "lake.enabled": "true",
+            "lake.format": "iceberg",
+            "lake.freshness-ms": "30000",
+            "lake.status": "Tiered",
+            "lake.lag-ms": "0",
+            "lake.last-tiered-time": "2026-03-01T12:00:00+00:00",
+        }
+        assert "lake.lag-ms" not in new.properties, "unknown is absent"
+        assert "was tiered at" in tiered.not_in_lake
+        assert "CALL sys.tier_table('d.new')" in new.not_in_lake
+        assert (list(off.lake_path), off.properties["lake.enabled"]) == ([], "false")
+        assert "table.datalake.enabled=true" in off.not_in_lake
 
     run(scenario())
 

@@ -257,4 +257,4 @@ def test_a_wrong_option_is_named(options: dict[str, str], words: list[str], sess
 
 
 def test_an_option_of_a_later_version_is_ignored(server: Any, session: Session) -> None:
-    assert session(server.uri, lake="lake", colour="blue").sql("SHOW TABLES IN fluss.sys").count() > 0
+    assert session(server.uri, colour="blue").sql("SHOW TABLES IN fluss.sys").count() > 0

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -13,12 +14,16 @@ import java.util.regex.Pattern;
  * @param target {@code host:port} of the service
  * @param timeout how long a read may take; a CALL has no such limit
  * @param retryTimeout how long a running CALL waits for a service that went away
+ * @param lake name of the Spark catalog with the lake's tables; without it data tables are
+ *     described, not read
  */
-record CatalogOptions(String target, Duration timeout, Duration retryTimeout) {
+record CatalogOptions(
+    String target, Duration timeout, Duration retryTimeout, Optional<String> lake) {
 
   static final String URI = "uri";
   static final String TIMEOUT = "timeout";
   static final String RETRY_TIMEOUT = "retry-timeout";
+  static final String LAKE = "lake";
 
   private static final int DEFAULT_PORT = 7707;
   private static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(30);
@@ -55,7 +60,8 @@ record CatalogOptions(String target, Duration timeout, Duration retryTimeout) {
     return new CatalogOptions(
         target(prefix + URI, uri.trim()),
         duration(prefix + TIMEOUT, options.get(TIMEOUT), DEFAULT_TIMEOUT),
-        duration(prefix + RETRY_TIMEOUT, options.get(RETRY_TIMEOUT), DEFAULT_RETRY_TIMEOUT));
+        duration(prefix + RETRY_TIMEOUT, options.get(RETRY_TIMEOUT), DEFAULT_RETRY_TIMEOUT),
+        Optional.ofNullable(options.get(LAKE)).map(String::trim).filter(lake -> !lake.isEmpty()));
   }
 
   private static String target(String option, String uri) throws LakewardException {

@@ -1,34 +1,132 @@
 package io.lakeward.spark;
 
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table of the store: described here, read through the lake's own catalog. */
-final class DataTable extends ReadOnlyTable {
+/**
+ * A table of the store: described by the service, read from its copy in the lake. Without a copy
+ * that can be read it is described all the same, and says why when its rows are asked for.
+ */
+final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
 
-  private final Map<String, String> properties;
+  /** Property with the name of the lake's table. */
+  private static final String LAKE_TABLE = "lake.table";
 
-  DataTable(String name, String comment, StructType schema, Map<String, String> properties) {
-    super(name, comment, schema);
-    this.properties = properties;
+  /** Property with the reason why there are no rows to read. */
+  private static final String LAKE_UNREADABLE = "lake.unreadable";
+
+  /** Property that lists the columns which are not in the lake yet. */
+  private static final String LAKE_LACKS = "lake.missing-columns";
+
+  private final DescribeTableResponse said;
+  private final StructType source;
+  private final Optional<LakeCopy> copy;
+  private final String unreadable;
+
+  private DataTable(
+      String name,
+      DescribeTableResponse said,
+      StructType schema,
+      StructType source,
+      Optional<LakeCopy> copy,
+      String unreadable) {
+    super(name, said.getComment(), schema);
+    this.said = said;
+    this.source = source;
+    this.copy = copy;
+    this.unreadable = unreadable;
+  }
+
+  /** {@code source}: the columns that {@code said} carries; {@code copy}: what is read. */
+  static DataTable readable(
+      String name, DescribeTableResponse said, StructType source, LakeCopy copy) {
+    return new DataTable(name, said, copy.schema(source), source, Optional.of(copy), "");
+  }
+
+  /** {@code why}: what to tell who reads it. */
+  static DataTable unreadable(
+      String name, DescribeTableResponse said, StructType source, String why) {
+    return new DataTable(name, said, source, source, Optional.empty(), why);
   }
 
   @Override
   public Map<String, String> properties() {
-    Map<String, String> all = new HashMap<>(properties);
+    Map<String, String> all = new HashMap<>(said.getPropertiesMap());
+    if (copy.isPresent()) {
+      all.put(LAKE_TABLE, copy.get().table().name());
+      all.put(LAKE_LACKS, copy.get().missing(source));
+      Map<String, String> lake = copy.get().table().properties();
+      all.put(TableCatalog.PROP_LOCATION, lake.getOrDefault(TableCatalog.PROP_LOCATION, ""));
+      all.put(TableCatalog.PROP_PROVIDER, lake.getOrDefault(TableCatalog.PROP_PROVIDER, ""));
+    } else {
+      all.put(LAKE_UNREADABLE, unreadable);
+    }
     all.putAll(super.properties());
+    all.values().removeIf(String::isEmpty);
     return all;
   }
 
-  /** A scan that can be planned, as DESCRIBE does, but has no rows. */
+  /** Its partition columns, as the store has them: each value is a partition. */
+  @Override
+  public Transform[] partitioning() {
+    return said.getPartitionKeysList().stream()
+        .filter(key -> schema().getFieldIndex(key).isDefined())
+        .map(Expressions::identity)
+        .toArray(Transform[]::new);
+  }
+
+  /** Its primary key, which the store enforces; Spark neither checks nor relies on it. */
+  @Override
+  public Constraint[] constraints() {
+    NamedReference[] key =
+        said.getPrimaryKeyList().stream().map(Expressions::column).toArray(NamedReference[]::new);
+    return key.length == 0
+        ? new Constraint[0]
+        : new Constraint[] {
+          Constraint.primaryKey("primary_key", key).enforced(false).rely(false).build()
+        };
+  }
+
+  /**
+   * The lake table's, by which Spark tells whether what it planned earlier still is that table. It
+   * asks only when it is about to read.
+   */
+  @Override
+  public String id() {
+    return copy.orElseThrow(() -> cannotRead(name(), unreadable).unchecked()).table().id();
+  }
+
+  /** The lake table's, by which Spark tells whether what it planned earlier is up to date. */
+  @Override
+  public String version() {
+    return copy.map(one -> one.table().version()).orElse(null);
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    return copy.map(one -> one.metadataColumns(source)).orElseGet(() -> new MetadataColumn[0]);
+  }
+
+  /** A scan of the lake; without a copy one that can be planned, as DESCRIBE does, but not read. */
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return () -> new LakeScan(name(), schema());
+    return copy.isPresent()
+        ? copy.get().table().newScanBuilder(options)
+        : () -> new NoScan(name(), schema(), unreadable);
   }
 
   @Override
@@ -36,15 +134,29 @@ final class DataTable extends ReadOnlyTable {
     return ReadOnlyCatalog.STORE_IS_READ_ONLY;
   }
 
-  private record LakeScan(String table, StructType readSchema) implements LocalScan {
+  /** The same table at the same moment, by which Spark finds what CACHE TABLE kept. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof DataTable table
+        && name().equals(table.name())
+        && schema().equals(table.schema())
+        && copy.equals(table.copy);
+  }
+
+  @Override
+  public int hashCode() {
+    return name().hashCode();
+  }
+
+  private record NoScan(String table, StructType readSchema, String why) implements LocalScan {
     @Override
     public InternalRow[] rows() {
-      throw new LakewardException(
-              "the rows of "
-                  + table
-                  + " are in the lake: read its copy there through the lake's own catalog;"
-                  + " `lakeward lake-conf` tells how to open it")
-          .unchecked();
+      throw cannotRead(table, why).unchecked();
     }
+  }
+
+  /** The error for who reads the rows of {@code table} when there are none to read. */
+  static LakewardException cannotRead(String table, String why) {
+    return new LakewardException("cannot read " + table + ": " + why);
   }
 }

@@ -1,7 +1,6 @@
 package io.lakeward.spark;
 
 import io.lakeward.spark.LakewardException.Missing;
-import io.lakeward.sys.rpc.v1.DescribeTableResponse;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;
@@ -9,6 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -30,6 +30,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   private String name;
   private ServiceClient service;
   private Directory directory;
+  private DataTables dataTables;
 
   /** Spark makes catalogs by reflection. */
   public LakewardCatalog() {}
@@ -38,7 +39,11 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   public void initialize(String name, CaseInsensitiveStringMap options) {
     try {
       this.name = name;
-      this.service = new ServiceClient(name, CatalogOptions.parse(name, options));
+      CatalogOptions parsed = CatalogOptions.parse(name, options);
+      this.service = new ServiceClient(name, parsed);
+      this.dataTables =
+          new DataTables(
+              name, service, new LakeCatalog(name, parsed.lake(), SparkSession.active()));
       this.directory =
           new Directory(name, new DescriptionCache(service::describe, System::nanoTime));
     } catch (LakewardException error) {
@@ -118,15 +123,38 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
 
   @Override
   public Table loadTable(Identifier ident) {
-    return answer(() -> load(ident));
+    return answer(
+        () -> {
+          String namespace = tableNamespace(ident);
+          return directory.isSystem(namespace)
+              ? virtualTable(directory.table(namespace, ident.name()))
+              : dataTables.now(namespace, ident.name());
+        });
   }
 
+  @Override
+  public Table loadTable(Identifier ident, String version) {
+    return past(ident, (catalog, table) -> catalog.loadTable(table, version));
+  }
+
+  /** {@code timestamp}: microseconds since the epoch. */
+  @Override
+  public Table loadTable(Identifier ident, long timestamp) {
+    return past(ident, (catalog, table) -> catalog.loadTable(table, timestamp));
+  }
+
+  /** Asks only whether the service has it, not whether it can be read. */
   @Override
   public boolean tableExists(Identifier ident) {
     return answer(
         () -> {
           try {
-            load(ident);
+            String namespace = tableNamespace(ident);
+            if (directory.isSystem(namespace)) {
+              directory.table(namespace, ident.name());
+            } else {
+              service.describeTable(namespace, ident.name());
+            }
             return true;
           } catch (LakewardException error) {
             if (error.isUnknown()) {
@@ -166,11 +194,21 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
         });
   }
 
-  private Table load(Identifier ident) throws LakewardException {
-    String namespace = directory.namespace(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
-    return directory.isSystem(namespace)
-        ? virtualTable(directory.table(namespace, ident.name()))
-        : dataTable(service.describeTable(namespace, ident.name()), namespace);
+  private Table past(Identifier ident, LakeCatalog.Look look) {
+    return answer(
+        () -> {
+          String namespace = tableNamespace(ident);
+          if (directory.isSystem(namespace)) {
+            throw new LakewardException(
+                "the system table %s.%s.%s shows the present: read it without AS OF"
+                    .formatted(name, namespace, ident.name()));
+          }
+          return dataTables.past(namespace, ident.name(), look);
+        });
+  }
+
+  private String tableNamespace(Identifier ident) throws LakewardException {
+    return directory.namespace(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
   }
 
   private Table virtualTable(Directory.Found found) throws LakewardException {
@@ -194,12 +232,6 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
       directory.forget();
       throw error;
     }
-  }
-
-  private Table dataTable(DescribeTableResponse table, String namespace) throws LakewardException {
-    String fullName = String.join(".", name, namespace, table.getName());
-    StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
-    return new DataTable(fullName, table.getComment(), schema, table.getPropertiesMap());
   }
 
   /** What may go wrong for the user. */

@@ -36,6 +36,12 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
     return name;
   }
 
+  /** As plans and error messages of Spark show it. */
+  @Override
+  public final String toString() {
+    return name;
+  }
+
   /** All its columns. */
   @Override
   public final StructType schema() {

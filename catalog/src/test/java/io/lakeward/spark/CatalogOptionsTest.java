@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -72,5 +73,12 @@ class CatalogOptionsTest {
         assertThrows(
             LakewardException.class, () -> parse(Map.of("uri", "a", option, "very secret")));
     assertTrue(error.getMessage().contains("spark.sql.catalog.fluss." + option));
+  }
+
+  @Test
+  void theLakeIsTheNameOfACatalogIfOneIsGiven() throws LakewardException {
+    assertEquals(Optional.of("ice"), parse(Map.of("uri", "a", "lake", " ice ")).lake());
+    assertEquals(Optional.empty(), parse(Map.of("uri", "a", "lake", " ")).lake());
+    assertEquals(Optional.empty(), parse(Map.of("uri", "a")).lake());
   }
 }
