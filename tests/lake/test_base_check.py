@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeSnapshot, LakeView
-from tiering.lake.base_check import Base, KnownLake, check_base
+from tiering.lake.base_check import Base, KnownLake, check_base, needs_living
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model import BucketKey, RecordedLakeSnapshot, TablePath
 
@@ -187,6 +187,23 @@ def test_a_recorded_partition_that_vanished_since_is_not_ahead() -> None:
     record = RecordedLakeSnapshot(1, {BucketKey(3, 0): 100, BucketKey(4, 0): 5})
     assert check_base(view(marker=marker), replace(KNOWN, recorded=(record,))).ahead
     refused(errors.RecordAheadOfLake, view(marker=marker), replace(KNOWN, recorded=(RecordedLakeSnapshot(1, {BucketKey(4, 1): 5}),)))
+
+
+def test_a_recorded_partition_that_lives_and_that_the_marker_lacks_is_ahead() -> None:
+    """A marker only ever drops what vanished: this lake was put back to an older state, and the rows are not in it."""
+    lake = view(marker=replace(MARKER, buckets={BucketKey(4, 0): TieredRange(0, 6)}))
+    record = RecordedLakeSnapshot(1, {BucketKey(3, 0): 100, BucketKey(4, 0): 5})
+    assert needs_living(lake, [record])
+    error = refused(errors.RecordAheadOfLake, lake, replace(KNOWN, recorded=(record,), living={3, 4}))
+    assert "100" in error.message
+    assert check_base(lake, replace(KNOWN, recorded=(record,), living={4})).ahead
+
+
+def test_a_partition_that_was_made_after_the_last_round_is_in_no_record_and_no_marker() -> None:
+    lake = view(marker=replace(MARKER, buckets={BucketKey(4, 0): TieredRange(0, 6)}))
+    record = RecordedLakeSnapshot(2, {BucketKey(4, 0): 6})
+    assert not needs_living(lake, [record])
+    assert not check_base(lake, replace(KNOWN, recorded=(record,), living={4, 5})).ahead
 
 
 # --- rolled back, or not

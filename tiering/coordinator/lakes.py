@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 from tiering.cluster.base import Cluster
 from tiering.coordinator.records import TableRecord
-from tiering.lake.base import Lake
-from tiering.lake.base_check import Base, KnownLake, check_base
+from tiering.lake.base import Lake, LakeView
+from tiering.lake.base_check import Base, KnownLake, check_base, needs_living
 from tiering.model import TableInfo
 
 LakeOpener = Callable[[str], Lake]
@@ -43,9 +44,17 @@ class Lakes:
             recorded=tuple(copy for copy in copies if copy is not None),
         )
 
+    def with_living(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> KnownLake:
+        """`known`, after `view` was read: with the source's partitions if the base check needs them. Raises ClusterUnavailable."""
+        if not needs_living(view, known.recorded):
+            return known
+        return replace(known, living=frozenset(one.partition_id for one in self._cluster.partitions(info)))
+
     def base(self, record: TableRecord, info: TableInfo) -> Base:
         """The lake table as it is now, checked against what is recorded here and in the cluster.
 
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
         """
-        return check_base(self.of(record.lake_format).view(record.path), self.known(record, info))
+        known = self.known(record, info)
+        view = self.of(record.lake_format).view(record.path)
+        return check_base(view, self.with_living(known, info, view))

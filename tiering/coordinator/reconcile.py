@@ -99,8 +99,9 @@ class Reconciler:
         record = self._record(info)
         known = self._lakes.known(record, info)
         survey = self._care(record).survey(info.path)
+        view = None if survey is None else survey.view
         try:
-            check_base(None if survey is None else survey.view, known)
+            check_base(view, self._lakes.with_living(known, info, view))
             passes = True
         except errors.PermanentTieringError:
             passes = False

@@ -6,7 +6,7 @@ and cluster remember (`KnownLake`) are copies that may be behind, and never may 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -33,13 +33,19 @@ _THEN = "Then CALL sys.tier_table."
 
 @dataclass(frozen=True)
 class KnownLake:
-    """What is remembered of a lake table outside of the lake. `recorded`: the coordinator's and the cluster's copy, those that exist."""
+    """What is remembered of a lake table outside of the lake. `recorded`: the coordinator's and the cluster's copy, those that exist.
+
+    Read it **before** the lake: a round that lands in between leaves the copies behind, never ahead. Read `living`, the ids of the
+    source's partitions, **after** it: ids are never reused, so a partition that lives then was there for every marker since it was
+    recorded. None = not asked, which is right unless `needs_living`.
+    """
 
     cluster_id: str
     table_id: int
     lake_table_uuid: str | None
     passed_head: int | None
     recorded: tuple[RecordedLakeSnapshot, ...] = ()
+    living: Collection[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,17 +89,27 @@ def check_base(view: LakeView | None, known: KnownLake) -> Base:
     marker = _tagged_marker(view)
     _check_identity(view, marker, known)
     for record in known.recorded:
-        _check_not_ahead(view, view.tag, marker, record)
+        _check_not_ahead(view, view.tag, marker, record, known.living)
     check_history(view, view.tag, known.passed_head)
     ahead = not known.recorded or any(_is_behind(record, view.tag, marker) for record in known.recorded)
     return Base(view, marker, ahead)
 
 
+def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]) -> bool:
+    """Whether a record names a partition that the marker lacks: it vanished, or the lake lost it, and only `living` can tell."""
+    if view is None or view.marker is None:
+        return False
+    known = {bucket.partition_id for bucket in view.marker.buckets} | {None}
+    return any(bucket.partition_id not in known for record in recorded for bucket in record.offsets)
+
+
 def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Base:
     """The whole check once more, after a commit did not land; demands the very same marker.
 
-    What passed before counts as known: the table's uuid and the head. Raises Fenced if another round tiered.
+    What passed before counts as known: the table's uuid, the head, and which partitions the marker lacks. Raises Fenced if another
+    round tiered.
     """
+    known = replace(known, living=None)
     if base.view is not None:
         passed = known.passed_head if base.view.head is None else base.view.head
         known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
@@ -247,13 +263,14 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         )
 
 
-def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedLakeSnapshot) -> None:
+def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedLakeSnapshot, living: Collection[int] | None) -> None:
     tiered = tiered_offsets(marker)
     partitions = {bucket.partition_id for bucket in marker.buckets}
     for bucket in sorted(record.offsets, key=BucketKey.sort_key):
         offset = record.offsets[bucket]
         # A marker drops the entries of a vanished partition; a record behind it may still have them.
-        vanished = bucket.partition_id is not None and bucket.partition_id not in partitions
+        gone = living is None or bucket.partition_id not in living
+        vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and gone
         if offset > tiered.get(bucket, 0) and not vanished:
             raise _ahead(view, marker, record, f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}")
     recorded = view.snapshots.get(record.lake_snapshot_id)

@@ -149,8 +149,11 @@ class TableRead:
 
 @dataclass(frozen=True)
 class LakeRead:
+    """`living`: the source's partitions, if the base check needs them (`KnownLake`)."""
+
     view: LakeView | None
     recorded_by_cluster: RecordedLakeSnapshot | None
+    living: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -
 
 def base_read(state: Round, event: act.LakeRead) -> Step:
     """The base check; what the lake has more than is recorded is adopted first."""
-    base = check_base(event.view, known_lake(state, event.recorded_by_cluster))
+    base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
     if base.ahead and base.marker is not None and base.view is not None and base.view.tag is not None:

@@ -14,6 +14,7 @@ from tiering.cluster.base import Cluster
 from tiering.effects import Clock, Ids
 from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
+from tiering.lake.base_check import needs_living
 from tiering.model import Assignment, BucketKey, Phase, RoundStats, TableInfo, TableType
 from tiering.round import actions as act
 from tiering.round import machine
@@ -148,6 +149,7 @@ class RoundRunner:
     def _read_lake(self, table: TableInfo) -> act.LakeRead:
         """After a commit was sent its outcome depends on this read, so a lake that is away is asked again for a while."""
         world = self._world
+        recorded = world.cluster.lake_snapshot(table)
         patience = REREAD_SECONDS if self._granted else 0
         retrying = Retrying(
             retry=retry_if_exception_type(LakeUnavailable),
@@ -156,7 +158,10 @@ class RoundRunner:
             reraise=True,
         )
         view = retrying(world.lake(table.lake_format).view, table.path)
-        return act.LakeRead(view, world.cluster.lake_snapshot(table))
+        copies = [copy for copy in (self._assignment.recorded, recorded) if copy is not None]
+        if not needs_living(view, copies):
+            return act.LakeRead(view, recorded)
+        return act.LakeRead(view, recorded, frozenset(one.partition_id for one in world.cluster.partitions(table)))
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
