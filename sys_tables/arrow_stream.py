@@ -14,17 +14,34 @@ from sys_tables.columns import record_batch
 
 PIECE_BYTES = 1 << 20
 """At most this much in one message (proto `ReadTableResponse.arrow`)."""
-_BATCH_ROWS = 1_000
+
+ROWS_AT_ONCE = 1_000
+"""Row objects that are made into a batch together."""
+
+_BATCH_ROWS = 8_192
+"""Of a batch that is cut off a longer one: some megabytes."""
+
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """Arrow columnar format, "IPC Streaming Format"."""
 
 
 def arrow_pieces(rows: Iterable[object], schema: pa.Schema) -> Iterator[bytes]:
-    """The stream, made as it is drawn. The first piece is the schema, also if there are no rows."""
-    yield from _cut(schema.serialize())
+    """A whole stream, made as it is drawn. The first piece is the schema, also if there are no rows."""
+    yield from schema_pieces(schema)
     remaining = iter(rows)
-    while batch_rows := list(islice(remaining, _BATCH_ROWS)):
-        yield from _cut(record_batch(schema, batch_rows).serialize())
+    yield from batch_pieces(record_batch(schema, some) for some in iter(lambda: list(islice(remaining, ROWS_AT_ONCE)), []))
+
+
+def schema_pieces(schema: pa.Schema) -> Iterator[bytes]:
+    """How a stream begins."""
+    return _cut(schema.serialize())
+
+
+def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """How it goes on, made as it is drawn, and how it ends."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            yield from _cut(batch.slice(start, _BATCH_ROWS).serialize())
     yield _END_OF_STREAM
 
 

@@ -66,18 +66,23 @@ def arrow_type_of(annotation: object, override: pa.DataType | None = None) -> tu
 
 def record_batch(schema: pa.Schema, rows: Sequence[object]) -> pa.RecordBatch:
     """The rows' attributes named by `schema`, in its order. Raises ValueError for None in a column that has no NULLs."""
-    arrays = [_array(field, [getattr(row, field.name) for row in rows]) for field in schema]
+    arrays = [array_of(field, [getattr(row, field.name) for row in rows]) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(field: AnyField, values: list[Any]) -> pa.Array[Any]:
+def array_of(field: AnyField, values: list[Any]) -> pa.Array[Any]:
+    """The values of one column. Raises ValueError for None in one that has no NULLs."""
     if pa.types.is_nested(field.type):
         values = [_plain(value) for value in values]
-    array: pa.Array[Any] = pa.array(values, type=field.type)
+    return checked_array(field, pa.array(values, type=field.type))
+
+
+def checked_array(field: AnyField, array: pa.Array[Any]) -> pa.Array[Any]:
+    """The array in the field's type. Raises ValueError for a NULL in a column that has none."""
     if array.null_count and not field.nullable:
         # Spark drops `IS NOT NULL` on such a column: a NULL would make wrong answers, not an error.
         raise ValueError(f"the column {field.name!r} is declared without NULLs, but a row has none")
-    return array
+    return array if array.type == field.type else array.cast(field.type)
 
 
 def _plain(value: Any) -> Any:

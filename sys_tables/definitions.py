@@ -15,7 +15,7 @@ import pyarrow as pa
 from sys_tables.columns import schema_of
 from sys_tables.procedure_input import FrameworkInput, Parameter, parameters_of
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
+from tiering.coordinator.api import Columns, CoordinatorHandle, CoordinatorView
 
 RowT = TypeVar("RowT")
 InputT = TypeVar("InputT")
@@ -25,13 +25,14 @@ InputT = TypeVar("InputT")
 class SystemTable:
     """A table of `sys`: its row dataclass says the schema, `rows` makes them from one moment of the coordinator.
 
-    `rows` runs in a thread and may take its time; what it yields passes the scan's filters and limit afterwards.
+    `rows` runs in a thread and may take its time; what it yields passes the scan's conditions and limit afterwards. It may
+    also give them by column, for a table with very many rows.
     """
 
     name: str
     row_class: type
     comment: str
-    rows: Callable[[CoordinatorView, ScanRequest], Iterable[object]]
+    rows: Callable[[CoordinatorView, ScanRequest], Iterable[object] | Columns]
 
     @property
     def schema(self) -> pa.Schema:
@@ -85,10 +86,10 @@ class Procedure:
 
 def system_table(
     name: str, row_class: type[RowT], *, comment: str
-) -> Callable[[Callable[[CoordinatorView, ScanRequest], Iterable[RowT]]], SystemTable]:
-    """Makes a function that yields rows a system table `sys.<name>`."""
+) -> Callable[[Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]], SystemTable]:
+    """Makes a function that yields rows, or has columns of the same names, a system table `sys.<name>`."""
 
-    def define(rows: Callable[[CoordinatorView, ScanRequest], Iterable[RowT]]) -> SystemTable:
+    def define(rows: Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]) -> SystemTable:
         return SystemTable(name, row_class, comment, rows)
 
     return define

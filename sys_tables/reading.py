@@ -1,16 +1,22 @@
-"""One read of a system table: its rows, filtered, limited and pruned, as Arrow pieces."""
+"""One read of a system table: its rows, filtered, sorted, limited and pruned, or aggregated, as Arrow pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pyarrow as pa
 
-from sys_tables.arrow_stream import arrow_pieces
+from sys_tables.aggregates import aggregated
+from sys_tables.arrow_stream import ROWS_AT_ONCE, batch_pieces, schema_pieces
+from sys_tables.columns import checked_array
+from sys_tables.conditions import matching
 from sys_tables.definitions import SystemTable
 from sys_tables.lookup import near_hint
-from sys_tables.scan import ScanRequest, select
-from tiering.coordinator.api import CoordinatorView
+from sys_tables.ordering import sorted_indices
+from sys_tables.row_columns import RowColumns
+from sys_tables.scan import ScanRequest
+from tiering.coordinator.api import Columns, CoordinatorView
 from tiering.errors import InvalidArgument
 
 OBSERVED_TIME_KEY = "observed_time"
@@ -20,13 +26,73 @@ OBSERVED_TIME_KEY = "observed_time"
 def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[bytes]:
     """The pieces, made as they are drawn; columns in the order asked, all of them if none is.
 
-    Raises InvalidArgument, at the first piece, for a column, filter or limit that the table cannot have.
+    Raises InvalidArgument, at the first piece, for a column, condition, order, aggregate or limit that the table cannot have.
     """
+    _check(table, scan)
+    moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
+    if scan.aggregates:
+        batch = aggregated(_wanted(_whole(table, view, scan), table, scan), table.schema, scan).slice(0, scan.limit)
+        yield from schema_pieces(batch.schema.with_metadata(moment))
+        yield from batch_pieces([batch])
+        return
+    asked = pa.schema([table.schema.field(name) for name in scan.columns or table.schema.names], metadata=moment)
+    sources = _limited(_sources(table, view, scan), scan.limit)
+    first = next(sources, None)
+    yield from schema_pieces(asked)
+    if first is not None:
+        yield from batch_pieces([_batch(first, asked)])
+    yield from batch_pieces(_batch(source, asked) for source in sources)
+
+
+def _check(table: SystemTable, scan: ScanRequest) -> None:
     for name in scan.columns:
         if name not in table.schema.names:
             raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, table.schema.names, "columns"))
-    asked = pa.schema(
-        [table.schema.field(name) for name in scan.columns or table.schema.names],
-        metadata={OBSERVED_TIME_KEY: view.now.isoformat()},
-    )
-    yield from arrow_pieces(select(table.rows(view, scan), table.schema, scan), asked)
+    if scan.limit is not None and scan.limit < 0:
+        raise InvalidArgument(f"a limit of {scan.limit} rows is not possible")
+    if scan.aggregates and (scan.columns or scan.order):
+        raise InvalidArgument("aggregates have neither plain columns nor an order beside them")
+    if scan.group_by and not scan.aggregates:
+        raise InvalidArgument("groups without an aggregate are not possible")
+
+
+def _sources(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[Columns]:
+    """The wanted rows: at once where they are sorted or come by column, else as they are made."""
+    if scan.order:
+        wanted = _wanted(_whole(table, view, scan), table, scan)
+        indices = sorted_indices(wanted, table.schema, scan.order)
+        yield wanted.take(indices.slice(0, scan.limit))
+        return
+    made = table.rows(view, scan)
+    if isinstance(made, Columns):
+        yield _wanted(made, table, scan)
+        return
+    rows = iter(made)
+    while chunk := list(islice(rows, ROWS_AT_ONCE)):
+        yield _wanted(RowColumns(chunk, table.schema), table, scan)
+    # A condition that does not fit is an error of a table without rows, too.
+    _wanted(RowColumns([], table.schema), table, scan)
+
+
+def _whole(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Columns:
+    made = table.rows(view, scan)
+    return made if isinstance(made, Columns) else RowColumns(list(made), table.schema)
+
+
+def _wanted(source: Columns, table: SystemTable, scan: ScanRequest) -> Columns:
+    return matching(source, table.schema, (*scan.filters, *scan.conditions))
+
+
+def _limited(sources: Iterator[Columns], limit: int | None) -> Iterator[Columns]:
+    """Draws no more of them than the limit needs."""
+    left = limit
+    for source in sources:
+        if left is not None and source.num_rows >= left:
+            yield source.take(pa.array(range(left), pa.int64())) if source.num_rows > left else source
+            return
+        yield source
+        left = None if left is None else left - source.num_rows
+
+
+def _batch(source: Columns, asked: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([checked_array(field, source.column(field.name)) for field in asked], schema=asked)

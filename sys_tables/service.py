@@ -90,8 +90,7 @@ class SysCatalogService(SysCatalogServicer):
             table = self._system_table(request)
             scan = wire.scan_request(request, self._registry.procedures)
             if request.token:
-                columns = (*scan.columns, *(condition.column for condition in scan.filters))
-                PlanToken.parse(request.token).check(table, columns if scan.columns else ())
+                PlanToken.parse(request.token).check(table, sorted(scan.used_columns))
             async with closing(self._reads.draw(table.name, read_table(table, self._handle.view(), scan))) as pieces:
                 async for piece in pieces:
                     yield pb.ReadTableResponse(arrow=piece)

@@ -11,9 +11,15 @@ from sys_tables.definitions import Procedure, SystemTable
 from sys_tables.plan_token import PlanToken
 from sys_tables.registry import Registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.scan import Filter, Instant, Operator, ScanRequest, Value
+from sys_tables.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Instant, Not, Operator, Order, ScanRequest, Value
 from tiering.errors import InvalidArgument
 from tiering.names import SYSTEM_DATABASE
+
+CAPABILITIES = ("conditions", "order", "aggregates")
+"""What ReadTable understands beyond its first version (proto `DescribeResponse.capabilities`)."""
+
+_DEEPEST = 50
+"""Conditions nested deeper are refused: what a person writes never is, and Python's stack is finite."""
 
 
 def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
@@ -22,6 +28,7 @@ def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResp
         namespaces=[*databases, SYSTEM_DATABASE],
         system_tables=[_system_table(table) for table in registry.tables],
         procedures=[_procedure(procedure) for procedure in registry.procedures],
+        capabilities=CAPABILITIES,
     )
     said.token = str(PlanToken.of(said.SerializeToString(deterministic=True), registry.tables))
     return said
@@ -33,11 +40,15 @@ def described_system_table(table: SystemTable) -> pb.DescribeTableResponse:
 
 
 def scan_request(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:
-    """Raises InvalidArgument for a filter without an operator."""
+    """Raises InvalidArgument for a filter without an operator, an empty or too deep condition, an unknown aggregate."""
     return ScanRequest(
         columns=tuple(request.columns),
         filters=tuple(_filter(condition) for condition in request.filters),
         limit=request.limit if request.HasField("limit") else None,
+        conditions=tuple(_condition(condition, _DEEPEST) for condition in request.conditions),
+        order=tuple(Order(key.column, key.descending, key.nulls_first) for key in request.order),
+        group_by=tuple(request.group_by),
+        aggregates=tuple(_aggregate(aggregate) for aggregate in request.aggregates),
         procedures=procedures,
     )
 
@@ -88,6 +99,30 @@ def _filter(condition: pb.Filter) -> Filter:
     if name not in Operator.__members__:
         raise InvalidArgument(f"the filter on {condition.column!r} has the unknown operator {name}")
     return Filter(condition.column, Operator[name], tuple(_value(literal) for literal in condition.values))
+
+
+def _condition(condition: pb.Condition, depth: int) -> Condition:
+    if depth == 0:
+        raise InvalidArgument(f"conditions are nested deeper than {_DEEPEST} times")
+    match condition.WhichOneof("kind"):
+        case "filter":
+            return _filter(condition.filter)
+        case "all":
+            return AllOf(tuple(_condition(part, depth - 1) for part in condition.all.conditions))
+        case "any":
+            return AnyOf(tuple(_condition(part, depth - 1) for part in condition.any.conditions))
+        case "negated":
+            return Not(_condition(condition.negated, depth - 1))
+        case _:
+            raise InvalidArgument("a condition says nothing that this service knows")
+
+
+def _aggregate(aggregate: pb.Aggregate) -> Aggregate:
+    functions = pb.Aggregate.Function
+    name = functions.Name(aggregate.function) if aggregate.function in functions.values() else str(aggregate.function)
+    if name not in Function.__members__:
+        raise InvalidArgument(f"the aggregate {name} is unknown")
+    return Aggregate(Function[name], aggregate.column if aggregate.HasField("column") else None)
 
 
 def _value(literal: pb.Literal) -> Value:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from sys_tables.columns import INT, column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.api import Columns, CoordinatorView
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,6 @@ class LakeTieringStatusRow:
     observed_time: datetime = column("The one moment that all rows of this scan show.")
 
 
-_COLUMNS = tuple(field.name for field in fields(LakeTieringStatusRow))
-
-
 @system_table("lake_tiering_status", LakeTieringStatusRow, comment="How the tiering of each lake table stands.")
-def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[LakeTieringStatusRow]:
-    for status in view.table_statuses(scan.equals("database_name"), scan.equals("table_name")):
-        yield LakeTieringStatusRow(**{name: getattr(status, name) for name in _COLUMNS})
+def rows(view: CoordinatorView, scan: ScanRequest) -> Columns:
+    return view.status_columns()

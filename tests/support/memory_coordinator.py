@@ -9,6 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sys_tables.columns import schema_of
+from sys_tables.row_columns import RowColumns
+from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.api import (
     Progress,
     ReconcileLake,
@@ -98,6 +101,9 @@ class MemoryView:
             if info.path == path:
                 return info
         raise UnknownTable(f"there is no table {path}")
+
+    def status_columns(self) -> RowColumns:
+        return RowColumns(self.table_statuses(), schema_of(LakeTieringStatusRow))
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         self.asked.append((database_name, table_name))

@@ -43,6 +43,10 @@ class Client:
         request = pb.ReadTableRequest(namespace="sys", name=name, columns=columns, filters=filters, limit=limit, token=token)
         return [answer.arrow async for answer in self.stub.ReadTable(request)]
 
+    async def table(self, request: pb.ReadTableRequest) -> pa.Table:
+        pieces = [answer.arrow async for answer in self.stub.ReadTable(request)]
+        return pa.ipc.open_stream(b"".join(pieces)).read_all()
+
     async def call(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> tuple[list[str], pa.Table]:
         answers = [answer async for answer in self.start(name, key=key, caller=caller, **arguments)]
         arrow = b"".join(answer.arrow for answer in answers)

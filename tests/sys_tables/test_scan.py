@@ -1,8 +1,9 @@
-"""Filters against DuckDB, whose comparisons (three-valued logic, order of NaN, bytes of strings) are Spark's."""
+"""Conditions, orders and aggregates against DuckDB, whose comparisons (three-valued logic, NaN, bytes of strings) are Spark's."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,8 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sys_tables.aggregates import aggregated
 from sys_tables.columns import column, record_batch, schema_of
-from sys_tables.scan import Filter, Instant, Operator, ScanRequest, select
+from sys_tables.conditions import matching
+from sys_tables.ordering import sorted_indices
+from sys_tables.row_columns import RowColumns
+from sys_tables.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Instant, Not, Operator, Order, ScanRequest
 from tiering.errors import InvalidArgument
 
 
@@ -50,40 +55,109 @@ def filters(draw: st.DrawFn) -> Filter:
     return Filter(name, operator)
 
 
-def sql_of(condition: Filter, parameters: list[Any]) -> str:
-    if condition.operator in (Operator.IS_NULL, Operator.IS_NOT_NULL):
-        return f"{condition.column} {condition.operator.value}"
-    kind = {"text": "VARCHAR", "number": "BIGINT", "real": "DOUBLE", "truth": "BOOLEAN", "moment": "TIMESTAMPTZ"}[condition.column]
-    parameters.extend(value.as_datetime() if isinstance(value, Instant) else value for value in condition.values)
-    marks = ", ".join(f"CAST(? AS {kind})" for _ in condition.values)
-    return f"{condition.column} {condition.operator.value} ({marks})"
+def conditions() -> st.SearchStrategy[Condition]:
+    """Trees of AND, OR and NOT over filters."""
+    return st.recursive(
+        filters(),
+        lambda parts: st.one_of(
+            st.lists(parts, min_size=1, max_size=3).map(lambda some: AllOf(tuple(some))),
+            st.lists(parts, min_size=1, max_size=3).map(lambda some: AnyOf(tuple(some))),
+            parts.map(Not),
+        ),
+        max_leaves=4,
+    )
 
 
-@settings(max_examples=150, deadline=None)
-@given(rows=st.lists(ROWS, max_size=8), conditions=st.lists(filters(), min_size=1, max_size=3))
-def test_filters_select_the_rows_that_sql_selects(rows: list[Row], conditions: list[Filter]) -> None:
+KINDS = {"text": "VARCHAR", "number": "BIGINT", "real": "DOUBLE", "truth": "BOOLEAN", "moment": "TIMESTAMPTZ"}
+
+
+def sql_of(condition: Condition, parameters: list[Any]) -> str:
+    match condition:
+        case AllOf(parts):
+            return "(" + " AND ".join(sql_of(part, parameters) for part in parts) + ")"
+        case AnyOf(parts):
+            return "(" + " OR ".join(sql_of(part, parameters) for part in parts) + ")"
+        case Not(part):
+            return f"(NOT {sql_of(part, parameters)})"
+        case Filter(column, Operator.IS_NULL | Operator.IS_NOT_NULL as operator):
+            return f"({column} {operator.value})"
+        case Filter(column, operator, values):
+            parameters.extend(value.as_datetime() if isinstance(value, Instant) else value for value in values)
+            marks = ", ".join(f"CAST(? AS {KINDS[column]})" for _ in values)
+            return f"({column} {operator.value} ({marks}))"
+
+
+def duckdb_of(rows: list[Row]) -> duckdb.DuckDBPyConnection:
+    """With the table `rows`, and each row's number as n."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     numbered = pa.table(record_batch(SCHEMA, rows).columns, schema=SCHEMA).append_column("n", pa.array(range(len(rows)), pa.int64()))
     connection.register("rows", numbered)
+    return connection
+
+
+def selected(rows: list[Row], *wanted: Condition) -> list[Row]:
+    return list(matching(RowColumns(rows, SCHEMA), SCHEMA, wanted).rows)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=st.lists(ROWS, max_size=8), wanted=st.lists(conditions(), min_size=1, max_size=3))
+def test_conditions_select_the_rows_that_sql_selects(rows: list[Row], wanted: list[Condition]) -> None:
     parameters: list[Any] = []
-    where = " AND ".join(sql_of(condition, parameters) for condition in conditions)
-    expected = [n for (n,) in connection.execute(f"SELECT n FROM rows WHERE {where} ORDER BY n", parameters).fetchall()]
-    selected = {id(row) for row in select(rows, SCHEMA, ScanRequest(filters=tuple(conditions)))}
-    assert [n for n, row in enumerate(rows) if id(row) in selected] == expected
+    where = " AND ".join(sql_of(condition, parameters) for condition in wanted)
+    expected = duckdb_of(rows).execute(f"SELECT n FROM rows WHERE {where} ORDER BY n", parameters).fetchall()
+    chosen = {id(row) for row in selected(rows, *wanted)}
+    assert [n for n, row in enumerate(rows) if id(row) in chosen] == [n for (n,) in expected]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(ROWS, max_size=8),
+    order=st.lists(st.builds(Order, st.sampled_from(list(VALUES)), st.booleans(), st.booleans()), min_size=1, max_size=3),
+)
+def test_rows_come_in_the_order_of_sql(rows: list[Row], order: list[Order]) -> None:
+    keys = ", ".join(f"{key.column} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}" for key in order)
+    expected = duckdb_of(rows).execute(f"SELECT n FROM rows ORDER BY {keys}, n").fetchall()
+    assert sorted_indices(RowColumns(rows, SCHEMA), SCHEMA, order).to_pylist() == [n for (n,) in expected]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(ROWS, max_size=8),
+    group_by=st.lists(st.sampled_from(["text", "number", "truth", "moment"]), unique=True, max_size=2),
+    column=st.sampled_from(list(VALUES)),
+)
+def test_aggregates_are_those_of_sql(rows: list[Row], group_by: list[str], column: str) -> None:
+    wanted = (Aggregate(Function.COUNT), *(Aggregate(function, column) for function in Function))
+    found = aggregated(RowColumns(rows, SCHEMA), SCHEMA, ScanRequest(group_by=tuple(group_by), aggregates=wanted))
+    assert found.schema.names == [*group_by, "count(*)", f"count({column})", f"min({column})", f"max({column})"]
+    plain = ", ".join([*group_by, "count(*)", f"count({column})", f"min({column})", f"max({column})"])
+    grouping = f" GROUP BY {', '.join(group_by)}" if group_by else ""
+    expected = duckdb_of(rows).sql(f"SELECT {plain} FROM rows{grouping}").to_arrow_table()
+    assert answer_set(found.columns) == answer_set([each.combine_chunks() for each in expected.columns])
+
+
+def answer_set(columns: list[Any]) -> set[tuple[str, ...]]:
+    """Rows without their order; instants by their microseconds, NaN by its name, both zeros alike."""
+    plain = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in columns]
+    cells = [[repr(0.0 if isinstance(value, float) and value == 0 else value) for value in column.to_pylist()] for column in plain]
+    return set(zip(*cells, strict=True))
 
 
 def rows_of(*texts: str | None) -> list[Row]:
     return [Row(text, None, None, None, None, None) for text in texts]
 
 
-def texts_where(rows: list[Row], *conditions: Filter, limit: int | None = None) -> list[str | None]:
-    return [row.text for row in select(rows, SCHEMA, ScanRequest(filters=conditions, limit=limit)) if isinstance(row, Row)]
+def texts_where(rows: list[Row], *wanted: Condition) -> list[str | None]:
+    return [row.text for row in selected(rows, *wanted)]
 
 
-def test_a_beginning_is_taken_literally_and_never_matches_null() -> None:
+def test_a_piece_of_text_is_taken_literally_and_never_matches_null() -> None:
     rows = rows_of("a%b", "ab", None, "A%")
     assert texts_where(rows, Filter("text", Operator.STARTS_WITH, ("a%",))) == ["a%b"]
+    assert texts_where(rows, Filter("text", Operator.CONTAINS, ("%",))) == ["a%b", "A%"]
+    assert texts_where(rows, Filter("text", Operator.ENDS_WITH, ("%",))) == ["A%"]
+    assert texts_where(rows, Not(Filter("text", Operator.CONTAINS, ("%",)))) == ["ab"]
     assert texts_where(rows, Filter("text", Operator.STARTS_WITH, (None,))) == []
 
 
@@ -91,18 +165,11 @@ def test_an_empty_list_holds_nothing() -> None:
     assert texts_where(rows_of("a", None), Filter("text", Operator.IN)) == []
 
 
-def test_the_limit_counts_rows_that_pass_and_draws_no_more_of_them() -> None:
-    drawn = []
-
-    def endless() -> Any:
-        while True:
-            drawn.append(1)
-            yield Row("a" if len(drawn) % 2 else "b", None, None, None, None, None)
-
-    wanted = ScanRequest(filters=(Filter("text", Operator.EQUAL, ("b",)),), limit=2)
-    assert len(list(select(endless(), SCHEMA, wanted))) == 2
-    assert len(drawn) == 4
-    assert texts_where(rows_of("a"), limit=0) == []
+def test_whole_numbers_beside_fractions_compare_exactly() -> None:
+    rows = [Row(None, number, None, None, None, None) for number in (2**53, 2**53 + 1, None)]
+    assert selected(rows, Filter("number", Operator.GREATER, (float(2**53),))) == rows[1:2]
+    reals = [Row(None, None, real, None, None, None) for real in (float(2**53), math.nan)]
+    assert [row.real for row in selected(reals, Filter("real", Operator.LESS, (2**53 + 1,)))] == [float(2**53)]
 
 
 def test_a_moment_beyond_the_range_of_datetime_compares() -> None:
@@ -114,7 +181,7 @@ def test_nested_columns_can_be_null_but_not_compared() -> None:
     rows = [Row("with", None, None, None, None, ("x",)), *rows_of("without")]
     assert texts_where(rows, Filter("names", Operator.IS_NULL)) == ["without"]
     with pytest.raises(InvalidArgument, match=r"'names' is ARRAY<STRING>"):
-        select(rows, SCHEMA, ScanRequest(filters=(Filter("names", Operator.EQUAL, ("x",)),)))
+        selected(rows, Filter("names", Operator.EQUAL, ("x",)))
 
 
 @pytest.mark.parametrize(
@@ -132,12 +199,27 @@ def test_nested_columns_can_be_null_but_not_compared() -> None:
 )
 def test_a_filter_that_does_not_fit_names_the_column(condition: Filter, complaint: str) -> None:
     with pytest.raises(InvalidArgument, match=complaint):
-        select([], SCHEMA, ScanRequest(filters=(condition,)))
+        selected([], condition)
 
 
-def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="-1"):
-        select([], SCHEMA, ScanRequest(limit=-1))
+@pytest.mark.parametrize(
+    ("ask", "complaint"),
+    [
+        (lambda: sorted_indices(RowColumns([], SCHEMA), SCHEMA, [Order("nothing")]), "no column 'nothing'"),
+        (lambda: sorted_indices(RowColumns([], SCHEMA), SCHEMA, [Order("names")]), r"'names' is ARRAY<STRING>"),
+        (lambda: totals(Aggregate(Function.MAX)), "max takes a column"),
+        (lambda: totals(Aggregate(Function.MIN, "names")), r"'names' is ARRAY<STRING>"),
+        (lambda: totals(Aggregate(Function.COUNT, "nothing")), "no column 'nothing'"),
+        (lambda: totals(Aggregate(Function.COUNT), group_by=("real",)), "'real' is DOUBLE"),
+    ],
+)
+def test_an_order_or_aggregate_that_does_not_fit_names_the_column(ask: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(InvalidArgument, match=complaint):
+        ask()
+
+
+def totals(*aggregates: Aggregate, group_by: tuple[str, ...] = ()) -> pa.RecordBatch:
+    return aggregated(RowColumns([], SCHEMA), SCHEMA, ScanRequest(aggregates=aggregates, group_by=group_by))
 
 
 def test_a_table_sees_the_one_value_a_column_must_have() -> None:

@@ -106,13 +106,55 @@ def test_filters_hold_for_every_row_returned_and_null_matches_no_comparison(run:
     run(scenario())
 
 
-def test_equality_on_the_path_is_pushed_to_the_coordinator(run: Run) -> None:
+def test_conditions_order_and_limit_are_the_service_s(run: Run) -> None:
     async def scenario() -> None:
-        handle = MemoryCoordinator(statuses=THREE)
-        async with serving(handle) as client:
-            await client.read("lake_tiering_status", filters=(where("table_name", "EQUAL", "a"), where("database_name", "IN", "d")))
-            await client.read("lake_tiering_status", filters=(where("table_name", "NOT_EQUAL", "a"),))
-        assert handle.asked == [("d", "a"), (None, None)]
+        failed, in_d = where("status", "EQUAL", "Failed"), where("database_name", "EQUAL", "d")
+        either = pb.Condition(any=pb.Conditions(conditions=[pb.Condition(filter=failed), pb.Condition(negated=pb.Condition(filter=in_d))]))
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            assert {"conditions", "order", "aggregates"} <= set((await client.stub.Describe(pb.DescribeRequest())).capabilities)
+            asked = {"namespace": "sys", "name": "lake_tiering_status", "columns": ["database_name", "status"]}
+            by_lag = [pb.Order(column="lag_ms", descending=True, nulls_first=True)]
+            chosen = await client.table(pb.ReadTableRequest(**asked, conditions=[either]))
+            sorted_rows = await client.table(pb.ReadTableRequest(**asked, order=by_lag, limit=2))
+        assert chosen.to_pylist() == [{"database_name": "d", "status": "Failed"}, {"database_name": "e", "status": "Scheduled"}]
+        assert sorted_rows.column("status").to_pylist() == ["Scheduled", "Failed"]
+
+    run(scenario())
+
+
+def test_aggregates_come_instead_of_rows(run: Run) -> None:
+    async def scenario() -> None:
+        longest = pb.Aggregate(function=pb.Aggregate.MAX, column="lag_ms")
+        count = pb.Aggregate(function=pb.Aggregate.COUNT)
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            asked = pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", aggregates=[count, longest])
+            whole = await client.table(asked)
+            asked.group_by.append("database_name")
+            grouped = await client.table(asked)
+            asked.columns.append("status")
+            refused = await error_of(client.table(asked))
+            asked = pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", aggregates=[pb.Aggregate()])
+            unknown = await error_of(client.table(asked))
+        assert whole.to_pylist() == [{"count(*)": 3, "max(lag_ms)": 9_000}]
+        assert sorted(grouped.to_pylist(), key=str) == [
+            {"database_name": "d", "count(*)": 2, "max(lag_ms)": 9_000},
+            {"database_name": "e", "count(*)": 1, "max(lag_ms)": None},
+        ]
+        assert isinstance(refused, InvalidArgument)
+        assert isinstance(unknown, InvalidArgument)
+
+    run(scenario())
+
+
+def test_a_condition_nested_too_deep_is_refused(run: Run) -> None:
+    async def scenario() -> None:
+        condition = pb.Condition(filter=where("status", "IS_NULL"))
+        for _ in range(60):
+            condition = pb.Condition(negated=condition)
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            error = await error_of(client.table(pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", conditions=[condition])))
+        assert isinstance(error, InvalidArgument)
+        assert "nested" in error.message
 
     run(scenario())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from tiering.coordinator.mutations import Mutation, RetryResult, RetryTiering
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
@@ -82,6 +82,26 @@ class TableStatus:
     observed_time: datetime
 
 
+AnyArray: TypeAlias = Any
+"""A pyarrow array. Its stubs ask for the type of the elements, which only a schema knows, at run time."""
+
+
+@runtime_checkable
+class Columns(Protocol):
+    """Rows of one moment, by column. Columns are made when they are asked for; what was taken is of the same moment."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    def column(self, name: str) -> AnyArray:
+        """All rows' values of one column."""
+        ...
+
+    def take(self, indices: AnyArray) -> Self:
+        """The rows at these indices, in that order."""
+        ...
+
+
 class CoordinatorView(Protocol):
     """A read-only look at one moment. Cheap to make; methods may be called from any thread."""
 
@@ -104,6 +124,10 @@ class CoordinatorView(Protocol):
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
+        ...
+
+    def status_columns(self) -> Columns:
+        """The statuses of all lake tables, sorted by path: a column for each field of TableStatus."""
         ...
 
     def open_calls(self) -> Sequence[OpenCall]:

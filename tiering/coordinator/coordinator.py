@@ -22,12 +22,14 @@ from tiering.coordinator.core import Change, Context
 from tiering.coordinator.discovery import CHUNK, Discovery
 from tiering.coordinator.heartbeats import Heartbeats
 from tiering.coordinator.lakes import LakeOpener, Lakes
+from tiering.coordinator.leases import Leases
 from tiering.coordinator.observer import Observer
 from tiering.coordinator.open_calls import OpenCalls
 from tiering.coordinator.operations import Operations
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.records import TableRecord
+from tiering.coordinator.status_columns import StatusColumns
 from tiering.coordinator.store import Store
 from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.view import View
@@ -54,8 +56,10 @@ class Coordinator:
         lakes = Lakes(cluster, open_lake)
         self.discovery = Discovery(self.book, cluster)
         self.observer = Observer(self.book, cluster, lakes, self.discovery)
+        self._columns = StatusColumns()
         self.heartbeats = Heartbeats(self.book)
         self.commits = Commits(self.book, cluster, lakes, self.observer.observe_soon)
+        self.leases = Leases(cluster)
         self.open_calls = OpenCalls(lambda: self.book.now().wall)
         operations = Operations(self.book)
         steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer, operations)
@@ -67,8 +71,8 @@ class Coordinator:
     def view(self) -> View:
         """Now. Never waits."""
         now = self.book.now()
-        connected = self.heartbeats.connected(now)
-        return View(now, self.book.live(), self.cluster, self.observer, tierer_connected=connected, open_calls=self.open_calls.list())
+        connected, calls = self.heartbeats.connected(now), self.open_calls.list()
+        return View(now, self.book.all(), self.cluster, self.observer, self._columns, tierer_connected=connected, open_calls=calls)
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 import structlog
 
@@ -88,14 +89,21 @@ class Observer:
         self._discovery = discovery
         self._lock = threading.Lock()
         self._seen: dict[int, Observation] = {}
+        self._known: dict[int, tuple[Observation, TextOffsets | None, Pending]] = {}
         self._totals_seen: dict[int, tuple[int | None, datetime]] = {}
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="observe")
         self._closed = False
 
     def pending(self, record: TableRecord) -> Pending | None:
         """As last seen; None = never yet."""
-        seen = self._seen.get(record.table_id)
-        return None if seen is None else pending(seen, record.lake.offsets)
+        seen, tiered = self._seen.get(record.table_id), record.lake.offsets
+        if seen is None:
+            return None
+        known = self._known.get(record.table_id)
+        if known is None or known[0] is not seen or known[1] is not tiered:
+            # Observations and offsets are replaced, never changed: what was made of the same two still holds.
+            known = self._known[record.table_id] = (seen, tiered, pending(seen, tiered))
+        return known[2]
 
     def observe(self, record: TableRecord) -> Pending | None:
         """Looks now; None if the cluster does not know the table or does not answer."""
@@ -120,6 +128,7 @@ class Observer:
         known = {record.table_id for record in live}
         for gone in [table_id for table_id in list(self._seen) if table_id not in known]:
             self._seen.pop(gone, None)
+            self._known.pop(gone, None)
             self._totals_seen.pop(gone, None)
         for record in live:
             if self._closed:
@@ -129,7 +138,8 @@ class Observer:
     def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None:
         """Renews what is older than a second, for few tables and a short time. Blocks: not for an event loop."""
         now = self._book.now().wall
-        stale = [record for record in records if self._is_stale(record.table_id, now)]
+        found = (record for record in records if self._is_stale(record.table_id, now))
+        stale = list(islice(found, ON_DEMAND_TABLES + 1))
         if not stale or len(stale) > ON_DEMAND_TABLES:
             return
         looks: list[Future[Pending | None]] = []

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import numpy as np
+import numpy.typing as npt
+
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.timebase import Moment, milliseconds
 from tiering.state import TableState
+
+_TENTHS_BELOW_MS = 10_000
 
 
 def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> str | None:
@@ -14,7 +19,7 @@ def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -
     if record.pause is not None and record.state is not TableState.TIERING:
         return _paused(record, now)
     if record.state is TableState.SCHEDULED and record.due_deadline is not None:
-        return f"next check in {_span(milliseconds(record.due_deadline - now.steady))}"
+        return _next_check(milliseconds(record.due_deadline - now.steady))
     if record.state is TableState.PENDING:
         return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none is connected"
     if record.state is TableState.TIERING and record.round is not None:
@@ -22,6 +27,18 @@ def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -
     if record.state is TableState.FAILED:
         return _failed(record, now)
     return None
+
+
+def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """The lines of many resting tables at once: the different ones, and which of them each table has."""
+    seconds = left_ms // 1_000
+    shown = np.where(left_ms < _TENTHS_BELOW_MS, left_ms, np.where(seconds < 3_600, seconds, seconds // 60 * 60) * 1_000)
+    different, which = np.unique(shown, return_inverse=True)
+    return [_next_check(ms) for ms in different.tolist()], which
+
+
+def _next_check(left_ms: int) -> str:
+    return f"next check in {_span(left_ms)}"
 
 
 def _paused(record: TableRecord, now: Moment) -> str:
@@ -55,7 +72,7 @@ def _failed(record: TableRecord, now: Moment) -> str:
 
 
 def _span(ms: int) -> str:
-    if ms < 10_000:
+    if ms < _TENTHS_BELOW_MS:
         return f"{ms / 1000:.1f} s"
     total = int(timedelta(milliseconds=ms).total_seconds())
     hours, rest = divmod(total, 3_600)
