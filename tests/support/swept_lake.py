@@ -41,7 +41,7 @@ class SweptMemoryLake(MemoryLake):
         if self.files.pop(location, None) is not None:
             self.swept.append(location)
 
-    def held(self, table: TableInfo, view: LakeView) -> Mapping[Place, tuple[int, int]]:
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
         raise AssertionError("the simulator reconciles nothing")
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:

@@ -117,9 +117,8 @@ class Reconciler:
                 return accepted(survey, looked.known, log)
             case ReconcileAction.RETIER:
                 names = {one.partition_name: one.partition_id for one in self._cluster.partitions(info)}
-                held = self._care(looked.record).held(info, survey.view)
-                own = {place: bounds for place, bounds in held.items() if place[0] is None or place[0] in names}
-                by_bucket = {BucketKey(None if name is None else names[name], bucket): at for (name, bucket), at in own.items()}
+                held = self._care(looked.record).held(info, survey.view, names.keys())
+                by_bucket = {BucketKey(None if name is None else names[name], bucket): at for (name, bucket), at in held.items()}
                 return retiered(survey, looked.known, log, by_bucket)
             case ReconcileAction.ADOPT:
                 snapshot = adoptable(survey.view)

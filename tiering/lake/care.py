@@ -17,11 +17,13 @@ from tiering.model import TableInfo, TablePath
 class LakeSurvey:
     """A lake table as it is, whatever is wrong with it.
 
-    `view.marker` is None if it cannot be read. `newest_marker` is the newest readable one of any snapshot.
+    `view.marker` is None if it cannot be read. `newest_marker` is the newest readable one of any snapshot, `head_marker` the
+    one of the head or of its nearest ancestor that has one; None if there is none, or if it cannot be read.
     """
 
     view: LakeView
     newest_marker: Marker | None
+    head_marker: Marker | None = None
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,11 @@ class LakeCare(Protocol):
         """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
         ...
 
-    def held(self, table: TableInfo, view: LakeView) -> Mapping[Place, tuple[int, int]]:
-        """The offsets that the head's rows have. Raises CannotReconcile unless each bucket's rows fill one range."""
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
+        """The offsets that the head's rows have, in a partitioned table those of these partitions.
+
+        Raises CannotReconcile unless each bucket's rows fill one range.
+        """
         ...
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:

@@ -3,7 +3,8 @@
     accept   the lake as it is now is right. Per bucket: the highest of what coordinator, cluster and the newest readable
              marker recorded. Never doubles a row; rows that somebody took out of the lake stay out.
     retier   go on from what the lake holds now. Per bucket: behind its rows, if they have every offset from the first one ever
-             tiered on, each once; a bucket without rows begins anew. Refused when a record would be skipped or doubled.
+             tiered on, each once; a bucket without rows begins anew. Refused when a record would be skipped or doubled, and when
+             rows under a partition's values may be those of a former partition.
     adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot.
 
 A bucket that vanished from the source is left out. All raise CannotReconcile, and never give offsets outside of the log.
@@ -69,6 +70,7 @@ def retiered(survey: LakeSurvey, known: KnownLake, log: Log, held: Mapping[Bucke
     strange = sorted(held.keys() - log.keys(), key=BucketKey.sort_key)
     if strange:
         raise CannotReconcile(f"the lake table {survey.view.path} has rows in bucket {strange[0]}, which the source table does not have")
+    _check_own_partitions(survey, held)
     ranges: Ranges = {}
     for bucket, bounds in log.items():
         first, stop = held.get(bucket, (None, None))
@@ -86,6 +88,26 @@ def retiered(survey: LakeSurvey, known: KnownLake, log: Log, held: Mapping[Bucke
             )
         ranges[bucket] = TieredRange(first, stop)
     return _in_log(ranges, log)
+
+
+def _check_own_partitions(survey: LakeSurvey, held: Mapping[BucketKey, tuple[int, int]]) -> None:
+    """Rows name their partition by its values, and a dropped partition may have come again under the same ones.
+
+    So rows count as a partition's only as far as the marker that the head builds on says that it was tiered.
+    """
+    known = {} if survey.head_marker is None else survey.head_marker.buckets
+    for bucket in sorted(held, key=BucketKey.sort_key):
+        _, stop = held[bucket]
+        tiered = known[bucket].tiered if bucket in known else 0
+        if bucket.partition_id is not None and stop > tiered:
+            raise CannotReconcile(
+                f"bucket {bucket} of {survey.view.path} holds offsets up to {stop - 1} in the lake, but the marker that the lake's head "
+                f"builds on has only those below {tiered} of that partition: the rows may be those of a former partition of that name",
+                hint="Delete the former partition's rows from the lake table first; or, if the rows are right as they are, "
+                "use action => 'accept'.",
+                table_path=survey.view.path,
+                bucket=bucket,
+            )
 
 
 def adopted(survey: LakeSurvey, known: KnownLake, log: Log, foreign: ForeignOffsets) -> Ranges:

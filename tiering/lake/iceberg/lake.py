@@ -63,9 +63,9 @@ class IcebergLake:
         table = self._load(path)
         return None if table is None else survey_of(path, table)
 
-    def held(self, table: TableInfo, view: LakeView) -> Mapping[Place, tuple[int, int]]:
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
         """See `LakeCare.held`."""
-        return held_offsets(table, view)
+        return held_offsets(table, view, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeCare.foreign_offsets`."""

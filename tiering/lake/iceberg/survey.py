@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from typing import cast
 
@@ -32,7 +33,7 @@ _OFFSETS_PATH = re.compile(r"[^?#]*/lake/[^?#]*/metadata/[A-Za-z0-9_-]+\.offsets
 def survey_of(path: TablePath, table: Table) -> LakeSurvey:
     """See `LakeCare.survey`. Raises MarkerCorrupt only for a branch that has the tag's name."""
     view = view_of(path, table, lenient=True)
-    return LakeSurvey(view, view.marker if _is_newest(view) else _newest_marker(view, table))
+    return LakeSurvey(view, view.marker if _is_newest(view) else _newest_marker(view, table), _head_marker(view, table))
 
 
 def _is_newest(view: LakeView) -> bool:
@@ -50,7 +51,23 @@ def _newest_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def held_offsets(info: TableInfo, view: LakeView) -> dict[Place, tuple[int, int]]:
+def _head_marker(view: LakeView, table: Table) -> Marker | None:
+    """An older ancestor's marker would not do: what was tiered after it is in the head, too."""
+    current, seen = view.head, set[int]()
+    while current is not None and current not in seen:
+        seen.add(current)
+        snapshot = view.snapshots.get(current)
+        if snapshot is None:
+            return None
+        if snapshot.round_id is not None:
+            with suppress(MarkerCorrupt):
+                return marker_in(table, current)
+            return None
+        current = snapshot.parent_id
+    return None
+
+
+def held_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> dict[Place, tuple[int, int]]:
     """See `LakeCare.held`. Streams two columns and the partition's of the head."""
     if info.table_type is TableType.PRIMARY_KEY:
         raise CannotReconcile(
@@ -63,17 +80,19 @@ def held_offsets(info: TableInfo, view: LakeView) -> dict[Place, tuple[int, int]
         columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN)
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         for batch in scan.to_arrow_batch_reader():
-            _gather(found, pa.Table.from_batches([batch]), info)
+            _gather(found, pa.Table.from_batches([batch]), info, partitions)
     return found.ranges()
 
 
-def _gather(found: HeldOffsets, rows: pa.Table, info: TableInfo) -> None:
+def _gather(found: HeldOffsets, rows: pa.Table, info: TableInfo, partitions: Collection[str]) -> None:
     keys = (*info.partition_keys, BUCKET_COLUMN)
     for place in rows.group_by(list(keys)).aggregate([]).to_pylist():
+        name = VALUE_SEPARATOR.join(str(place[key]) for key in info.partition_keys) if info.partition_keys else None
+        if name is not None and name not in partitions:
+            continue
         mask = np.ones(rows.num_rows, dtype=bool)
         for key in keys:
             mask &= pc.equal(rows[key], pa.scalar(place[key], rows.schema.field(key).type)).to_numpy()
-        name = VALUE_SEPARATOR.join(str(place[key]) for key in info.partition_keys) if info.partition_keys else None
         found.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
 
 
