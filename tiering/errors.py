@@ -45,6 +45,7 @@
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── ServiceUnreachable
     ├── PeerTooOld                      the other side does not offer this call
+    ├── StatementFailed                 a SQL engine refused a statement, or failed while it ran
     ├── StoreError
     └── SetupError                      this machine lacks something: Java, a free port, a writable folder
 
@@ -283,6 +284,10 @@ class ServiceUnreachable(LakewardError):
 
 class PeerTooOld(LakewardError):
     """The service is of an older version and does not offer this call."""
+
+
+class StatementFailed(LakewardError):
+    """A SQL engine refused a statement, or failed while it ran; the message is the engine's."""
 
 
 class StoreError(LakewardError):

@@ -15,6 +15,7 @@ from tiering.cli import (
     demo_command,
     load_commands,
     serve_commands,
+    sql_commands,
     status_commands,
     sweep_commands,
     table_commands,
@@ -22,7 +23,7 @@ from tiering.cli import (
 )
 from tiering.cli.consoles import discard_output, printable, take_any_text
 from tiering.cli.exit_status import ExitStatus, exit_status
-from tiering.errors import BadRequest, LakewardError, SetupError
+from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
 from tiering.redact import redact
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ completion.register(app)
 serve_commands.register(app)
 load_commands.register(app)
 table_commands.register(app)
+sql_commands.register(app)
 status_commands.register(app)
 tier_commands.register(app)
 sweep_commands.register(app)
@@ -71,7 +73,7 @@ def _run() -> int | str | None:
 
 
 def _tell(error: LakewardError) -> None:
-    where = "" if isinstance(error, SetupError | BadRequest) else f" [{error.error_class}]"
+    where = "" if isinstance(error, SetupError | BadRequest | StatementFailed) else f" [{error.error_class}]"
     print(f"{completion.PROGRAM}: {printable(redact(error.message))}{where}", file=sys.stderr)
     if error.hint:
         print(f"  {printable(redact(error.hint))}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The demo's own service: `lakeward up` as a child process, and the Spark session that reads it through the catalog plugin."""
+"""The demo's own service: `lakeward up` as a child process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tiering.cli.data_folder import DataFolder
-from tiering.cli.spark_properties import catalog_properties, plugin_jar
 from tiering.errors import SetupError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STOP_SECONDS = 20
 _READY = re.compile(r"lakeward is ready: (\S+)")
@@ -58,19 +53,3 @@ def start_service(folder: Path, port: int) -> DemoService:
         if match := _READY.search(line):
             return DemoService(process, match[1], folder)
     raise SetupError(f"the service did not start: {log.read_text()[-2_000:]}", hint=f"Its whole log is {log}.")
-
-
-def open_reader_spark(uri: str) -> SparkSession:
-    """A session as any user's: the plugin on the driver's class path, the catalog `fluss`."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[1]").appName("lakeward demo").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "1g")
-    builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-    quiet = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
-    builder = builder.config("spark.driver.extraJavaOptions", quiet)
-    for name, value in catalog_properties(uri, plugin_jar()).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark

@@ -16,8 +16,9 @@ from rich.console import Console
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tiering.cli.demo import data, proof
-from tiering.cli.demo.service import DemoService, open_reader_spark, start_service
+from tiering.cli.demo.service import DemoService, start_service
 from tiering.cli.spark_properties import CATALOG, LAKE_CATALOG
+from tiering.cli.spark_reader import open_reader_spark
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
@@ -180,7 +181,7 @@ def open_stage(console: Console, folder: Path, port: int) -> Iterator[Stage]:
     """Service, Spark and clients; all of it ended afterwards."""
     service = start_service(folder, port)
     try:
-        spark = open_reader_spark(service.uri)
+        spark = open_reader_spark(service.uri, "lakeward demo", master="local[1]")
         try:
             with RemoteEmbeddedCluster(service.uri) as cluster, LakewardClient(service.uri) as client:
                 yield Stage(console, service, spark, cluster, client)

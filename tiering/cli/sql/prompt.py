@@ -1,0 +1,113 @@
+"""The prompt of `lakeward sql`: statements over as many lines as they need, a history, completion of names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tiering.cli.consoles import printable
+from tiering.cli.sql.session import SqlSession
+from tiering.cli.sql.statements import Script, split
+from tiering.errors import InvalidData, StatementFailed
+
+FIRST, NEXT = "fluss> ", "    -> "
+LEAVE = {"exit", "quit", "\\q"}
+HELP = {"help", "\\h", "?"}
+HELP_TEXT = """A statement ends with ';'. Try:
+  SHOW TABLES IN sys;
+  SELECT table_name, status, lag_ms, last_error FROM sys.lake_tiering_status;
+  CALL sys.help();
+Ctrl-C drops what is typed, or stops waiting for a statement; Ctrl-D or 'exit' leaves."""
+HISTORY_LINES = 2_000
+
+ReadLine = Callable[[str], str]
+
+
+def converse(session: SqlSession, read_line: ReadLine = input) -> None:
+    """Until Ctrl-D or `exit`. A statement that fails is told, and the next one may come."""
+    typed = ""
+    while True:
+        try:
+            line = read_line(NEXT if typed else FIRST)
+            if not typed and line.strip().rstrip(";").lower() in LEAVE:
+                return
+            if not typed and line.strip().rstrip(";").lower() in HELP:
+                print(HELP_TEXT, file=sys.stderr)
+                continue
+            typed = run_finished(session, f"{typed}{line}\n")
+        except EOFError:
+            print(file=sys.stderr)
+            return
+        except KeyboardInterrupt:
+            print("\ninterrupted; a CALL that was sent goes on in the service" if not typed else "", file=sys.stderr)
+            typed = ""
+        except StatementFailed as error:
+            typed = ""
+            tell(error)
+
+
+def run_finished(session: SqlSession, typed: str) -> str:
+    """Runs what ends with `;`; returns what does not yet. Raises StatementFailed, which drops all that is behind."""
+    script = _script(typed)
+    if script is None:
+        return typed
+    for statement in script.statements:
+        session.run(statement.text)
+    if script.rest is None:
+        return ""
+    return f"{script.rest.text}\n"
+
+
+def tell(error: StatementFailed) -> None:
+    """One error, as `lakeward` tells them."""
+    print(printable(error.message), file=sys.stderr)
+    if error.hint:
+        print(f"  {printable(error.hint)}", file=sys.stderr)
+
+
+def _script(typed: str) -> Script | None:
+    """None: a quote or a comment is open, more has to come."""
+    try:
+        return split(typed)
+    except InvalidData:
+        return None
+
+
+@contextmanager
+def line_editing(names: Sequence[str]) -> Iterator[None]:
+    """Arrow keys, a history over sessions, and Tab for `names`, where Python has readline."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    history = history_file()
+    if history.exists():
+        readline.read_history_file(history)
+    readline.set_history_length(HISTORY_LINES)
+    readline.set_completer_delims(" \t\n()=,;'`")
+    readline.set_completer(lambda text, index: candidate(names, text, index))
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        try:
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)
+        except OSError as error:
+            print(f"the history was not kept: {error}", file=sys.stderr)
+
+
+def candidate(names: Sequence[str], text: str, index: int) -> str | None:
+    """The name number `index` that goes on from `text`, in any case; None behind the last."""
+    found = [name for name in names if name.lower().startswith(text.lower())]
+    return found[index] if index < len(found) else None
+
+
+def history_file() -> Path:
+    """Where programs keep such things (XDG Base Directory Specification, `XDG_STATE_HOME`)."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "lakeward" / "sql_history"

@@ -1,0 +1,96 @@
+"""The engine `spark`: a Spark of its own in this process, with the plugin and the catalog `fluss`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from tiering.cli.spark_reader import open_reader_spark
+from tiering.cli.sql.engine import Result
+from tiering.errors import StatementFailed, cut_message
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+Convert = Callable[[Any], Any]
+
+_HINT = re.compile(r"\s*Hint: ")
+"""How the plugin tells the service's hint (ServiceErrors.java)."""
+_NOISE = re.compile(r"\n+(?:JVM stacktrace:|Driver stacktrace:|\tat |== DataFrame ==)")
+_PLAN = re.compile(r";\n(?=\S)")
+"""Behind it an AnalysisException shows the logical plan."""
+
+
+class SparkEngine:
+    """One Spark session. Times are in the session's time zone, UTC unless `conf` says otherwise."""
+
+    def __init__(self, uri: str, master: str, conf: Mapping[str, str]) -> None:
+        self._spark = open_reader_spark(uri, "lakeward sql", master=master, conf=conf)
+
+    def execute(self, statement: str) -> Result:
+        """See `Engine`. System tables need no Spark job: their rows are in the plan."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = self._spark.sql(statement)
+            columns, fields = frame.columns, frame.schema.fields
+            if not columns:
+                return Result((), ())
+            zone = ZoneInfo(self._spark.conf.get("spark.sql.session.timeZone") or "UTC")
+            convert = [converter(field.dataType, zone) for field in fields]
+            return Result(columns, [[each(value) for each, value in zip(convert, row, strict=True)] for row in frame.collect()])
+        except PySparkException as error:
+            raise failure(str(error)) from error
+        except Py4JJavaError as error:
+            raise failure(_innermost(error)) from error
+
+    def close(self) -> None:
+        """Ends Spark."""
+        self._spark.stop()
+
+
+def failure(said: str) -> StatementFailed:
+    """What Spark says about a statement, without plans and stacks; the service's hint as ours."""
+    text = _NOISE.split(said.strip(), maxsplit=1)[0]
+    if "== SQL" not in text:
+        text = _PLAN.split(text, maxsplit=1)[0]
+    message, *hint = _HINT.split(text, maxsplit=1)
+    return StatementFailed(cut_message(message.strip()), hint=hint[0] if hint else None)
+
+
+def converter(kind: DataType, zone: tzinfo) -> Convert:
+    """How a collected value becomes plain: PySpark hands instants over in this machine's zone, without saying so."""
+    from pyspark.sql import types
+
+    match kind:
+        case types.TimestampType():
+            return _unless_null(lambda value: value.astimezone(zone))
+        case types.ArrayType():
+            element = converter(kind.elementType, zone)
+            return _unless_null(lambda values: [element(value) for value in values])
+        case types.MapType():
+            key, item = converter(kind.keyType, zone), converter(kind.valueType, zone)
+            return _unless_null(lambda entries: {key(name): item(value) for name, value in entries.items()})
+        case types.StructType():
+            fields = [(field.name, converter(field.dataType, zone)) for field in kind.fields]
+            return _unless_null(lambda row: {name: each(value) for (name, each), value in zip(fields, row, strict=True)})
+        case types.BinaryType():
+            return _unless_null(bytes)
+        case _:
+            return lambda value: value
+
+
+def _unless_null(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _innermost(error: Any) -> str:
+    """The message of the cause of causes."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.getMessage() or cause.toString())

@@ -1,0 +1,88 @@
+"""SQL text as single statements. Pure; the tokens are sqlglot's, of its Spark dialect.
+
+A `;` ends a statement unless it stands in a string, a quoted name, a comment, or in a script (`BEGIN ... END`,
+Spark's SQL scripting, which is one statement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from sqlglot import Dialect, Token, TokenType
+from sqlglot.errors import TokenError
+
+from tiering.errors import InvalidData
+
+_BLOCKS = {"IF", "WHILE", "LOOP", "REPEAT", "FOR"}
+"""What `END x` closes that was not opened by BEGIN or CASE."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement, without its `;`. `line`: of the text, from 1, where it starts."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Script:
+    """Statements in order, and what follows the last `;`: the beginning of another one, or nothing."""
+
+    statements: tuple[Statement, ...]
+    rest: Statement | None
+
+    @property
+    def all(self) -> tuple[Statement, ...]:
+        """The last one needs no `;` where no more text can come."""
+        return self.statements if self.rest is None else (*self.statements, self.rest)
+
+
+def split(text: str) -> Script:
+    """Raises InvalidData if a string, a quoted name or a comment is still open at the end of the text."""
+    found: list[Statement] = []
+    pending: list[Token] = []
+    for token, ends in _marked(_tokens(text)):
+        if not ends:
+            pending.append(token)
+        elif pending:
+            found.append(_statement(text, pending))
+            pending = []
+    return Script(tuple(found), _statement(text, pending) if pending else None)
+
+
+def _tokens(text: str) -> Sequence[Token]:
+    try:
+        return _spark().tokenize(text)
+    except TokenError as error:
+        raise InvalidData(
+            "a string, a quoted name or a comment is never closed", hint="Close it: ' with ', ` with `, \" with \", /* with */."
+        ) from error
+
+
+@cache
+def _spark() -> Dialect:
+    return Dialect.get_or_raise("spark")
+
+
+def _marked(tokens: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
+    """Each token, and whether it ends a statement."""
+    depth, first = 0, True
+    words = [token.text.upper() if token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else "" for token in tokens]
+    for index, token in enumerate(tokens):
+        before = words[index - 1] if index else ""
+        after = words[index + 1] if index + 1 < len(words) else ""
+        if (first and words[index] == "BEGIN") or (depth and words[index] in ("BEGIN", "CASE") and before != "END"):
+            depth += 1
+        elif depth and words[index] == "END" and after not in _BLOCKS:
+            depth -= 1
+        ends = token.token_type is TokenType.SEMICOLON and depth == 0
+        yield token, ends
+        first = ends or (first and token.token_type is TokenType.SEMICOLON)
+
+
+def _statement(text: str, tokens: Sequence[Token]) -> Statement:
+    start = tokens[0].start
+    return Statement(text[start : tokens[-1].end + 1], text.count("\n", 0, start) + 1)
