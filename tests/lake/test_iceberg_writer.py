@@ -16,7 +16,7 @@ from tiering.lake.iceberg import writer as writer_module
 from tiering.lake.iceberg.data_files import decode_files
 from tiering.lake.iceberg.encodings import choose_encodings
 from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey, TableInfo, TableType
+from tiering.model import BucketKey, TableInfo
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 
@@ -152,13 +152,6 @@ def test_a_writer_for_a_replaced_table_is_refused(kit: Any) -> None:
         kit.lake.tiering_factory(table).create_writer(context(table, replace(view, table_uuid="another")))
     with pytest.raises(LakeTableReplaced):
         kit.lake.tiering_factory(kit.table("nowhere"))
-
-
-def test_primary_key_tables_are_refused_by_name(kit: Any) -> None:
-    table = kit.table()
-    view = kit.lake.ensure_table(table)
-    with pytest.raises(InvalidArgument, match="primary-key"):
-        kit.lake.tiering_factory(table).create_writer(context(replace(table, table_type=TableType.PRIMARY_KEY), view))
 
 
 # --- rows that must not be written

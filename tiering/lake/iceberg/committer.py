@@ -26,9 +26,10 @@ from tiering.lake.commit_check import check_committable
 from tiering.lake.iceberg.border import describe, lake_border
 from tiering.lake.iceberg.data_files import FilesPayload, decode_files
 from tiering.lake.iceberg.drift import check_written, drift
+from tiering.lake.iceberg.keyed.commit_base import replaced_partitions
 from tiering.lake.iceberg.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.sent_rounds import SentRounds
-from tiering.lake.iceberg.staging import SnapshotStager, StagedSnapshot
+from tiering.lake.iceberg.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.marker import PATH_KEY, Marker, encode
 
 STAT_THREADS = 16
@@ -51,13 +52,15 @@ class IcebergCommitter:
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
 
-        Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced,
+        Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced, BaseMoved,
         RoundFailed, SchemaDrift, LakeUnavailable; then nothing can have landed.
         """
         check_committable(committable, base, marker)
         table = cast(Table, base.handle)
-        files, spec_id = self._data_files(committable, base, table)
-        staged = self._stage(table, base, marker, files, spec_id)
+        payloads = _payloads(committable)
+        files, spec_id = self._new_files(committable, payloads, base, table)
+        replaced = replaced_partitions([one.change for one in payloads if one.change is not None], base, table)
+        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced))
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, staged.requirements, staged.updates)
@@ -80,12 +83,12 @@ class IcebergCommitter:
             return
         self._delete(file.file_path for file in _files(_payloads(committable)))
 
-    def _stage(self, table: Table, base: LakeView, marker: Marker, files: Sequence[DataFile], spec_id: int) -> StagedSnapshot:
+    def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges) -> StagedSnapshot:
         stager = SnapshotStager(table, base, marker.round_id)
         try:
             with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 properties = self._marker_properties(table, marker, stager)
-                return stager.stage(files, spec_id, properties)
+                return stager.stage(changes, properties)
         except Exception:
             self._delete(stager.files)  # of this attempt alone, and never sent
             raise
@@ -99,9 +102,10 @@ class IcebergCommitter:
         write_marker_file(self._io, path, encoded.overflow)
         return {**encoded.properties, PATH_KEY: path}
 
-    def _data_files(self, committable: Committable, base: LakeView, table: Table) -> tuple[list[DataFile], int]:
-        """The files to append and the partition spec they were written for; checks that all of them are still there."""
-        payloads = _payloads(committable)
+    def _new_files(
+        self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, table: Table
+    ) -> tuple[list[DataFile], int]:
+        """The files to add and the partition spec they were written for; checks that all of them are still there."""
         for payload in payloads:
             if payload.lake_table_uuid != base.table_uuid:
                 raise LakeTableReplaced(
@@ -139,13 +143,13 @@ class IcebergCommitter:
             return not entry.exists() or len(entry) != file.file_size_in_bytes
 
         with (
-            lake_border(f"look at the new data files of {base.path}", table_path=base.path),
+            lake_border(f"look at the new files of {base.path}", table_path=base.path),
             ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
         ):
             missing = [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]
         if missing:
             raise RoundFailed(
-                f"{len(missing)} data files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
+                f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
                 cause_class="DataFilesMissing",
                 hint="Nothing was committed; the next round writes them anew. Does a clean-up delete files that no snapshot names yet?",
                 table_path=base.path,

@@ -1,8 +1,9 @@
 """Data files as Iceberg describes them: made from what a Parquet writer knows, and carried between processes.
 
-The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
+With `keyed/parquet_files.py` the only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet
+metadata here, rows by field id there.
 
-Between processes a split's files travel as zstd-compressed JSON, version 2: some 600 bytes a file.
+Between processes a split's files travel as zstd-compressed JSON, version 3: some 600 bytes a file.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow.parquet as pq
 import zstandard
+from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import (
     StatisticsCollector,
     StatsAggregator,
@@ -25,13 +27,31 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
+from pyiceberg.types import LongType
 
-PAYLOAD_VERSION = 2
+PAYLOAD_VERSION = 3
 UNSORTED = 0
 """Sort order id of the files: Fluss's writers say so too, though rows lie in the order of their offsets."""
 
+PATH_FIELD_ID, POSITION_FIELD_ID = 2147483546, 2147483545
+"""Of `file_path` and `pos` in a position-delete file (Iceberg spec, "Reserved Field IDs")."""
+
 _NUMBERS = ("column_sizes", "value_counts", "null_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
+
+
+@dataclass(frozen=True)
+class BucketChange:
+    """What a split of a primary-key table does to its bucket beside adding files, and what it took the bucket for.
+
+    `base_files` is the digest of the files that stood in the partition `partition` at `base_snapshot_id` (None = there was none):
+    of the data files, or, if the bucket is `rewritten`, of data and delete files, all of which the new files replace.
+    """
+
+    partition: tuple[int | str, ...]
+    base_snapshot_id: int | None
+    base_files: str
+    rewritten: bool
 
 
 @dataclass(frozen=True)
@@ -42,6 +62,20 @@ class FilesPayload:
     schema_id: int
     spec_id: int
     files: tuple[DataFile, ...]
+    """Data files, and position-delete files of a primary-key table."""
+    change: BucketChange | None = None
+    """Of a primary-key table's split that changes any key."""
+
+
+@dataclass(frozen=True)
+class DeletesOf:
+    """What a position-delete file holds: how many rows, paths from first to last, positions from lowest to highest."""
+
+    records: int
+    first_path: str
+    last_path: str
+    lowest: int
+    highest: int
 
 
 class DataFileBuilder:
@@ -61,6 +95,22 @@ class DataFileBuilder:
         statistics = replace(statistics, column_aggregates=bounded)
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
 
+    def build_deletes(self, location: str, size_bytes: int, deletes: DeletesOf) -> DataFile:
+        """The description of a closed position-delete file. Its bounds are not cut: a reader takes equal ones for the one data file
+        that it is about (Iceberg's `ContentFileUtil.referencedDataFile`)."""
+        count = deletes.records
+        statistics: dict[str, Any] = {
+            "record_count": count,
+            "column_sizes": {},
+            "value_counts": {PATH_FIELD_ID: count, POSITION_FIELD_ID: count},
+            "null_value_counts": {PATH_FIELD_ID: 0, POSITION_FIELD_ID: 0},
+            "nan_value_counts": {},
+            "lower_bounds": _delete_bounds(deletes.first_path, deletes.lowest),
+            "upper_bounds": _delete_bounds(deletes.last_path, deletes.highest),
+            "split_offsets": None,
+        }
+        return _data_file(location, size_bytes, self._spec_id, self._partition, statistics, DataFileContent.POSITION_DELETES)
+
 
 def encode_files(payload: FilesPayload) -> bytes:
     """`payload` as bytes, deterministic."""
@@ -70,6 +120,7 @@ def encode_files(payload: FilesPayload) -> bytes:
         "schema_id": payload.schema_id,
         "spec_id": payload.spec_id,
         "files": [_to_json(file) for file in payload.files],
+        "change": None if payload.change is None else asdict(payload.change),
     }
     return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode("ascii"))
 
@@ -84,7 +135,10 @@ def decode_files(data: bytes) -> FilesPayload:
         raise ValueError(f"a write result's files have version {document['version']!r}; this Lakeward reads version {PAYLOAD_VERSION}")
     spec_id = document["spec_id"]
     files = tuple(_from_json(file, spec_id) for file in document["files"])
-    return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files)
+    change = document["change"]
+    if change is not None:
+        change = BucketChange(**{**change, "partition": tuple(change["partition"])})
+    return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files, change)
 
 
 def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> set[int]:
@@ -112,14 +166,25 @@ def _fits_utf8(aggregate: StatsAggregator) -> bool:
     return True
 
 
-def _data_file(location: str, size_bytes: int, spec_id: int, partition: Sequence[int | str], statistics: dict[str, Any]) -> DataFile:
+def _delete_bounds(path: str, position: int) -> dict[int, bytes]:
+    return {PATH_FIELD_ID: path.encode(), POSITION_FIELD_ID: to_bytes(LongType(), position)}
+
+
+def _data_file(
+    location: str,
+    size_bytes: int,
+    spec_id: int,
+    partition: Sequence[int | str],
+    statistics: dict[str, Any],
+    content: DataFileContent = DataFileContent.DATA,
+) -> DataFile:
     file: DataFile = DataFile.from_args(
-        content=DataFileContent.DATA,
+        content=content,
         file_path=location,
         file_format=FileFormat.PARQUET,
         partition=Record(*partition),
         file_size_in_bytes=size_bytes,
-        sort_order_id=UNSORTED,
+        sort_order_id=UNSORTED if content is DataFileContent.DATA else None,  # spec: null for position deletes
         equality_ids=None,
         key_metadata=None,
         **statistics,
@@ -130,6 +195,7 @@ def _data_file(location: str, size_bytes: int, spec_id: int, partition: Sequence
 
 def _to_json(file: DataFile) -> dict[str, Any]:
     document: dict[str, Any] = {
+        "content": file.content.value,
         "path": file.file_path,
         "size": file.file_size_in_bytes,
         "records": file.record_count,
@@ -147,4 +213,5 @@ def _from_json(document: dict[str, Any], spec_id: int) -> DataFile:
     statistics: dict[str, Any] = {name: dict(document[name]) for name in _NUMBERS}
     statistics |= {name: {field: base64.b64decode(value) for field, value in document[name]} for name in _BOUNDS}
     statistics |= {"record_count": document["records"], "split_offsets": document["split_offsets"], "nan_value_counts": {}}
-    return _data_file(document["path"], document["size"], spec_id, document["partition"], statistics)
+    content = DataFileContent(document["content"])
+    return _data_file(document["path"], document["size"], spec_id, document["partition"], statistics, content)

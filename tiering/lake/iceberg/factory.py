@@ -20,14 +20,16 @@ from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import results
-from tiering.lake.base import Committable, CommitterInitContext, WriteResult, WriterInitContext
+from tiering.lake.base import Committable, CommitterInitContext, LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.committer import IcebergCommitter
 from tiering.lake.iceberg.data_files import DataFileBuilder
+from tiering.lake.iceberg.keyed.guard import ChangeGuard
+from tiering.lake.iceberg.keyed.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.partition import partition_path, partition_values
 from tiering.lake.iceberg.row_guard import RowGuard
 from tiering.lake.iceberg.sent_rounds import SentRounds
-from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, file_prefix
+from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
 from tiering.model import TableType
 
 _STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
@@ -83,17 +85,13 @@ class IcebergTieringFactory:
     def __reduce__(self) -> tuple[type[IcebergTieringFactory], tuple[TableState, None, None]]:
         return IcebergTieringFactory, (self.state, None, None)
 
-    def create_writer(self, context: WriterInitContext) -> IcebergWriter:
+    def create_writer(self, context: WriterInitContext) -> LakeWriter:
         """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name), LakeUnavailable."""
         state = self.state
         if context.lake_table_uuid != state.table_uuid:
             raise LakeTableReplaced(
                 f"the lake table {context.table.path} is {state.table_uuid}; this round was planned for {context.lake_table_uuid}",
                 table_path=context.table.path,
-            )
-        if context.table.table_type is TableType.PRIMARY_KEY:
-            raise InvalidArgument(
-                f"{context.table.path} is a primary-key table; this version tiers log tables", table_path=context.table.path
             )
         values = partition_values(context.table, context.bucket, context.partition_name, state.schema)
         key, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
@@ -109,7 +107,11 @@ class IcebergTieringFactory:
             io = self._open_io()
             locations = load_location_provider(state.location, dict(state.properties))
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
-        return IcebergWriter(context, state.schema, target, io, locations, builder, RowGuard(context, state.schema, state.spec, values))
+        files = RowFiles(context, state.schema, target, io, locations, builder)
+        if context.table.table_type is TableType.LOG:
+            return IcebergWriter(context, files, RowGuard(context, state.schema, state.spec, values))
+        guard = ChangeGuard(context, state.schema, state.spec, values)
+        return PrimaryKeyWriter(context, BucketPlace(state.schema, values, io, builder), files, guard)
 
     def create_committer(self, context: CommitterInitContext) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock
+from typing import cast
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
@@ -15,17 +16,23 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.file_lists import FileLists
 from tiering.lake.held_rows import Place
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import check_drift
 from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
 from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
+from tiering.lake.iceberg.file_lists import file_lists, marker_at
+from tiering.lake.iceberg.keyed.base import encode_base
+from tiering.lake.iceberg.keyed.live_files import live_buckets
 from tiering.lake.iceberg.layout import table_layout
+from tiering.lake.iceberg.partition import partition_values
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
+from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
 from tiering.redact import redact
 
@@ -79,6 +86,14 @@ class IcebergLake:
         """See `LakeCare.live_files`."""
         return live_files(view)
 
+    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
+        """See `ListsFiles.file_lists`."""
+        return file_lists(view, snapshot_id)
+
+    def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
+        """See `ListsFiles.marker_at`."""
+        return marker_at(view, snapshot_id)
+
     def delete_file(self, view: LakeView, location: str) -> None:
         """See `LakeCare.delete_file`."""
         delete_file(view, location)
@@ -117,8 +132,13 @@ class IcebergLake:
         table_layout(table)
 
     def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
-        """As `Lake.bucket_bases`."""
-        return {}
+        """See `Lake.bucket_bases`. Raises SchemaDrift for a file that cannot be looked into, InvalidData, LakeUnavailable."""
+        loaded = cast(Table, view.handle)
+        if view.head is None:
+            return {}
+        places = {partition_values(table, bucket, name, loaded.schema()): bucket for bucket, name in buckets.items()}
+        found = live_buckets(loaded, view.path, view.head, places.keys())
+        return {places[partition]: encode_base(base) for partition, base in found.items()}
 
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""

@@ -8,6 +8,7 @@ The layout is that of Fluss's own tiering (0.9.1), so that its readers can read 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, Par
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
-from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, StringType
+from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.iceberg.types import iceberg_type
@@ -55,8 +56,28 @@ def _schema(table: TableInfo) -> Schema:
         NestedField(position, column.name, iceberg_type(column.name, column.type, lambda: next(nested)), required=not column.nullable)
         for position, column in enumerate(columns, start=1)
     ]
-    keys = [field.field_id for field in fields if field.name in table.primary_key]
-    return Schema(*fields, identifier_field_ids=keys if table.table_type is TableType.PRIMARY_KEY else [])
+    if table.table_type is TableType.LOG:
+        return Schema(*fields)
+    _check_primary_key(table, {field.name: field for field in fields})
+    return Schema(*fields, identifier_field_ids=[field.field_id for field in fields if field.name in table.primary_key])
+
+
+def _check_primary_key(table: TableInfo, fields: Mapping[str, NestedField]) -> None:
+    """Keys are compared as values, and none is null; a key stays in its partition."""
+    if not table.primary_key:
+        raise InvalidArgument(f"the primary-key table {table.path} has no key columns", table_path=table.path)
+    for name in table.primary_key:
+        if name not in fields:
+            raise InvalidArgument(f"there is no column {name!r} for the primary key of {table.path}", column=name)
+        if not isinstance(fields[name].field_type, PrimitiveType) or isinstance(fields[name].field_type, _UNHASHABLE):
+            raise UnsupportedType(f"column {name!r} of type {fields[name].field_type} cannot be part of a primary key", column=name)
+        if fields[name].optional:
+            raise InvalidArgument(f"the key column {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
+    for name in table.partition_keys:
+        if name not in table.primary_key:
+            raise InvalidArgument(
+                f"the partition column {name!r} of {table.path} is not part of its primary key", hint="Add it to the key.", column=name
+            )
 
 
 def _spec(table: TableInfo, schema: Schema) -> PartitionSpec:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pyiceberg.manifest import ManifestFile, write_manifest
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriter,
+    ManifestWriterV2,
+)
 from pyiceberg.table import Table
 
 MERGE_COUNT = 100
@@ -23,25 +32,29 @@ AVRO_COMPRESSION: Final = "deflate"
 """Every reader has it."""
 
 
-class Rewrite(Protocol):
-    """Writes the live entries of several manifests as one."""
+_DATA = (DataFileContent.DATA,)
+_DELETES = (DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
 
-    def __call__(self, spec_id: int, manifests: Sequence[ManifestFile]) -> ManifestFile: ...
+
+class Rewrite(Protocol):
+    """Writes the live entries of several manifests of one spec and content as one."""
+
+    def __call__(self, manifests: Sequence[ManifestFile]) -> ManifestFile: ...
 
 
 def merge_small(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[ManifestFile]:
-    """`manifests`, those of data files, with the small ones of a spec merged once there are MERGE_COUNT of them."""
-    by_spec: dict[int, list[ManifestFile]] = defaultdict(list)
+    """`manifests`, with the small ones of a spec and content (data or deletes) merged once there are MERGE_COUNT of them."""
+    alike: dict[tuple[int, ManifestContent], list[ManifestFile]] = defaultdict(list)
     for manifest in manifests:
-        by_spec[manifest.partition_spec_id].append(manifest)
+        alike[manifest.partition_spec_id, manifest.content].append(manifest)
     kept: list[ManifestFile] = []
-    for spec_id, ones in by_spec.items():
+    for ones in alike.values():
         small = [one for one in ones if one.manifest_length < TARGET_BYTES // 2]
         if len(small) < MERGE_COUNT:
             kept.extend(ones)
             continue
         kept.extend(one for one in ones if one.manifest_length >= TARGET_BYTES // 2)
-        kept.extend(rewrite(spec_id, bin_) if len(bin_) > 1 else bin_[0] for bin_ in _bins(small))
+        kept.extend(rewrite(bin_) if len(bin_) > 1 else bin_[0] for bin_ in _bins(small))
     return kept
 
 
@@ -58,25 +71,58 @@ def _bins(manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
     return bins
 
 
+class _DeleteManifestWriter(ManifestWriterV2):
+    """pyiceberg writes manifests of data files only: one of delete files differs in what it says of itself (spec, "Manifests")."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
 @dataclass(frozen=True)
-class ManifestRewriter:
-    """A `Rewrite` for one staged snapshot. Entries keep the snapshot and the sequence numbers that they have."""
+class ManifestMaker:
+    """Writes manifests for one staged snapshot, in the table's current schema."""
 
     table: Table
     snapshot_id: int
     new_location: Callable[[], str]
 
-    def __call__(self, spec_id: int, manifests: Sequence[ManifestFile]) -> ManifestFile:
-        metadata = self.table.metadata
-        with write_manifest(
-            format_version=metadata.format_version,
-            spec=metadata.specs()[spec_id],
-            schema=metadata.schema(),
-            output_file=self.table.io.new_output(self.new_location()),
-            snapshot_id=self.snapshot_id,
-            avro_compression=AVRO_COMPRESSION,
-        ) as writer:
+    def __call__(self, manifests: Sequence[ManifestFile]) -> ManifestFile:
+        """A `Rewrite`. Entries keep the snapshot and the sequence numbers that they have."""
+        with self._open(manifests[0].partition_spec_id, manifests[0].content) as writer:
             for manifest in manifests:
                 for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
                     writer.existing(entry)
         return writer.to_manifest_file()
+
+    def added(self, files: Sequence[DataFile], spec_id: int) -> list[ManifestFile]:
+        """Manifests that add `files`: one of data and one of delete files, as far as there are any."""
+        made = []
+        for content, kinds in ((ManifestContent.DATA, _DATA), (ManifestContent.DELETES, _DELETES)):
+            mine = [file for file in files if file.content in kinds]
+            if mine:
+                with self._open(spec_id, content) as writer:
+                    for file in mine:
+                        writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
+                made.append(writer.to_manifest_file())
+        return made
+
+    def without(self, manifest: ManifestFile, is_removed: Callable[[DataFile], bool]) -> tuple[ManifestFile, list[DataFile]]:
+        """`manifest` with some of its live files marked as deleted by this snapshot, and these; itself if it has none of them."""
+        entries = manifest.fetch_manifest_entry(self.table.io, discard_deleted=True)
+        removed = [entry.data_file for entry in entries if is_removed(entry.data_file)]
+        if not removed:
+            return manifest, []
+        with self._open(manifest.partition_spec_id, manifest.content) as writer:
+            for entry in entries:
+                (writer.delete if is_removed(entry.data_file) else writer.existing)(entry)
+        return writer.to_manifest_file(), removed
+
+    def _open(self, spec_id: int, content: ManifestContent) -> ManifestWriter:
+        metadata = self.table.metadata
+        kind = ManifestWriterV2 if content is ManifestContent.DATA else _DeleteManifestWriter
+        output = self.table.io.new_output(self.new_location())
+        return kind(metadata.specs()[spec_id], metadata.schema(), output, self.snapshot_id, AVRO_COMPRESSION)

@@ -42,11 +42,16 @@ class RowGuard:
             for field in spec.fields
             if isinstance(field.transform, BucketTransform)
         ]
+        self._hashed = False
         self._first: int | None = None
         self._last: int | None = None
 
     def check(self, batch: pa.RecordBatch) -> None:
         """A batch that is not empty, in the lake's columns."""
+        self._check_places(batch)
+        self._check_growth(batch)
+
+    def _check_places(self, batch: pa.RecordBatch) -> None:
         buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN)
         for position in (0, batch.num_rows - 1):
             if buckets[position].as_py() != self._context.bucket.bucket_id:
@@ -54,12 +59,16 @@ class RowGuard:
             for name, value in self._partition:
                 if not batch.column(name)[position].equals(value):
                     raise self._corrupt(f"a row at offset {offsets[position]} has {name!r} {batch.column(name)[position]}, not {value}")
+        if not self._hashed:
+            self._hashed = True
+            self._check_hashes(batch.slice(0, HASHED_ROWS))
+
+    def _check_growth(self, batch: pa.RecordBatch) -> None:
+        offsets = batch.column(OFFSET_COLUMN)
         first, last = offsets[0].as_py(), offsets[batch.num_rows - 1].as_py()
         if last - first < batch.num_rows - 1 or (self._last is not None and first <= self._last):
             raise self._corrupt(f"{batch.num_rows} rows have the offsets {first} to {last}, after {self._last}")
-        if self._first is None:
-            self._first = first
-            self._check_hashes(batch.slice(0, HASHED_ROWS))
+        self._first = first if self._first is None else self._first
         self._last = last
 
     def check_range(self, starting_offset: int, reached_offset: int) -> None:

@@ -8,18 +8,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyiceberg.manifest import (
-    DataFile,
-    ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    write_manifest,
-    write_manifest_list,
-)
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile, write_manifest_list
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
@@ -34,7 +26,8 @@ from pyiceberg.table.update import (
 )
 
 from tiering.lake.base import TAG, LakeView
-from tiering.lake.iceberg.manifests import AVRO_COMPRESSION, ManifestRewriter, merge_small
+from tiering.lake.iceberg.keyed.live_files import PartitionValue, partition_of
+from tiering.lake.iceberg.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
 
 FOR_EVER_MS = 2**63 - 1
 """Iceberg's own way to say that a reference never expires."""
@@ -50,8 +43,17 @@ class StagedSnapshot:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class FileChanges:
+    """Files to add, of one partition spec; `replaced`: partitions of that spec whose live files, data and deletes, are all removed."""
+
+    added: Sequence[DataFile]
+    spec_id: int
+    replaced: Collection[PartitionValue] = ()
+
+
 class SnapshotStager:
-    """Stages one append on `base`. `files` grows as metadata files are written, also when staging fails half-way."""
+    """Stages one snapshot on `base`. `files` grows as metadata files are written, also when staging fails half-way."""
 
     def __init__(self, table: Table, base: LakeView, round_id: str) -> None:
         self._table = table
@@ -61,10 +63,12 @@ class SnapshotStager:
         self.commit_id = f"lakeward-{round_id}-{uuid.uuid4()}"
         """In the names of all metadata files of this attempt: it tells the sweep whose they are."""
         self.files: list[str] = []
+        self._maker = ManifestMaker(table, self._snapshot_id, self._new_manifest)
 
-    def stage(self, data_files: Sequence[DataFile], spec_id: int, properties: Mapping[str, str]) -> StagedSnapshot:
-        """The request that appends `data_files` with `properties` in the snapshot's summary."""
-        manifests = [*self._added(data_files, spec_id), *self._carried_over()]
+    def stage(self, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
+        """The request that publishes `changes` with `properties` in the snapshot's summary."""
+        carried, removed = self._carried_over(changes)
+        manifests = [*self._maker.added(changes.added, changes.spec_id), *carried]
         snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": self._snapshot_id,
@@ -73,35 +77,28 @@ class SnapshotStager:
                 # A clock behind the last commit's: Iceberg's readers refuse a log of snapshots that goes back in time.
                 "timestamp-ms": max(int(time.time() * 1_000), self._metadata.last_updated_ms),
                 "manifest-list": self._write_list(manifests),
-                "summary": self._summary(data_files, spec_id, properties),
+                "summary": self._summary(changes, removed, properties),
                 "schema-id": self._metadata.current_schema_id,
             }
         )
         return StagedSnapshot(self._snapshot_id, self._requirements(), self._updates(snapshot), tuple(self.files))
 
-    def _added(self, data_files: Sequence[DataFile], spec_id: int) -> list[ManifestFile]:
-        if not data_files:
-            return []
-        with write_manifest(
-            format_version=self._metadata.format_version,
-            spec=self._metadata.specs()[spec_id],
-            schema=self._metadata.schema(),
-            output_file=self._table.io.new_output(self._new_manifest()),
-            snapshot_id=self._snapshot_id,
-            avro_compression=AVRO_COMPRESSION,
-        ) as writer:
-            for file in data_files:
-                writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
-        return [writer.to_manifest_file()]
-
-    def _carried_over(self) -> list[ManifestFile]:
+    def _carried_over(self, changes: FileChanges) -> tuple[list[ManifestFile], list[DataFile]]:
+        """The head's manifests, and the files that they lose."""
         head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
         if head is None:
-            return []
+            return [], []
         live = [one for one in head.manifests(self._table.io) if one.has_added_files() or one.has_existing_files()]
-        rewriter = ManifestRewriter(self._table, self._snapshot_id, self._new_manifest)
-        data = [one for one in live if one.content is ManifestContent.DATA]
-        return [*merge_small(data, rewriter), *(one for one in live if one.content is not ManifestContent.DATA)]
+        if not changes.replaced:
+            return merge_small(live, self._maker), []
+        whole: list[ManifestFile] = []
+        reduced: list[ManifestFile] = []  # never merged: that would drop the entries that say what this snapshot removes
+        gone: list[DataFile] = []
+        for manifest in live:
+            left, removed = self._maker.without(manifest, lambda file: partition_of(file) in changes.replaced)
+            (reduced if removed else whole).append(left)
+            gone.extend(removed)
+        return [*merge_small(whole, self._maker), *reduced], gone
 
     def _write_list(self, manifests: list[ManifestFile]) -> str:
         location = self._new_location(f"snap-{self._snapshot_id}-0-{self.commit_id}.avro")
@@ -116,13 +113,19 @@ class SnapshotStager:
             writer.add_manifests(manifests)
         return location
 
-    def _summary(self, data_files: Sequence[DataFile], spec_id: int, properties: Mapping[str, str]) -> Summary:
+    def _summary(self, changes: FileChanges, removed: Sequence[DataFile], properties: Mapping[str, str]) -> Summary:
         collector = SnapshotSummaryCollector()
-        for file in data_files:
-            collector.add_file(file, schema=self._metadata.schema(), partition_spec=self._metadata.specs()[spec_id])
+        schema, spec = self._metadata.schema(), self._metadata.specs()[changes.spec_id]
+        for file in changes.added:
+            collector.add_file(file, schema=schema, partition_spec=spec)
+        for file in removed:
+            collector.remove_file(file, schema=schema, partition_spec=spec)
         head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
         previous = None if head is None or head.summary is None else head.summary.additional_properties
-        return update_snapshot_summaries(Summary(Operation.APPEND, **collector.build(), **properties), previous)
+        # Never APPEND with deletes: Iceberg's compaction looks for the deletes of others in OVERWRITE and DELETE snapshots only.
+        only_data = not removed and all(file.content is DataFileContent.DATA for file in changes.added)
+        operation = Operation.APPEND if only_data else Operation.OVERWRITE
+        return update_snapshot_summaries(Summary(operation, **collector.build(), **properties), previous)
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
         """Compare-and-set on table, columns, head and tag. Without any snapshot a tag cannot be required; no head implies no tag."""

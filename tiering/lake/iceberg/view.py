@@ -7,7 +7,14 @@ from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import TOTAL_DATA_FILES, TOTAL_FILE_SIZE, TOTAL_RECORDS, Snapshot
+from pyiceberg.table.snapshots import (
+    TOTAL_DATA_FILES,
+    TOTAL_EQUALITY_DELETES,
+    TOTAL_FILE_SIZE,
+    TOTAL_POSITION_DELETES,
+    TOTAL_RECORDS,
+    Snapshot,
+)
 
 from tiering.errors import MarkerCorrupt
 from tiering.lake.base import TAG, LakeSnapshot, LakeView
@@ -43,7 +50,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         tag=None if tag is None else tag.snapshot_id,
         marker=None if tag is None else _marker_if_readable(table, tag.snapshot_id, lenient=lenient),
         snapshots=snapshots,
-        records=_total(totals, TOTAL_RECORDS, head),
+        records=_living(totals, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
         files=_total(totals, TOTAL_DATA_FILES, head),
         handle=table,
@@ -80,6 +87,15 @@ def marker_in(table: Table, snapshot_id: int) -> Marker | None:
 
 def _summary(snapshot: Snapshot | None) -> Mapping[str, str]:
     return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _living(summary: Mapping[str, str], head: int | None) -> int | None:
+    """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows, or with deletes left over
+    by a compaction, which count rows that are gone."""
+    records, deleted = _total(summary, TOTAL_RECORDS, head), _total(summary, TOTAL_POSITION_DELETES, head) or 0
+    if records is None or _total(summary, TOTAL_EQUALITY_DELETES, head) or deleted > records:
+        return None
+    return records - deleted
 
 
 def _total(summary: Mapping[str, str], key: str, head: int | None) -> int | None:

@@ -47,7 +47,42 @@ class FileTarget:
 
 
 class IcebergWriter:
-    """A `LakeWriter`. Files are opened at the first row group, so a split without rows leaves none."""
+    """A `LakeWriter` of log tables."""
+
+    def __init__(self, context: WriterInitContext, files: RowFiles, guard: RowGuard) -> None:
+        self._context = context
+        self._files = files
+        self._guard = guard
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        if batch.num_rows == 0:
+            return
+        rows = fit(batch, self._files.schema)
+        self._guard.check(rows)
+        self._files.add(rows)
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
+        self._guard.check_range(starting_offset, reached_offset)
+        files = self._files.close()
+        return WriteResult(
+            bucket=self._context.bucket,
+            starting_offset=starting_offset,
+            reached_offset=reached_offset,
+            records=sum(file.record_count for file in files),
+            files=len(files),
+            size_bytes=sum(file.file_size_in_bytes for file in files),
+            payload=encode_files(self._files.payload(files)),
+        )
+
+    def abort(self) -> None:
+        """Deletes what was written so far. Never raises: what cannot be deleted is left to the sweep."""
+        self._files.abort()
+
+
+class RowFiles:
+    """The data files of one attempt. A file is opened at its first row group, so without rows there is none."""
 
     def __init__(
         self,
@@ -57,15 +92,14 @@ class IcebergWriter:
         io: FileIO,
         locations: LocationProvider,
         builder: DataFileBuilder,
-        guard: RowGuard,
     ) -> None:
         self._context = context
-        self._schema = pa.schema([arrow_field(field) for field in schema.fields])
+        self.schema = pa.schema([arrow_field(field) for field in schema.fields])
+        """The lake's columns as they are written."""
         self._target = target
         self._io = io
         self._locations = locations
         self._builder = builder
-        self._guard = guard
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -73,12 +107,9 @@ class IcebergWriter:
         self._started: list[str] = []
         self._done: list[DataFile] = []
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
-        if batch.num_rows == 0:
-            return
-        rest = _fit(batch, self._schema)
-        self._guard.check(rest)
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
+        rest = rows
         while rest.num_rows:
             part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
             rest = rest.slice(part.num_rows)
@@ -88,25 +119,25 @@ class IcebergWriter:
             if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
                 self._write_row_group()
 
-    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
-        """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
-        self._guard.check_range(starting_offset, reached_offset)
+    def close(self) -> tuple[DataFile, ...]:
+        """Ends all files. Raises InvalidData, LakeUnavailable."""
         self._write_row_group()
         self._close_file()
-        files = tuple(self._done)
-        payload = FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
-        return WriteResult(
-            bucket=self._context.bucket,
-            starting_offset=starting_offset,
-            reached_offset=reached_offset,
-            records=sum(file.record_count for file in files),
-            files=len(files),
-            size_bytes=sum(file.file_size_in_bytes for file in files),
-            payload=encode_files(payload),
-        )
+        return tuple(self._done)
+
+    def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
+        """`files` with what they were written for."""
+        return FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
+
+    def new_location(self) -> str:
+        """Where the next file of this attempt goes; an abort deletes it, too."""
+        name = f"{self._target.partition_path}/{self._target.prefix}-{len(self._started):05d}.parquet"
+        location = self._locations.new_data_location(name)
+        self._started.append(location)
+        return location
 
     def abort(self) -> None:
-        """Deletes what was written so far. Never raises: what cannot be deleted is left to the sweep."""
+        """Deletes what was written so far. Never raises."""
         self._batches.clear()
         if self._open is not None:
             with suppress(Exception):
@@ -121,7 +152,7 @@ class IcebergWriter:
     def _write_row_group(self) -> None:
         if not self._batches:
             return
-        table = pa.Table.from_batches(self._batches, schema=self._schema)
+        table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
         with lake_border(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
             if self._open is None:
@@ -134,15 +165,13 @@ class IcebergWriter:
                 self._close_file()
 
     def _open_file(self, first_rows: pa.Table) -> _OpenFile:
-        name = f"{self._target.partition_path}/{self._target.prefix}-{len(self._started):05d}.parquet"
-        location = self._locations.new_data_location(name)
+        location = self.new_location()
         encodings = choose_encodings(first_rows)
-        self._started.append(location)
         stream = self._io.new_output(location).create()
         try:
             writer = pq.ParquetWriter(
                 cast(Any, stream),
-                self._schema,
+                self.schema,
                 compression="zstd",
                 use_dictionary=cast(Any, encodings.dictionary),
                 column_encoding=encodings.encoding,
@@ -185,7 +214,7 @@ class _OpenFile:
             self.stream.close()
 
 
-def _fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already."""
     columns: list[pa.Array[Any]] = []
     for field in schema:

@@ -1,0 +1,154 @@
+"""The two questions about keys: which change of a key is the last, and which rows of the lake have one of the changed keys.
+
+Few keys are answered in memory by Arrow, many, and the look-up of composite ones, by DuckDB with a memory limit, which goes to a
+temporary folder beyond it. Keys are compared as values of their lake types; none is null (`ChangeGuard`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.errors import RoundFailed
+
+Mask = npt.NDArray[np.bool_]
+
+MANY_KEYS = 1_000_000
+"""Rows from which DuckDB does it: Arrow takes 50 to 100 bytes a key, without a limit."""
+DUCKDB_MEMORY = "400MB"
+
+
+@dataclass(frozen=True)
+class KeyRows:
+    """Keys of consecutive rows of a data file: file number, position of the first row, one array a key column."""
+
+    file: int
+    first: int
+    keys: list[pa.Array[Any]]
+
+
+@dataclass(frozen=True)
+class ChangedKeys:
+    """The distinct keys that a split changes. `batches` reads them, as often as it is called; `count` of them."""
+
+    columns: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    count: int
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+    def bounds(self) -> list[tuple[Any, Any]]:
+        """Smallest and largest value of each key column."""
+        found: list[tuple[Any, Any]] = []
+        for batch in self.batches():
+            for number, column in enumerate(batch.columns):
+                extremes: Any = pc.min_max(column).as_py()
+                low, high = extremes["min"], extremes["max"]
+                if number == len(found):
+                    found.append((low, high))
+                else:
+                    found[number] = (min(low, found[number][0]), max(high, found[number][1]))
+        return found
+
+
+def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:
+    """For each of the `rows` rows of `batches`, which have the key columns alone, whether no later row has its key."""
+    last = np.zeros(rows, dtype=bool)
+    if not rows:
+        return last
+    numbered = _numbered(batches)
+    if rows < MANY_KEYS:
+        table = pa.Table.from_batches(numbered)
+        grouped = table.group_by(table.column_names[:-1], use_threads=False).aggregate([("row", "max")])
+        last[grouped["row_max"].to_numpy()] = True
+        return last
+    first = next(numbered)
+    reader = pa.RecordBatchReader.from_batches(first.schema, _chain(first, numbered))
+    with _duckdb() as connection:
+        connection.register("changes", reader)
+        query = f"SELECT max(row) FROM changes GROUP BY {', '.join(first.schema.names[:-1])}"
+        for batch in _read(connection, query):
+            last[batch.column(0).to_numpy()] = True
+    return last
+
+
+def rows_with(changed: ChangedKeys, standing: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """(file number, positions) of the rows of `standing` that have a changed key; a file may come several times."""
+    if changed.count < MANY_KEYS and len(changed.columns) == 1:
+        values = pa.chunked_array([batch.column(0) for batch in changed.batches()], type=changed.types[0])
+        for rows in standing:
+            found = np.flatnonzero(pc.is_in(rows.keys[0], value_set=values).to_numpy(zero_copy_only=False))
+            if len(found):
+                yield rows.file, found + rows.first
+        return
+    yield from _rows_by_duckdb(changed, standing)
+
+
+def _rows_by_duckdb(changed: ChangedKeys, standing: Iterable[KeyRows]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    names = [f"k{number}" for number in range(len(changed.columns))]
+    fields = list(zip(names, changed.types, strict=True))
+    probe = pa.schema([*fields, ("file", pa.int32()), ("position", pa.int64())])
+    renamed = (pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in changed.batches())
+    with _duckdb() as connection:
+        connection.register("changed", pa.RecordBatchReader.from_batches(pa.schema(fields), renamed))
+        connection.register("standing", pa.RecordBatchReader.from_batches(probe, (_probe(rows, probe) for rows in standing)))
+        query = f"SELECT file, position FROM standing SEMI JOIN changed USING ({', '.join(names)})"
+        for batch in _read(connection, query):
+            files, positions = batch.column(0).to_numpy(), batch.column(1).to_numpy()
+            for file in np.unique(files):
+                yield int(file), positions[files == file]
+
+
+def _probe(rows: KeyRows, schema: pa.Schema) -> pa.RecordBatch:
+    count = len(rows.keys[0])
+    files = pa.array(np.full(count, rows.file, np.int32))
+    positions = pa.array(np.arange(rows.first, rows.first + count, dtype=np.int64))
+    return pa.RecordBatch.from_arrays([*rows.keys, files, positions], schema=schema)
+
+
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Key columns as k0, k1, ... and the rows' numbers."""
+    first = 0
+    for batch in batches:
+        numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+        names: Sequence[str] = [*(f"k{number}" for number in range(batch.num_columns)), "row"]
+        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], names=list(names))
+        first += batch.num_rows
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _read(connection: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchReader:
+    reader: pa.RecordBatchReader = cast(Any, connection.sql(query)).to_arrow_reader()
+    return reader
+
+
+@contextmanager
+def _duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
+    with tempfile.TemporaryDirectory(prefix="lakeward-") as folder:
+        try:
+            config: dict[str, str | bool | int | float | list[str]] = {
+                "threads": 1,
+                "memory_limit": DUCKDB_MEMORY,
+                "temp_directory": folder,
+                "preserve_insertion_order": False,
+            }
+            with duckdb.connect(config=config) as connection:
+                yield connection
+        except duckdb.Error as error:
+            raise RoundFailed(
+                f"the keys of a split could not be compared: {type(error).__name__}: {error}",
+                cause_class=type(error).__name__,
+                hint="Is there room for temporary files (TMPDIR)?",
+            ) from error

@@ -1,0 +1,24 @@
+"""When a bucket is rewritten instead of getting yet another delete file. Pure."""
+
+from __future__ import annotations
+
+from tiering.lake.iceberg.keyed.base import BucketBase
+
+DEAD_SHARE = 0.3
+"""Of a bucket's rows; beyond it readers carry too many that nobody sees."""
+MANY_FILES = 100
+SMALL_FILE_BYTES = 16 << 20
+"""A bucket of so many files, so small on average, costs its readers more to open than to read."""
+
+
+def is_to_be_rewritten(base: BucketBase, dead: int, added: int) -> bool:
+    """Whether all that lives in `base` is written anew by a round after which `dead` of its rows are dead, and `added` are new.
+
+    Not with equality deletes of others: which rows they delete is not known here.
+    """
+    if base.equality_deletes or not base.data:
+        return False
+    if dead > DEAD_SHARE * (sum(file.records for file in base.data) + added):
+        return True
+    files = (*base.data, *base.deletes)
+    return len(files) >= MANY_FILES and sum(file.size_bytes for file in files) < SMALL_FILE_BYTES * len(files)
