@@ -10,6 +10,7 @@ from tiering.errors import SetupError
 from tiering.lake.registry import local_lake_properties
 
 FORMAT_VERSION = "1"
+PARTS = ("cluster", "lake", "logs")
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,27 @@ class DataFolder:
         return local_lake_properties(self.root)
 
 
+def read_data_folder(path: Path) -> DataFolder:
+    """A folder that is there already; nothing of it is touched. Raises SetupError if it is none, or another version's."""
+    root = path.expanduser().resolve()
+    try:
+        found = (root / "VERSION").read_text().strip()
+    except OSError as error:
+        raise SetupError(f"{root} is not a Lakeward data folder: {error.strerror or error}", hint="Name one with --data.") from error
+    _check_version(root, found)
+    return DataFolder(root)
+
+
 def open_data_folder(path: Path) -> DataFolder:
     """The folder, made if need be. Raises SetupError if it cannot be written, is another program's or another version's."""
     root = path.expanduser().resolve()
     try:
         root.mkdir(parents=True, exist_ok=True)
+        check_version(root)
         version = root / "VERSION"
         if not version.exists():
-            if any(root.iterdir()):
-                raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
             version.write_text(FORMAT_VERSION + "\n")
-        found = version.read_text().strip()
-        for name in ("cluster", "lake", "logs"):
+        for name in PARTS:
             (root / name).mkdir(exist_ok=True)
             probe = root / name / ".writable"
             probe.touch()
@@ -57,9 +67,19 @@ def open_data_folder(path: Path) -> DataFolder:
             f"the data folder {root} cannot be written: {error.strerror or error}",
             hint="Name a folder that this user may write, with --data.",
         ) from error
+    return DataFolder(root)
+
+
+def check_version(root: Path) -> None:
+    """Raises SetupError if the folder is another program's or another version's; an empty one is nobody's yet."""
+    version = root / "VERSION"
+    if not version.exists():
+        if any(root.iterdir()):
+            raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
+        return
+    found = version.read_text().strip()
     if found != FORMAT_VERSION:
         raise SetupError(
             f"the data folder {root} has format version {found}; this version of Lakeward reads version {FORMAT_VERSION}",
             hint="Use the version of Lakeward that wrote it, or name another folder.",
         )
-    return DataFolder(root)

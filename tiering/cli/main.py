@@ -20,6 +20,7 @@ from tiering.cli import (
     sweep_commands,
     table_commands,
     tier_commands,
+    validate_command,
 )
 from tiering.cli.consoles import discard_output, printable, take_any_text
 from tiering.cli.exit_status import ExitStatus, exit_status
@@ -41,6 +42,7 @@ sql_commands.register(app)
 status_commands.register(app)
 tier_commands.register(app)
 sweep_commands.register(app)
+validate_command.register(app)
 conf_commands.register(app)
 demo_command.register(app)
 

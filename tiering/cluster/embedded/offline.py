@@ -1,0 +1,89 @@
+"""An embedded cluster's folder, read while nothing runs, or beside a running coordinator: never written to.
+
+What is read is one moment a question. Segments are immutable; one that the log's retention deletes meanwhile is an error
+that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tiering.cluster.embedded import catalog
+from tiering.cluster.embedded.lake_record import read_lake_record
+from tiering.cluster.embedded.log import Log
+from tiering.cluster.embedded.metadata import FILE_NAME, FORMAT_VERSION, Metadata, facts
+from tiering.cluster.embedded.partitions import list_partitions
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.effects import RandomIds, SystemClock
+from tiering.errors import SetupError
+from tiering.model import BucketKey, BucketOffsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.redact import redact
+
+ALL = -1
+
+
+class OfflineCluster:
+    """What the validation needs of a `Cluster`. Raises SetupError: no such folder, made by another version."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        file = self._root / FILE_NAME
+        if not file.is_file():
+            raise SetupError(f"{self._root} holds no embedded cluster: {FILE_NAME} is missing", hint="Name a Lakeward data folder.")
+        engine = sa.create_engine(f"sqlite:///file:{file}?mode=ro&uri=true")
+        try:
+            with engine.connect() as connection:
+                known = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).tuples().all())
+        except sa.exc.SQLAlchemyError as error:
+            engine.dispose()
+            raise SetupError(f"cannot read {file}: {redact(str(error))}", hint="Is it a Lakeward data folder?") from error
+        version = int(known.get("format_version", "0"))
+        if version != FORMAT_VERSION:
+            engine.dispose()
+            newer = version > FORMAT_VERSION
+            raise SetupError(
+                f"{self._root} was written by {'a newer' if newer else 'an older'} version (format {version}, known {FORMAT_VERSION})",
+                hint="Upgrade Lakeward." if newer else "Start `lakeward up` on it once: it brings the folder up to date.",
+            )
+        self._metadata = Metadata(engine, known["cluster_id"])
+        self._log = Log(self._root, self._metadata, SystemClock(), RandomIds())
+
+    @property
+    def cluster_id(self) -> str:
+        return self._metadata.cluster_id
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._metadata.close()
+
+    def tables(self) -> Sequence[TableInfo]:
+        """As `Cluster.tables`, of all databases."""
+        with self._metadata.read() as connection:
+            return catalog.list_tables(connection, None)
+
+    def table(self, path: TablePath) -> TableInfo:
+        """As `Cluster.table`."""
+        with self._metadata.read() as connection:
+            return catalog.find_table(connection, path).info
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """As `Cluster.partitions`."""
+        with self._metadata.read() as connection:
+            return tuple(list_partitions(connection, table.table_id, 0, ALL))
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        """As `Cluster.offsets`."""
+        return self._log.offsets(table.table_id)
+
+    def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
+        """As `Cluster.reader`, of log splits."""
+        bounds = self._log.bounds(table.table_id, split.bucket)
+        return open_reader(table, split, bounds, lambda *wanted: (str(self._root), self._log.segments(table.table_id, *wanted)))
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        """As `Cluster.lake_snapshot`."""
+        with self._metadata.read() as connection:
+            return read_lake_record(connection, table.table_id)

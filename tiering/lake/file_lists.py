@@ -1,0 +1,54 @@
+"""Which files make up a lake table's rows at one snapshot: for engines that read them without the lake's own reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tiering.lake.base import LakeView
+from tiering.lake.marker import Marker
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """A Parquet file. `location` is how the lake names it, `path` where it is on this machine.
+
+    `sequence_number` orders files and deletes (Iceberg spec, "Sequence Number Inheritance"); `partition` tells equal
+    partitions of one spec from others.
+    """
+
+    location: str
+    path: str
+    sequence_number: int
+    records: int
+    partition: str
+
+
+@dataclass(frozen=True)
+class EqualityDeletes(LakeFile):
+    """Rows of older files of the same partition that equal one of its rows in `columns` are dead."""
+
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileLists:
+    """The files of one snapshot. Position deletes are files of (`file_path`, `pos`)."""
+
+    snapshot_id: int | None
+    data: tuple[LakeFile, ...] = ()
+    position_deletes: tuple[LakeFile, ...] = ()
+    equality_deletes: tuple[EqualityDeletes, ...] = ()
+
+
+@runtime_checkable
+class ListsFiles(Protocol):
+    """A lake whose files others can read."""
+
+    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
+        """The files of a snapshot; None = the head. Raises LakeUnavailable, InvalidArgument (no such snapshot)."""
+        ...
+
+    def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
+        """The marker of the snapshot, or of the nearest one before it that has one. Raises MarkerCorrupt, LakeUnavailable."""
+        ...

@@ -1,0 +1,95 @@
+"""A validation in a process of its own, which may be killed and may crash without harm.
+
+`run_validation` starts `python -m tiering.validate.child`, hands it the request as JSON on stdin, and reads one JSON line
+a check, and at last `done` or the error. Secrets of the lake's catalog travel on stdin, never on the command line.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tiering.cluster.embedded.offline import OfflineCluster
+from tiering.errors import LakewardError, RoundFailed
+from tiering.errors_pb import from_pb, to_pb
+from tiering.lake.registry import open_lake
+from tiering.names import table_path
+from tiering.rpc.v1.common_pb2 import PbError
+from tiering.validate.engine import DEFAULT_MEMORY_LIMIT
+from tiering.validate.results import CheckResult, Level
+from tiering.validate.run import validate
+
+
+@dataclass(frozen=True)
+class ValidationRequest:
+    """What is to be validated. `cluster_folder`: of the embedded cluster; it is only read."""
+
+    cluster_folder: str
+    lake_format: str
+    database_name: str
+    table_name: str
+    level: str = Level.OFFSETS.value
+    snapshot_id: int | None = None
+    memory_limit: str = DEFAULT_MEMORY_LIMIT
+    lake_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def run_validation(request: ValidationRequest, started: Callable[[subprocess.Popen[str]], None] = lambda _: None) -> Sequence[CheckResult]:
+    """A row a check. `started` gets the process, so that somebody else may kill it.
+
+    Raises what `validate` raises, SetupError (no such folder), RoundFailed if the process dies.
+    """
+    command = [sys.executable, "-m", "tiering.validate.child"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        started(process)
+        try:
+            said, complaints = process.communicate(json.dumps({**asdict(request), "lake_properties": dict(request.lake_properties)}))
+        except BaseException:
+            process.kill()
+            raise
+    results: list[CheckResult] = []
+    for line in said.splitlines():
+        message = json.loads(line)
+        if "error" in message:
+            raise from_pb(PbError.FromString(base64.b64decode(message["error"])))
+        if "done" in message:
+            return results
+        results.append(CheckResult.from_plain(message))
+    table = f"{request.database_name}.{request.table_name}"
+    raise RoundFailed(
+        f"the validation of {table} died with status {process.returncode}: {complaints.strip()[-500:]}",
+        cause_class="ValidationDied",
+        hint="Was it killed, or did the machine run out of memory? Nothing was changed; run it again, with less memory if need be.",
+    )
+
+
+def main(source: IO[str], sink: IO[str]) -> None:
+    """The child's side."""
+    try:
+        request = ValidationRequest(**json.load(source))
+        cluster = OfflineCluster(Path(request.cluster_folder))
+        try:
+            lake = open_lake(request.lake_format, request.lake_properties)
+            path = table_path(request.database_name, request.table_name)
+            results = validate(cluster, lake, path, Level(request.level), request.snapshot_id, memory_limit=request.memory_limit)
+        finally:
+            cluster.close()
+        for one in results:
+            _say(sink, one.to_plain())
+        _say(sink, {"done": True})
+    except LakewardError as error:
+        _say(sink, {"error": base64.b64encode(to_pb(error).SerializeToString()).decode("ascii")})
+
+
+def _say(sink: IO[str], message: Mapping[str, Any]) -> None:
+    sink.write(json.dumps(message) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)

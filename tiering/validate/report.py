@@ -1,0 +1,45 @@
+"""Gathers the rows of a validation, each with its time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tiering.effects import Clock
+from tiering.validate.results import CheckResult, Level
+from tiering.validate.subject import Subject
+
+
+class Report:
+    """One row a call of `add`. A check's duration is the time since the row before."""
+
+    def __init__(self, subject: Subject, level: Level, clock: Clock) -> None:
+        self._subject = subject
+        self._level = level
+        self._clock = clock
+        self._moment: datetime = clock.now()
+        self._since_ms = clock.monotonic_ms()
+        self.results: list[CheckResult] = []
+
+    def add(
+        self, check: str, scope: str, ok: bool | None, expected: object = None, actual: object = None, details: str | None = None
+    ) -> None:
+        """One check that was made. `ok` None: it could not be told, which `details` explains."""
+        now_ms = self._clock.monotonic_ms()
+        path = self._subject.table.path
+        self.results.append(
+            CheckResult(
+                validated_at=self._moment,
+                database_name=path.database_name,
+                table_name=path.table_name,
+                lake_snapshot_id=self._subject.files.snapshot_id,
+                level=self._level.value,
+                check=check,
+                scope=scope,
+                expected=None if expected is None else str(expected),
+                actual=None if actual is None else str(actual),
+                ok=ok,
+                details=details,
+                duration_ms=max(0, now_ms - self._since_ms),
+            )
+        )
+        self._since_ms = now_ms

@@ -1,0 +1,125 @@
+"""What is validated: one table, its lake table at one snapshot, and what the marker says should be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tiering.cluster.base import SplitReader
+from tiering.errors import InvalidArgument, LakewardError
+from tiering.lake.base import Lake, LakeView
+from tiering.lake.base_check import KnownLake, check_base
+from tiering.lake.file_lists import FileLists, ListsFiles
+from tiering.lake.marker import Marker
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    Partition,
+    RecordedLakeSnapshot,
+    TableInfo,
+    TablePath,
+    TieringLogSplit,
+)
+
+
+class LogSource(Protocol):
+    """What is needed of a `Cluster`: less than all of it, so that a folder nobody runs can have it."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    def table(self, path: TablePath) -> TableInfo: ...
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]: ...
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]: ...
+
+    def reader(self, table: TableInfo, split: TieringLogSplit) -> SplitReader: ...
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None: ...
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One bucket: the lake has its records `[start, tiered)`, the log still has them from `log_start` on.
+
+    `place` is how its rows are found in the lake: partition name ("" without partitions) and bucket.
+    """
+
+    bucket: BucketKey
+    place: tuple[str, int]
+    start: int
+    tiered: int
+    log_start: int
+
+    @property
+    def name(self) -> str:
+        """For people: `3`, or `partition/3`."""
+        return f"{self.place[0]}/{self.place[1]}" if self.place[0] else str(self.place[1])
+
+    @property
+    def readable(self) -> tuple[int, int]:
+        """The part of it that the log still holds."""
+        return min(max(self.start, self.log_start), self.tiered), self.tiered
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`problem`: why nothing can be compared (the base check's error). `vanished`: buckets of partitions that were dropped."""
+
+    source: LogSource
+    table: TableInfo
+    view: LakeView
+    marker: Marker | None
+    files: FileLists
+    stretches: tuple[Stretch, ...] = ()
+    vanished: tuple[BucketKey, ...] = ()
+    unknown: tuple[BucketKey, ...] = ()
+    problem: LakewardError | None = None
+
+
+def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
+    """Looks everything up. Raises UnknownTable, InvalidArgument (never tiered, no such snapshot), LakeUnavailable."""
+    table = source.table(path)
+    view = lake.view(path)
+    if view is None or view.head is None:
+        raise InvalidArgument(
+            f"{path} was never tiered: it has no lake table{'' if view is None else ' with rows'}",
+            hint="Tier it first, for instance with CALL sys.tier_table.",
+            table_path=path,
+        )
+    if not isinstance(lake, ListsFiles):
+        raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
+    files = lake.file_lists(view, snapshot_id)
+    recorded = source.lake_snapshot(table)
+    known = KnownLake(source.cluster_id, table.table_id, None, None, () if recorded is None else (recorded,))
+    try:
+        check_base(view, known)
+        marker = lake.marker_at(view, view.head if snapshot_id is None else snapshot_id)
+    except LakewardError as error:
+        if error.retryable:
+            raise
+        return Subject(source, table, view, None, files, problem=error)
+    return _with_stretches(Subject(source, table, view, marker, files))
+
+
+def _with_stretches(subject: Subject) -> Subject:
+    table, source, marker = subject.table, subject.source, subject.marker
+    if marker is None:
+        return subject
+    names = {one.partition_id: one.partition_name for one in source.partitions(table)}
+    logs = source.offsets(table)
+    stretches: list[Stretch] = []
+    vanished: list[BucketKey] = []
+    unknown: list[BucketKey] = []
+    for bucket in sorted(marker.buckets, key=BucketKey.sort_key):
+        tiered = marker.buckets[bucket]
+        if bucket.partition_id is not None and bucket.partition_id not in names:
+            vanished.append(bucket)
+        elif bucket not in logs:
+            unknown.append(bucket)
+        else:
+            name = "" if bucket.partition_id is None else names[bucket.partition_id]
+            stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, logs[bucket].log_start))
+    return Subject(source, table, subject.view, marker, subject.files, tuple(stretches), tuple(vanished), tuple(unknown), subject.problem)
