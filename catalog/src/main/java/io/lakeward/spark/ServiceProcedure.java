@@ -7,7 +7,6 @@ import io.lakeward.sys.rpc.v1.Parameter;
 import io.lakeward.sys.rpc.v1.Procedure;
 import java.util.Iterator;
 import java.util.List;
-import java.util.UUID;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
@@ -128,7 +127,7 @@ final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
       }
       if (argument.getName().equals(IDEMPOTENCY_KEY)) {
         request.setIdempotencyKey(
-            argument.hasValue() ? argument.getValue().getText() : UUID.randomUUID().toString());
+            argument.hasValue() ? argument.getValue().getText() : IdempotencyKeys.ofStatement());
       }
       request.addArguments(argument);
     }

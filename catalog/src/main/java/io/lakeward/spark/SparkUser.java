@@ -2,18 +2,12 @@ package io.lakeward.spark;
 
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
 
 /** Who runs the current statement, as far as Spark knows. Not authenticated. */
 final class SparkUser {
 
-  /**
-   * Local property in which Spark keeps the tags of a statement; Spark Connect puts the user's id
-   * into one.
-   */
-  private static final String TAGS = "spark.job.tags";
-
+  /** Spark Connect puts the user's id into a tag. */
   private static final Pattern CONNECT_TAG =
       Pattern.compile("SparkConnect_OperationTag_User_(.*?)_Session_");
 
@@ -24,8 +18,7 @@ final class SparkUser {
    * this is.
    */
   static String current() {
-    String tags = SparkContext.getOrCreate().getLocalProperty(TAGS);
-    Matcher connect = CONNECT_TAG.matcher(tags == null ? "" : tags);
+    Matcher connect = CONNECT_TAG.matcher(StatementTags.current());
     return connect.find() && !connect.group(1).isEmpty()
         ? connect.group(1)
         : CurrentUserContext.getCurrentUser();
