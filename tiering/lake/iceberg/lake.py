@@ -17,7 +17,6 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.file_lists import FileLists
-from tiering.lake.file_lists import FileLists
 from tiering.lake.held_rows import Place
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import check_drift
@@ -27,14 +26,12 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.keyed.base import encode_base
 from tiering.lake.iceberg.keyed.live_files import live_buckets
-from tiering.lake.iceberg.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.layout import table_layout
 from tiering.lake.iceberg.partition import partition_values
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
-from tiering.lake.marker import Marker
 from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
 from tiering.redact import redact
@@ -88,14 +85,6 @@ class IcebergLake:
     def live_files(self, view: LakeView) -> Collection[str]:
         """See `LakeCare.live_files`."""
         return live_files(view)
-
-    def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
-        """See `ListsFiles.file_lists`."""
-        return file_lists(view, snapshot_id)
-
-    def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """See `ListsFiles.marker_at`."""
-        return marker_at(view, snapshot_id)
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ListsFiles.file_lists`."""
