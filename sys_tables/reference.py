@@ -37,7 +37,7 @@ def _procedure_section(procedure: Procedure) -> str:
         [
             f"### `CALL {SYSTEM_DATABASE}.{procedure.name}`",
             f"{procedure.comment} Privilege: {procedure.privilege}.",
-            _markdown_table(("parameter", "type", "default", "meaning"), parameters) if parameters else "It takes no arguments.",
+            markdown_table(("parameter", "type", "default", "meaning"), parameters) if parameters else "It takes no arguments.",
             "Output:",
             _columns(procedure.output_schema),
         ]
@@ -46,9 +46,10 @@ def _procedure_section(procedure: Procedure) -> str:
 
 def _columns(schema: pa.Schema) -> str:
     rows = ([f"`{field.name}`", spark_type(field.type), "yes" if field.nullable else "no", comment_of(field)] for field in schema)
-    return _markdown_table(("column", "type", "NULL", "meaning"), rows)
+    return markdown_table(("column", "type", "NULL", "meaning"), rows)
 
 
-def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells on one line each."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.main import app
 from tiering.cli.spark_properties import as_properties_file, catalog_lake_properties, catalog_properties, lake_properties_for_spark
+from tiering.cli.spark_views import view_statements
 from tiering.errors import InvalidArgument, ServiceUnreachable
 
 JAR = Path("/opt/lakeward/plugin.jar")
@@ -79,3 +81,12 @@ def test_a_properties_file_has_a_name_and_its_value_a_line() -> None:
     text = as_properties_file(catalog_properties("a:1", Path("/with space/plugin.jar")))
 
     assert dict(line.split(maxsplit=1) for line in text.splitlines())["spark.driver.extraClassPath"] == "/with space/plugin.jar"
+
+
+def test_a_view_keeps_the_comment_and_no_semicolon_ends_its_statement_early() -> None:
+    tables = [pb.SystemTable(namespace="sys", name="tables", comment="It's all; or not.")]
+
+    assert view_statements(tables, "my-views").splitlines() == [
+        "CREATE DATABASE IF NOT EXISTS spark_catalog.`my-views` COMMENT 'System tables of Lakeward.';",
+        "CREATE OR REPLACE VIEW spark_catalog.`my-views`.tables COMMENT 'It\\'s all\\u003B or not.' AS SELECT * FROM fluss.sys.tables;",
+    ]

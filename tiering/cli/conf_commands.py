@@ -1,4 +1,4 @@
-"""`lakeward spark-conf` and `lakeward lake-conf`: how any Spark, and any pyiceberg, sees what this service has."""
+"""`lakeward spark-conf`, `lake-conf` and `spark-views`: how any Spark, and any pyiceberg, sees what this service has."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from tiering.cli.spark_properties import (
     lake_properties_for_spark,
     plugin_jar,
 )
+from tiering.cli.spark_views import view_statements
+from tiering.cli.system_catalog import SystemCatalog
+from tiering.names import check_name
 from tiering.round.transport import GrpcTransport
 from tiering.rpc_channel import target
 
@@ -32,6 +35,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("spark-conf")(spark_conf)
     app.command("lake-conf")(lake_conf)
+    app.command("spark-views")(spark_views)
 
 
 def spark_conf(
@@ -68,6 +72,20 @@ def lake_conf(
         print(as_properties_file(lake_properties_for_spark(properties)), end="")
     else:
         print(as_pyiceberg_yaml(properties), end="")
+
+
+def spark_views(
+    database: Annotated[str, typer.Option(help="The database of Spark's built-in catalog that gets the views.")] = "lakeward",
+    uri: UriOption = DEFAULT_URI,
+) -> None:
+    """Print SQL that makes views of the system tables, for tools whose tree shows Spark's built-in catalog only.
+
+    Example: lakeward spark-views > views.sql && beeline -u jdbc:hive2://127.0.0.1:10000/sys -f views.sql
+    """
+    check_name(database, "database")
+    with SystemCatalog(uri) as catalog:
+        tables = catalog.describe().system_tables
+    print(view_statements(tables, database), end="")
 
 
 def _lake_properties(uri: str) -> dict[str, str]:

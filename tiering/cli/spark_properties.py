@@ -1,4 +1,4 @@
-"""What any Spark needs to see Lakeward, and the lake: the properties of `lakeward spark-conf` and `lake-conf`, the SQL of `spark-views`."""
+"""What any Spark needs to see Lakeward, and the lake: the properties of `lakeward spark-conf` and `lake-conf`."""
 
 from __future__ import annotations
 

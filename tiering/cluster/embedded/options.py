@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiering.durations import parse_duration_ms
+from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.model import DEFAULT_FRESHNESS_MS
 
 LAKE_ENABLED = "table.datalake.enabled"
+"""Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it makes."""
 LAKE_FRESHNESS = "table.datalake.freshness"
+"""The promise: its lake copy is at most this old. Such as `30 s` or `5 min`."""
 LAKE_FORMAT = "table.datalake.format"
-KNOWN_OPTIONS = (LAKE_ENABLED, LAKE_FRESHNESS, LAKE_FORMAT)
+"""Format of its lake table."""
 LAKE_FORMATS = ("iceberg",)
+DEFAULTS = {LAKE_ENABLED: "false", LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS), LAKE_FORMAT: LAKE_FORMATS[0]}
+KNOWN_OPTIONS = tuple(DEFAULTS)
 MAX_OPTION_LENGTH = 2_000
 """Characters of a name or a value; options travel in every listing of tables."""
 MAX_OPTIONS = 200
@@ -42,9 +46,9 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
         if name.startswith("table.") and name not in KNOWN_OPTIONS:
             raise InvalidArgument(f"unknown table option {name!r}", hint=f"Known options: {', '.join(KNOWN_OPTIONS)}.")
     return LakeOptions(
-        enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, "false")),
+        enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
         freshness_ms=_freshness(properties),
-        format=_format(properties.get(LAKE_FORMAT, LAKE_FORMATS[0])),
+        format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
     )
 
 

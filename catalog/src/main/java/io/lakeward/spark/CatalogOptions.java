@@ -20,16 +20,23 @@ import java.util.regex.Pattern;
 record CatalogOptions(
     String target, Duration timeout, Duration retryTimeout, Optional<String> lake) {
 
+  /** Required. The Lakeward service: {@code host:port}; without a port it is 7707. */
   static final String URI = "uri";
+
+  /** How long a SELECT, SHOW or DESCRIBE waits for the service. A CALL says itself how long. */
   static final String TIMEOUT = "timeout";
+
+  /** How long a running CALL waits for a service that went away, such as {@code 5 min}. */
   static final String RETRY_TIMEOUT = "retry-timeout";
+
+  /** Spark's catalog with the lake's tables, such as {@code lake}; data tables are read there. */
   static final String LAKE = "lake";
 
   private static final int DEFAULT_PORT = 7707;
-  private static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(30);
+  private static final String DEFAULT_TIMEOUT = "30s";
 
   /** A coordinator is back within seconds of a restart; more than a minute is an outage. */
-  private static final Duration DEFAULT_RETRY_TIMEOUT = Duration.ofSeconds(60);
+  private static final String DEFAULT_RETRY_TIMEOUT = "60s";
 
   /** Refused rather than ignored: who sets one believes the connection to be protected. */
   private static final List<String> RESERVED = List.of("token", "tls-ca");
@@ -59,8 +66,9 @@ record CatalogOptions(
     }
     return new CatalogOptions(
         target(prefix + URI, uri.trim()),
-        duration(prefix + TIMEOUT, options.get(TIMEOUT), DEFAULT_TIMEOUT),
-        duration(prefix + RETRY_TIMEOUT, options.get(RETRY_TIMEOUT), DEFAULT_RETRY_TIMEOUT),
+        duration(prefix + TIMEOUT, options.getOrDefault(TIMEOUT, DEFAULT_TIMEOUT)),
+        duration(
+            prefix + RETRY_TIMEOUT, options.getOrDefault(RETRY_TIMEOUT, DEFAULT_RETRY_TIMEOUT)),
         Optional.ofNullable(options.get(LAKE)).map(String::trim).filter(lake -> !lake.isEmpty()));
   }
 
@@ -81,11 +89,7 @@ record CatalogOptions(
             + DEFAULT_PORT);
   }
 
-  private static Duration duration(String option, String text, Duration otherwise)
-      throws LakewardException {
-    if (text == null) {
-      return otherwise;
-    }
+  private static Duration duration(String option, String text) throws LakewardException {
     Matcher matcher = DURATION.matcher(text.trim().toLowerCase(Locale.ROOT));
     Duration unit = matcher.matches() ? unit(matcher.group(2)) : null;
     if (unit == null || Long.parseLong(matcher.group(1)) == 0) {

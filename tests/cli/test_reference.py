@@ -1,0 +1,52 @@
+"""docs/options.md is that of the code, and an option that does not say what it is for has no place there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiering.cli.reference import CATALOG_OPTIONS, pages, render
+
+ROOT = Path(__file__).parents[2]
+JAVA = (ROOT / CATALOG_OPTIONS).read_text()
+
+
+def section(text: str, title: str) -> str:
+    return text.split(f"{title}\n", 1)[1].split("\n#", 1)[0]
+
+
+def test_the_pages_of_reference_are_those_of_the_code() -> None:
+    for path, text in pages(ROOT).items():
+        assert path.read_text() == text, "run `.venv/bin/python -m tiering.cli.reference` in the repository's root"
+
+
+def test_an_option_of_the_catalog_comes_from_its_java_source() -> None:
+    added = JAVA.replace("/** Required.", '/** More\n   * {@code of} it. */\n  static final String MORE = "more";\n\n  /** Required.')
+    added = added.replace("  private static", '  private static final String DEFAULT_MORE = "7";\n  private static', 1)
+
+    rows = section(render(added), "## The catalog `fluss`")
+
+    assert "| `more` | `7` | More `of` it. |" in rows
+    assert "| `uri` |  | Required. The Lakeward service" in rows
+    assert "| `timeout` | `30s` |" in rows
+    assert "| `retry-timeout` | `60s` |" in rows
+
+
+def test_an_option_without_a_meaning_is_refused() -> None:
+    with pytest.raises(ValueError, match="the option MORE has no Javadoc"):
+        render(JAVA.replace("/** Required.", 'static final String MORE = "more";\n\n  /** Required.'))
+
+
+def test_options_of_tables_commands_and_the_coordinator_have_defaults_and_flags() -> None:
+    text = render(JAVA)
+
+    assert "| `table.datalake.freshness` | `3 min` | The promise" in section(text, "## Tables")
+    ingest = section(text, "### `lakeward ingest`")
+    assert "| `TABLE` | required |" in ingest
+    assert "| `--uri` | `127.0.0.1:7707` | The service: host:port. From the environment: `LAKEWARD_URI`. |" in ingest
+    assert "One of `parquet`, `csv`, `ndjson`." in ingest
+    assert "parent-pid" not in text, "hidden options are not for people"
+    coordinator = section(text, "## What the coordinator goes by")
+    assert "| `service_timeout_ms` | `--service-timeout-ms` | 120,000 |" in coordinator
+    assert "| `tick_interval_ms` |  | 200 |" in coordinator

@@ -1,0 +1,169 @@
+"""The pages of reference as Markdown, from the definitions themselves.
+
+`python -m tiering.cli.reference`, in the repository's root, writes `docs/reference.md` (what SQL sees) and `docs/options.md` (what can
+be set: the catalog's options, a table's, those of every command, and the numbers that the coordinator goes by). A test compares.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum, EnumType
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer.main
+
+from sys_tables import reference
+from sys_tables.reference import markdown_table
+from sys_tables.registry import default_registry
+from tiering.cli.main import app
+from tiering.cli.spark_properties import CATALOG
+from tiering.cluster.embedded import options as table_options
+from tiering.coordinator.options import CoordinatorOptions
+
+CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/CatalogOptions.java")
+_JAVA_CONSTANT = re.compile(r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL)
+_EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
+_OWN_DOCUMENTS = re.compile(r" \(DESIGN [^)]*\)")
+
+
+def pages(root: Path) -> dict[Path, str]:
+    """Text of each page by its path. `root`: the repository. Raises ValueError for an option that does not say what it is for."""
+    java = (root / CATALOG_OPTIONS).read_text(encoding="utf-8")
+    return {root / "docs/reference.md": reference.render(default_registry()), root / "docs/options.md": render(java)}
+
+
+def render(catalog_options_java: str) -> str:
+    """The page of options, from the source of the plug-in's options and from this package."""
+    parts = [
+        "# Reference: options",
+        "Made from the code by `python -m tiering.cli.reference`.",
+        f"## The catalog `{CATALOG}`",
+        f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. Others are ignored.",
+        markdown_table(("option", "default", "meaning"), _plugin_rows(catalog_options_java)),
+        "## Tables",
+        "Options of a table of the embedded cluster. An unknown one that begins with `table.` is refused; all others travel with the table,"
+        " `iceberg.<name>` to its lake table as `<name>`.",
+        markdown_table(("option", "default", "meaning"), _table_rows(table_options)),
+        "## Commands",
+        "`--help` says the same. What comes from the environment is named.",
+        *_command_sections(),
+        "## What the coordinator goes by",
+        "Milliseconds, bytes or numbers. Where a flag is named it can be set; the others are fixed in this version.",
+        markdown_table(("name", "flag", "value", "meaning"), _coordinator_rows()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _plugin_rows(java: str) -> Iterator[list[str]]:
+    """Of `static final String TIMEOUT = "timeout"` with its Javadoc, and `DEFAULT_TIMEOUT` if there is one."""
+    constants = {found["name"]: found for found in _JAVA_CONSTANT.finditer(java)}
+    for name, found in constants.items():
+        if name.startswith("DEFAULT_"):
+            continue
+        if not found["doc"]:
+            raise ValueError(f"{CATALOG_OPTIONS.name}: the option {name} has no Javadoc")
+        default = constants.get(f"DEFAULT_{name}")
+        yield [f"`{found['value']}`", f"`{default['value']}`" if default else "", _javadoc(found["doc"])]
+
+
+def _javadoc(text: str) -> str:
+    plain = " ".join(line.strip().removeprefix("*").strip() for line in text.splitlines()).strip()
+    return re.sub(r"\{@code ([^}]*)\}", r"`\1`", plain)
+
+
+def _table_rows(module: ModuleType) -> Iterator[list[str]]:
+    documented = _attribute_docs(inspect.getsource(module))
+    names = {value: name for name, value in vars(module).items() if isinstance(value, str)}
+    for option in table_options.KNOWN_OPTIONS:
+        meaning = documented.get(names[option])
+        if meaning is None:
+            raise ValueError(f"{module.__name__}: the option {names[option]} has no docstring")
+        yield [f"`{option}`", f"`{table_options.DEFAULTS[option]}`", meaning]
+
+
+def _coordinator_rows() -> Iterator[list[str]]:
+    documented = _attribute_docs(inspect.getsource(CoordinatorOptions))
+    flags = {parameter.name: parameter.opts[0] for parameter in _commands()["coordinator"].params}
+    for option in dataclasses.fields(CoordinatorOptions):
+        if isinstance(option.default, int):
+            flag = f"`{flags[option.name]}`" if option.name in flags else ""
+            yield [f"`{option.name}`", flag, f"{option.default:,}", documented[option.name]]
+
+
+def _attribute_docs(source: str) -> Mapping[str, str]:
+    """The string behind each assignment of a module or a class, on one line."""
+    [*body] = ast.parse(source).body
+    if len(body) == 1 and isinstance(body[0], ast.ClassDef):
+        body = body[0].body
+    found = {}
+    for assignment, text in pairwise(body):
+        match assignment, text:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str() as documentation)),
+            ):
+                found[name] = _OWN_DOCUMENTS.sub("", " ".join(documentation.split()))
+    return found
+
+
+def _commands() -> Mapping[str, Any]:
+    commands: Mapping[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return commands
+
+
+def _command_sections() -> Iterator[str]:
+    for name, command in _commands().items():
+        if command.hidden:
+            continue
+        yield f"### `lakeward {name}`"
+        yield inspect.cleandoc(_EXAMPLE.sub("", command.help)).strip()
+        yield from (f"```\n{example}\n```" for example in _EXAMPLE.findall(command.help))
+        shown = [one for one in command.params if one.name != "help" and not getattr(one, "hidden", False)]
+        if shown:
+            yield markdown_table(("option", "default", "meaning"), (_parameter_row(name, one) for one in shown))
+
+
+def _parameter_row(command: str, parameter: Any) -> list[str]:
+    if not parameter.help:
+        raise ValueError(f"lakeward {command}: the option {parameter.name} does not say what it is for")
+    meaning = parameter.help
+    if isinstance(kind := parameter.type_descriptor.annotation, EnumType):
+        choices: list[Enum] = list(kind)
+        meaning += f" One of {', '.join(f'`{choice.value}`' for choice in choices)}."
+    if parameter.envvar:
+        meaning += f" From the environment: `{parameter.envvar}`."
+    return [_spelled(parameter), _default(parameter), meaning]
+
+
+def _spelled(parameter: Any) -> str:
+    if not parameter.opts[0].startswith("-"):
+        return f"`{parameter.name.upper()}`"
+    return ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if parameter.required:
+        return "required"
+    if value is None or callable(value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"`{getattr(value, 'value', value)}`"
+
+
+def main() -> None:
+    """Writes the pages."""
+    for path, text in pages(Path.cwd()).items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
