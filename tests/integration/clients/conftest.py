@@ -1,0 +1,127 @@
+"""One deployment, and Spark's two servers beside it, for all SQL clients; started as docs/connect.md says."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.java_gateway import launch_gateway
+
+from support.client_statements import ROWS
+from support.cluster_of_processes import SCHEMA, Deployment
+from support.doc_blocks import DocBlocks
+from support.processes import Process, wait_for
+from support.sql_clients import COMMANDS, run
+from tiering.cluster.embedded.base import TableSpec
+from tiering.model import TablePath
+
+PAGE = Path(__file__).parents[3] / "docs" / "connect.md"
+FLIGHTS, PLANES = TablePath("demo", "flights"), TablePath("demo", "planes")
+SERVER_SECONDS = 120
+OWN_PROPERTIES = """
+# of this machine
+spark.master local[2]
+spark.driver.bindAddress 127.0.0.1
+spark.driver.host 127.0.0.1
+spark.driver.memory 1g
+spark.ui.enabled false
+spark.sql.shuffle.partitions 2
+"""
+"""What a user adds to the file: here, that the machine of the tests is small."""
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The setting of support/client_statements.py."""
+    made = Deployment(tmp_path_factory.mktemp("up"))
+    try:
+        made.start_up()
+        made.create(FLIGHTS, freshness="1 h")
+        made.append(FLIGHTS, 0, ROWS)
+        with made.cluster() as cluster:
+            cluster.create_table(PLANES, TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "false"}))
+        made.lakeward("tier", str(FLIGHTS))
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="package")
+def blocks(service: Deployment) -> DocBlocks:
+    """What the page says, at this deployment's addresses."""
+    thrift, connect = _free_port(), _free_port()
+    instead = {"127.0.0.1:7707": service.uri, ":10000": f":{thrift}", "port=10000": f"port={thrift}"}
+    return DocBlocks(PAGE, {**instead, ":15002": f":{connect}", "port=15002": f"port={connect}"})
+
+
+@pytest.fixture(scope="package")
+def home(blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the commands are run, with `fluss.conf` made as the page says."""
+    folder = tmp_path_factory.mktemp("home")
+    assert run(blocks["properties"], folder) == ""
+    with (folder / "fluss.conf").open("a") as file:
+        file.write(OWN_PROPERTIES)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def servers(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Thrift server and the Connect server, both ready; the folder that the commands were run in."""
+    started = [
+        (_server(blocks["thrift-server"], home, tmp_path_factory.mktemp("thrift")), "HiveThriftServer2 started"),
+        (_server(blocks["connect-server"], home, tmp_path_factory.mktemp("connect")), "Spark Connect server started"),
+    ]
+    try:
+        for process, said in started:
+            wait_for(said, lambda process=process, said=said: _ready(process, said), SERVER_SECONDS)  # type: ignore[misc]
+        yield home
+    finally:
+        for process, _ in started:
+            process.close()
+
+
+def _server(command: str, home: Path, folder: Path) -> Process:
+    """In a folder of its own, for its metastore."""
+    (folder / "fluss.conf").write_text((home / "fluss.conf").read_text())
+    return Process("-c", f"exec {command}", log=folder / "log", env={"PATH": COMMANDS}, program=("bash",), cwd=folder)
+
+
+def _ready(process: Process, said: str) -> bool:
+    assert process.popen.poll() is None, process.output()[-4_000:]
+    return said in process.output()
+
+
+@pytest.fixture(scope="package")
+def jdbc_url(blocks: DocBlocks) -> str:
+    """The one that the page gives to beeline; it ends in the database `sys`."""
+    words = shlex.split(blocks["beeline"])
+    return words[words.index("-u") + 1]
+
+
+@pytest.fixture(scope="package")
+def jvm() -> Iterator[Any]:
+    """A JVM with Spark's jars, without a Spark: a Java program that is written in Python."""
+    gateway = launch_gateway()
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(SERVER_SECONDS)
+
+
+@pytest.fixture
+def folder(home: Path, tmp_path: Path) -> Path:
+    """A folder of the test's own, with the properties."""
+    (tmp_path / "fluss.conf").write_text((home / "fluss.conf").read_text())
+    return tmp_path
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])

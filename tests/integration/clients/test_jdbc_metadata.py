@@ -1,0 +1,97 @@
+"""What GUI tools see over JDBC: exactly what docs/connect.md says that the metadata calls list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from support.doc_blocks import DocBlocks
+from support.sql_clients import result_rows, run
+from sys_tables.registry import default_registry
+
+Listed = Callable[..., list[dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def connection(servers: Path, jdbc_url: str, jvm: Any) -> Iterator[Any]:
+    made = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def listed(connection: Any) -> Listed:
+    """Calls a method of `DatabaseMetaData`; its rows by their columns' names."""
+
+    def call(method: str, *arguments: object) -> list[dict[str, str]]:
+        found = result_rows(getattr(connection.getMetaData(), method)(*arguments))
+        return [dict(zip(found.columns, cells, strict=True)) for cells in found.cells]
+
+    return call
+
+
+def names(rows: list[dict[str, str]], column: str) -> set[str]:
+    return {row[column] for row in rows}
+
+
+def test_a_url_without_a_database_cannot_connect_to_the_default_catalog(servers: Path, jdbc_url: str, jvm: Any) -> None:
+    with pytest.raises(Py4JJavaError) as raised:
+        jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys"), "ann", "")
+    assert "[SCHEMA_NOT_FOUND] The schema `fluss`.`default` cannot be found" in str(raised.value)
+
+
+def test_metadata_calls_list_the_built_in_catalog_alone(listed: Listed) -> None:
+    assert listed("getCatalogs") == []
+    assert listed("getProcedures", None, "%", "%") == []
+    assert listed("getPrimaryKeys", None, "sys", "tables") == []
+    for catalog in (None, "fluss"):
+        assert (
+            {"default", "global_temp"} <= names(listed("getSchemas", catalog, "%"), "TABLE_SCHEM") <= {"default", "global_temp", "lakeward"}
+        )
+        assert listed("getTables", catalog, "sys", "%", None) == []
+        assert listed("getColumns", catalog, "sys", "%", "%") == []
+    assert names(listed("getTableTypes"), "TABLE_TYPE") == {"TABLE", "VIEW"}
+    assert names(listed("getFunctions", None, "%", "upper"), "FUNCTION_NAME") == {"upper"}
+
+
+def test_the_current_database_is_that_of_the_url(connection: Any) -> None:
+    connection.setCatalog("spark_catalog")
+    assert (connection.getCatalog(), connection.getSchema()) == ("", "sys")
+    found = result_rows(connection.createStatement().executeQuery("SELECT current_catalog(), current_schema(), current_user()"))
+    assert found.cells == (("fluss", "sys", "ann"),)
+
+
+def test_a_call_is_a_statement_and_has_no_prepared_form(connection: Any) -> None:
+    with pytest.raises(Py4JJavaError, match="Method not supported"):
+        connection.prepareCall("{call fluss.sys.help()}")
+    asked = connection.prepareStatement("CALL sys.help(?)")
+    asked.setString(1, "tier_table")
+    assert {cells[0] for cells in result_rows(asked.executeQuery()).cells} == {"tier_table"}
+
+
+def test_views_put_the_system_tables_into_the_tree(servers: Path, blocks: DocBlocks, connection: Any, listed: Listed) -> None:
+    printed = run(blocks["views"], servers)
+
+    assert "Error" not in printed, printed
+    tables = {row["TABLE_NAME"]: row for row in listed("getTables", None, "lakeward", "%", None)}
+    assert {name: (row["TABLE_TYPE"], row["REMARKS"]) for name, row in tables.items()} == {
+        table.name: ("VIEW", table.comment) for table in default_registry().tables
+    }
+    columns = listed("getColumns", None, "lakeward", "lake_tiering_status", "%")
+    assert [row["COLUMN_NAME"] for row in columns] == default_registry().table("lake_tiering_status").schema.names
+    assert {(row["COLUMN_NAME"], row["TYPE_NAME"]) for row in columns} >= {
+        ("status", "STRING"),
+        ("lag_ms", "BIGINT"),
+        ("paused", "BOOLEAN"),
+    }
+    assert all(row["REMARKS"] not in ("", "NULL") for row in columns)
+    seen = result_rows(
+        connection.createStatement().executeQuery("SELECT table_name, status FROM spark_catalog.lakeward.lake_tiering_status")
+    )
+    assert seen.cells == (("flights", "Scheduled"),)
+    again = (servers / "views.sql").read_text().split(";\n")[:-1]
+    assert [connection.createStatement().execute(sql) for sql in again], "a second time, as after an upgrade"

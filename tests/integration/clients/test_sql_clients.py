@@ -1,0 +1,60 @@
+"""Every client runs the same list of statements and sees the same: with `fluss.sys` and, as default catalog, with `sys`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.client_statements import SQL, Rows, problems
+from support.doc_blocks import DocBlocks
+from support.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, run
+
+
+def test_the_spark_sql_shell(folder: Path, blocks: DocBlocks) -> None:
+    assert problems(ask_shell(blocks["spark-sql"], folder, SQL), shell=True) == []
+
+
+def test_beeline_over_the_thrift_server(servers: Path, blocks: DocBlocks) -> None:
+    assert problems(ask_beeline(blocks["beeline"], servers, SQL)) == []
+
+
+def test_a_jdbc_connection_over_the_thrift_server(servers: Path, jdbc_url: str, jvm: Any) -> None:
+    connection = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
+    try:
+        assert problems(ask_jdbc(connection, SQL)) == []
+    finally:
+        connection.close()
+
+
+def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
+    shown, answers = ask_python(blocks["connect"], tmp_path, SQL)
+
+    assert problems(answers) == []
+    assert "|   flights|Scheduled|     0|" in shown
+
+
+def test_classic_pyspark(folder: Path, blocks: DocBlocks) -> None:
+    shown, answers = ask_python(blocks["pyspark"], folder, SQL)
+
+    assert problems(answers) == []
+    assert "|   flights|Scheduled|     0|" in shown
+
+
+def test_the_java_program_of_the_page(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
+    (tmp_path / "Tiering.java").write_text(blocks["Tiering.java"])
+
+    printed = run(blocks["jdbc-program"], tmp_path)
+
+    assert "flights is Scheduled, 0 ms late\nround: EMPTY\n" in printed
+
+
+def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, folder: Path, tmp_path: Path) -> None:
+    [jar] = [line.split()[1] for line in (folder / "fluss.conf").read_text().splitlines() if line.startswith("spark.driver.extraClassPath")]
+    *settings, query = [sql.strip() for sql in blocks["late"].replace("/path/to/lakeward-spark-plugin.jar", jar).split(";\n")[:-1]]
+    plain = 'from pyspark.sql import SparkSession\nspark = SparkSession.builder.master("local[1]").getOrCreate()'
+
+    _, answers = ask_python(plain, tmp_path, [query, *settings, query, "USE fluss", "SHOW TABLES IN sys LIKE 'tables'"])
+
+    assert "single-part namespace" in str(answers[0])
+    assert answers[-3] == Rows(("table_name", "status"), (("flights", "Scheduled"),))
+    assert answers[-1] == Rows(("namespace", "tableName", "isTemporary"), (("sys", "tables", "false"),))
