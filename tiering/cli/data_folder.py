@@ -77,7 +77,10 @@ def check_version(root: Path) -> None:
         if any(root.iterdir()):
             raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
         return
-    found = version.read_text().strip()
+    _check_version(root, version.read_text().strip())
+
+
+def _check_version(root: Path, found: str) -> None:
     if found != FORMAT_VERSION:
         raise SetupError(
             f"the data folder {root} has format version {found}; this version of Lakeward reads version {FORMAT_VERSION}",

@@ -13,6 +13,7 @@ from tiering.cli import (
     completion,
     conf_commands,
     demo_command,
+    doctor_commands,
     load_commands,
     serve_commands,
     sql_commands,
@@ -44,6 +45,7 @@ tier_commands.register(app)
 sweep_commands.register(app)
 validate_command.register(app)
 conf_commands.register(app)
+doctor_commands.register(app)
 demo_command.register(app)
 
 

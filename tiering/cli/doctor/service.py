@@ -1,0 +1,123 @@
+"""The service at a uri, its port, its tables, and the lake that it writes to."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from pyiceberg.catalog import load_catalog
+
+from tiering.cli.data_folder import DataFolder
+from tiering.cli.doctor.findings import Finding, fail, ok, warn
+from tiering.cli.doctor.machine import PACKAGE
+from tiering.client import LakewardClient
+from tiering.coordinator.api import TableStatus
+from tiering.errors import ServiceUnreachable
+from tiering.redact import redact
+from tiering.round.transport import GrpcTransport
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc_channel import target
+
+LAKE = "lake"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+SHOWN_TABLES = 5
+
+
+@dataclass(frozen=True)
+class Service:
+    """What answers at `uri`; `config` None: nobody, `why` says what was tried. `asked_for`: the user named the uri."""
+
+    uri: str
+    asked_for: bool
+    config: pb.GetServiceConfigResponse | None
+    why: str = ""
+
+    @classmethod
+    def ask(cls, uri: str, asked_for: bool) -> Service:
+        """Raises InvalidArgument for a wrong uri."""
+        transport = GrpcTransport(uri, "doctor")
+        try:
+            return cls(uri, asked_for, transport.service_config_now())
+        except ServiceUnreachable as error:
+            return cls(uri, asked_for, None, error.message)
+        finally:
+            transport.close()
+
+    def reachable(self) -> Iterator[Finding]:
+        """Whether it answers, and is of this version."""
+        if self.config is None:
+            mend = "Start one with `lakeward up`, or name the right one with --uri."
+            yield fail("service", self.why, mend) if self.asked_for else warn("service", f"none runs at {self.uri} (the default)", mend)
+            return
+        yield self._of_this_version(self.config)
+        yield self._tables()
+
+    def port(self) -> Iterator[Finding]:
+        """Whether `lakeward up` could listen there. Nothing to say of another machine's port."""
+        host, _, port = target(self.uri).rpartition(":")
+        if host not in LOOPBACK:
+            return
+        if self.config is not None:
+            yield ok("port", f"{port}: the service listens there")
+        elif _can_listen(int(port)):
+            yield ok("port", f"{port} is free")
+        else:
+            yield fail("port", f"another program listens on {port}", "Stop it, or choose another with `lakeward up --port`.")
+
+    def lake(self, data: Path) -> Iterator[Finding]:
+        """Opens the lake's catalog as the service says, or that of the data folder. Raises what pyiceberg says."""
+        root = data.expanduser().resolve()
+        properties: Mapping[str, str]
+        if self.config is not None:
+            properties = dict(self.config.lake_properties)
+        elif (root / "lake-catalog.db").exists():
+            properties = DataFolder(root).lake_properties
+        else:
+            yield ok("lake", "nothing to open yet")
+            return
+        yield opened(properties)
+
+    def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
+        found = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
+        if config.version == version(PACKAGE):
+            return ok("service", found)
+        return warn("service", f"{found}; here is {version(PACKAGE)}", "Update the older of the two: calls that it lacks are refused.")
+
+    def _tables(self) -> Finding:
+        with LakewardClient(self.uri) as client:
+            return of_tables(client.list_tiering_statuses())
+
+
+def of_tables(statuses: Sequence[TableStatus]) -> Finding:
+    """Whether any fails, and which."""
+    failing = [f"{status.database_name}.{status.table_name} ({status.error_class})" for status in statuses if status.last_error]
+    if not failing:
+        return ok("tables", f"{len(statuses)} lake table{'' if len(statuses) == 1 else 's'}, none fails")
+    more = f" and {len(failing) - SHOWN_TABLES} more" if len(failing) > SHOWN_TABLES else ""
+    listed = ", ".join(failing[:SHOWN_TABLES]) + more
+    return warn("tables", f"{len(failing)} of {len(statuses)} fail: {listed}", "`lakeward status --watch` shows each error and its hint.")
+
+
+def opened(properties: Mapping[str, str]) -> Finding:
+    """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
+    where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
+    try:
+        namespaces = load_catalog(LAKE, **properties).list_namespaces()
+    except Exception as error:
+        mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
+        return fail("lake", f"{where} cannot be opened: {redact(str(error).splitlines()[0] if str(error) else type(error).__name__)}", mend)
+    return ok("lake", f"{where} opens, {len(namespaces)} database{'' if len(namespaces) == 1 else 's'}")
+
+
+def _can_listen(port: int) -> bool:
+    with socket.socket() as probe:
+        # As gRPC listens: what a service that ended a moment ago left behind is no hindrance.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,78 @@
+"""`lakeward doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from tiering.cli.consoles import output_console, printable
+from tiering.cli.doctor import folders, machine
+from tiering.cli.doctor.findings import Check, Finding, Verdict, findings
+from tiering.cli.doctor.service import Service
+from tiering.cli.exit_status import ExitStatus
+from tiering.cli.options import DEFAULT_URI, FormatOption
+from tiering.cli.output import OutputFormat, print_rows
+
+STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    data: Annotated[Path, typer.Option("--data", help="The data folder to look at.")] = Path("lakeward-data"),
+    uri: Annotated[
+        str | None,
+        typer.Option("--uri", envvar="LAKEWARD_URI", help=f"The service: host:port. Default: {DEFAULT_URI}.", show_default=False),
+    ] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark and read through the plugin; takes some seconds.")] = False,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Look at everything that Lakeward needs, and say how to mend what is wrong. Nothing is changed.
+
+    Example: lakeward doctor --data ./lakeward-data --spark
+    """
+    service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
+    found = _tell_each(findings(_checks(service, data, spark)), output)
+    if any(each.verdict is Verdict.FAIL for each in found):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _checks(service: Service, data: Path, spark: bool) -> Iterator[tuple[str, Check]]:
+    yield "python", machine.python
+    yield "java", machine.java
+    yield "plugin", machine.plugin
+    yield "spark", machine.spark
+    yield "data folder", lambda: folders.data_folder(data)
+    yield "temporary files", folders.temporary_folder
+    yield "port", service.port
+    yield "service", service.reachable
+    yield "lake", lambda: service.lake(data)
+    if spark:
+        yield "sql", lambda: machine.spark_reads(service.uri)
+
+
+def _tell_each(coming: Iterable[Finding], output: OutputFormat) -> list[Finding]:
+    """People read each as it comes; programs get all of them at once."""
+    if output is not OutputFormat.TABLE:
+        found = list(coming)
+        print_rows([asdict(each) for each in found], output)
+        return found
+    console = output_console()
+    found = []
+    for each in coming:
+        found.append(each)
+        line = Text(f"{each.verdict:<5}", style=STYLES[each.verdict]).append(f"{each.check:<16}", style="not bold default")
+        console.print(line.append(printable(each.found), style="not bold default"))
+        if each.mend:
+            console.print(Text(f"{'':<21}-> {printable(each.mend)}", style="cyan"))
+    counts = {verdict: sum(each.verdict is verdict for each in found) for verdict in Verdict}
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    return found
