@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 
@@ -30,18 +30,17 @@ def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> 
     """
     _check(table, scan)
     moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
-    if scan.aggregates:
+    if scan.is_aggregated:
         batch = aggregated(_wanted(_whole(table, view, scan), table, scan), table.schema, scan).slice(0, scan.limit)
         yield from schema_pieces(batch.schema.with_metadata(moment))
         yield from batch_pieces([batch])
         return
     asked = pa.schema([table.schema.field(name) for name in scan.columns or table.schema.names], metadata=moment)
-    sources = _limited(_sources(table, view, scan), scan.limit)
-    first = next(sources, None)
+    batches = (_batch(source, asked) for source in _limited(_sources(table, view, scan), scan.limit))
+    # What is wrong with the question is said before anything of an answer.
+    first = list(islice(batches, 1))
     yield from schema_pieces(asked)
-    if first is not None:
-        yield from batch_pieces([_batch(first, asked)])
-    yield from batch_pieces(_batch(source, asked) for source in sources)
+    yield from batch_pieces(chain(first, batches))
 
 
 def _check(table: SystemTable, scan: ScanRequest) -> None:
@@ -50,10 +49,8 @@ def _check(table: SystemTable, scan: ScanRequest) -> None:
             raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, table.schema.names, "columns"))
     if scan.limit is not None and scan.limit < 0:
         raise InvalidArgument(f"a limit of {scan.limit} rows is not possible")
-    if scan.aggregates and (scan.columns or scan.order):
-        raise InvalidArgument("aggregates have neither plain columns nor an order beside them")
-    if scan.group_by and not scan.aggregates:
-        raise InvalidArgument("groups without an aggregate are not possible")
+    if scan.is_aggregated and (scan.columns or scan.order):
+        raise InvalidArgument("groups and aggregates have neither plain columns nor an order beside them")
 
 
 def _sources(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[Columns]:

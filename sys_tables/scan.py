@@ -125,8 +125,8 @@ class Aggregate:
 class ScanRequest:
     """What is wanted of the rows for which all filters and conditions are true. `columns` in the order asked; empty = all.
 
-    With `aggregates`, the answer has a row a group, with the columns of `group_by` and then the aggregates; without
-    `group_by`, one row. `limit` counts the rows of the answer; None = all. `procedures` are those being served beside the
+    With `aggregates` or `group_by`, the answer has a row a group, with the columns of `group_by` and then the aggregates;
+    without `group_by`, one row. `limit` counts the rows of the answer; None = all. `procedures` are those being served beside the
     table: `sys.procedures` lists them.
     """
 
@@ -140,9 +140,14 @@ class ScanRequest:
     procedures: tuple[Procedure, ...] = ()
 
     @property
+    def is_aggregated(self) -> bool:
+        """Whether the answer has groups instead of rows."""
+        return bool(self.aggregates or self.group_by)
+
+    @property
     def used_columns(self) -> frozenset[str]:
         """All that the answer depends on; empty if it depends on all, whatever their names are."""
-        if not self.columns and not self.aggregates:
+        if not self.columns and not self.is_aggregated:
             return frozenset()
         conditions = (*self.filters, *self.conditions)
         named = (

@@ -146,6 +146,24 @@ def test_aggregates_come_instead_of_rows(run: Run) -> None:
     run(scenario())
 
 
+def test_rows_of_several_batches_arrive_as_one_stream(run: Run) -> None:
+    @system_table("many", WordRow, comment="Many.")
+    def many(view: Any, scan: Any) -> Iterator[WordRow]:
+        yield from (WordRow(f"w{number:05}", number % 7) for number in range(12_000))
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(), default_registry().plus(tables=[many])) as client:
+            assert (await client.read("many", "word")).column("word").to_pylist() == [f"w{number:05}" for number in range(12_000)]
+            some = await client.read("many", "length", filters=(where("length", "EQUAL", 3),), limit=1_000)
+            longest = [pb.Order(column="length", descending=True), pb.Order(column="word")]
+            first = await client.table(pb.ReadTableRequest(namespace="sys", name="many", columns=["word"], order=longest))
+        assert some.column("length").to_pylist() == [3] * 1_000
+        assert first.num_rows == 12_000
+        assert first.column("word")[0].as_py() == "w00006"
+
+    run(scenario())
+
+
 def test_a_condition_nested_too_deep_is_refused(run: Run) -> None:
     async def scenario() -> None:
         condition = pb.Condition(filter=where("status", "IS_NULL"))
