@@ -28,6 +28,15 @@ ACK_STORED = "ack_stored"
 IN_COORDINATOR = (STORE_BEFORE_COMMIT, STORE_AFTER_COMMIT, ACK_STORED)
 """A state transaction before and after its COMMIT; an ack that is in the store and not in the cluster."""
 
+KV_LOGGED = "kv_logged"
+KV_APPLYING = "kv_applying"
+KV_APPLIED = "kv_applied"
+KV_SNAPSHOT_WRITTEN = "kv_snapshot_written"
+KV_SNAPSHOT_PUBLISHED = "kv_snapshot_published"
+IN_KV = (KV_LOGGED, KV_APPLYING, KV_APPLIED, KV_SNAPSHOT_WRITTEN, KV_SNAPSHOT_PUBLISHED)
+"""A write to a primary-key table whose changelog is published and the KV state not yet, half and wholly changed; a KV snapshot
+whose files are written and not yet published, and one that is published before the older ones are removed."""
+
 _times_reached = itertools.count(1)
 
 

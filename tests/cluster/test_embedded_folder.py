@@ -130,7 +130,7 @@ def test_an_append_whose_publishing_fails_is_not_there_and_can_be_repeated(tmp_p
             raise sa.exc.OperationalError("INSERT", {}, Exception("disk I/O error"))
 
         with monkeypatch.context() as patch:
-            patch.setattr("tiering.cluster.embedded.log._bucket_rows", fail)
+            patch.setattr("tiering.cluster.embedded.appends._bucket_rows", fail)
             with pytest.raises(ClusterUnavailable, match="disk I/O error"):
                 storage.append(PATH, orders(0, 10), "writer", 0)
         assert scan_all(storage, table).num_rows == 0

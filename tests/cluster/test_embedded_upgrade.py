@@ -1,4 +1,4 @@
-"""A folder that the first version wrote is opened as it is: nothing lost, nothing read twice."""
+"""A folder that an earlier version wrote is opened as it is: nothing lost, nothing read twice."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from tiering.cluster.embedded import metadata
 from tiering.cluster.embedded.metadata import FILE_NAME
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import SetupError
+
+FORMAT_2 = """
+ALTER TABLE tables DROP COLUMN primary_key;
+DROP TABLE leased_snapshots;
+DROP TABLE leases;
+DROP TABLE kv_snapshots;
+UPDATE facts SET value = '2' WHERE name = 'format_version';
+"""
+"""Back to what the version before primary-key tables wrote."""
 
 FORMAT_1 = """
 ALTER TABLE tables DROP COLUMN partition_keys;
@@ -37,15 +46,20 @@ DROP TABLE segments;
 ALTER TABLE segments_old RENAME TO segments;
 UPDATE facts SET value = '1' WHERE name = 'format_version';
 """
-"""Back to what the first version wrote. Its answers to appends lack the partition id."""
+"""From there, back to what the first version wrote. Its answers to appends lack the partition id."""
 
 
 @pytest.fixture
-def old_folder(tmp_path: Path, clock: ManualClock) -> Path:
+def old_folder(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest) -> Path:
+    """Of format 1, unless a test asks for 2."""
     with EmbeddedStorage(tmp_path, clock) as storage:
         make_table(storage, bucket_count=2, bucket_keys=("id",))
         storage.append(PATH, orders(0, 10), "writer", 0)
     connection = sqlite3.connect(tmp_path / FILE_NAME)
+    connection.executescript(FORMAT_2)
+    if getattr(request, "param", 1) == 2:
+        connection.close()
+        return tmp_path
     connection.executescript(FORMAT_1)
     (ranges,) = connection.execute("SELECT ranges FROM appends").fetchone()
     connection.execute("UPDATE appends SET ranges = ?", (ranges.replace(", null]", "]"),))
@@ -54,7 +68,8 @@ def old_folder(tmp_path: Path, clock: ManualClock) -> Path:
     return tmp_path
 
 
-def test_a_folder_of_format_1_is_brought_up_to_date(old_folder: Path, clock: ManualClock) -> None:
+@pytest.mark.parametrize("old_folder", [1, 2], indirect=True)
+def test_a_folder_of_an_older_format_is_brought_up_to_date(old_folder: Path, clock: ManualClock) -> None:
     for _ in range(2):
         with EmbeddedStorage(old_folder, clock) as storage:
             table = storage.table(PATH)
@@ -70,7 +85,7 @@ def test_a_folder_of_format_1_is_brought_up_to_date(old_folder: Path, clock: Man
 def test_an_upgrade_that_fails_half_way_leaves_the_folder_as_it_was(
     old_folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def half(connection: sa.Connection, schema: sa.MetaData) -> None:
+    def half(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
         connection.execute(sa.text("ALTER TABLE tables ADD COLUMN partition_keys JSON NOT NULL DEFAULT '[]'"))
         connection.execute(sa.text("ALTER TABLE buckets RENAME TO buckets_v1"))
         raise sa.exc.OperationalError("ALTER", {}, Exception("disk I/O error"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
@@ -109,11 +109,24 @@ def make_table(
     bucket_count: int = 1,
     bucket_keys: tuple[str, ...] = (),
     partition_keys: tuple[str, ...] = (),
+    primary_key: tuple[str, ...] = (),
+    properties: Mapping[str, str] | None = None,
     schema: pa.Schema = SCHEMA,
     path: TablePath = PATH,
 ) -> TableInfo:
     cluster.create_database(path.database_name, ignore_if_exists=True)
-    return cluster.create_table(path, TableSpec(schema, bucket_count, bucket_keys, partition_keys=partition_keys))
+    spec = TableSpec(schema, bucket_count, bucket_keys, properties or {}, primary_key=primary_key, partition_keys=partition_keys)
+    return cluster.create_table(path, spec)
+
+
+def cities(*rows: tuple[int, str | None]) -> pa.RecordBatch:
+    """Rows of (id, city)."""
+    return pa.RecordBatch.from_pydict({"id": [number for number, _ in rows], "city": [city for _, city in rows]}, schema=SCHEMA)
+
+
+def order_ids(*numbers: int) -> pa.RecordBatch:
+    """Keys of a table with the primary key id."""
+    return pa.RecordBatch.from_pydict({"id": list(numbers)}, schema=pa.schema([SCHEMA.field("id")]))
 
 
 def split_of(table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -> TieringLogSplit:
@@ -122,7 +135,7 @@ def split_of(table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -
 
 def scan(cluster: Cluster, table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -> pa.Table:
     batches = list(cluster.reader(table, split_of(table, bucket, start, stop)).read())
-    return pa.Table.from_batches(batches, schema=table.lake_schema())
+    return pa.Table.from_batches(batches, schema=table.read_schema())
 
 
 def scan_all(cluster: Cluster, table: TableInfo) -> pa.Table:

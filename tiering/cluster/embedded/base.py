@@ -1,4 +1,4 @@
-"""What the embedded cluster offers beyond `Cluster`: making tables and appending to them.
+"""What the embedded cluster offers beyond `Cluster`: making tables and writing to them.
 
 `storage.EmbeddedStorage` has it in process, `remote.RemoteEmbeddedCluster` over gRPC; everything that writes
 (ingest, demo, tests) is written against this face.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tiering.cluster.base import Cluster
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model import BucketKey, KvSnapshot, TableInfo, TablePath
 
 MAX_BUCKETS = 4_096
 """More buckets than this in one table help nobody in a single-machine cluster."""
@@ -23,7 +23,11 @@ Rows = pa.RecordBatch | pa.Table
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a new table is made from. `primary_key` is named only to be refused for now."""
+    """What a new table is made from; with a `primary_key` it is a primary-key table.
+
+    Key columns are NOT NULL, of a type that bucket keys may have, and include the partition columns. Bucket keys are some of them;
+    none given: all that are no partition columns.
+    """
 
     schema: pa.Schema
     bucket_count: int = 1
@@ -35,7 +39,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class AppendedRange:
-    """Where rows of one append went: records `[starting_offset, stopping_offset)` of one bucket."""
+    """Where records of one write went: records `[starting_offset, stopping_offset)` of one bucket."""
 
     bucket: BucketKey
     starting_offset: int
@@ -82,6 +86,31 @@ class EmbeddedCluster(Cluster, Protocol):
         A repeated (writer_id, sequence) appends nothing and returns the first answer's ranges, also after a restart;
         with other rows it raises InvalidArgument. Columns are matched by name;
         those added to the table later may be left out. Partitions appear with their first row.
-        Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions).
+        Raises UnknownTable, InvalidData (names the column), InvalidArgument (too many partitions, a primary-key table).
+        """
+        ...
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """Makes `rows` the present ones of their keys in a primary-key table, all or none, durably; the ranges of the changelog.
+
+        A new key is logged as `+I`, a present one as `-U` (the row before) and `+U`, also when nothing differs. A key that comes
+        several times in `rows`: the last row counts. Whole rows: a column added later that they leave out becomes NULL.
+        Repeats, columns and partitions as with `append`. Raises as `append`; InvalidArgument for a log table.
+        """
+        ...
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """Deletes the rows with `keys` (exactly the key columns) from a primary-key table, all or none, durably.
+
+        A present key is logged as `-D` with the row before; an absent one is passed by. Repeats as with `append`, also of a
+        delete that found nothing. Raises as `upsert`.
+        """
+        ...
+
+    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """Takes a KV snapshot of each bucket that changed since its last one; the newest of every bucket that has one.
+
+        Beside that, the two newest of a bucket are kept, and those that a lease holds. Raises UnknownTable, InvalidArgument
+        (a log table).
         """
         ...

@@ -23,7 +23,12 @@ def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
     check_names(rows.schema, table.schema, table.added_columns)
     created = len(table.schema) - len(table.added_columns)
     known = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
-    schema = pa.schema(list(table.schema)[:known])
+    return fit_columns(rows, pa.schema(list(table.schema)[:known]), table.added_columns)
+
+
+def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -> pa.RecordBatch:
+    """`rows` as one batch of exactly `schema`, with NULL for those in `may_lack` that are not there. Raises as `fit_rows`."""
+    check_names(rows.schema, schema, may_lack)
     columns = [
         _fit_column(_as_array(rows.column(field.name)), field) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
         for field in schema

@@ -48,7 +48,7 @@ def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
         if name in bucket_keys[:position]:
             raise InvalidArgument(f"the bucket key {name!r} is named twice")
         field = schema.field(index)
-        if not _may_be_key(field.type):
+        if not may_be_key(field.type):
             raise UnsupportedType(
                 f"column {name!r} of type {field.type} cannot be a bucket key",
                 hint="Bucket keys may be integers, decimals, dates, timestamps, strings or binaries.",
@@ -58,7 +58,8 @@ def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
             raise InvalidArgument(f"the bucket key {name!r} is nullable", hint="Declare the column NOT NULL.")
 
 
-def _may_be_key(kind: pa.DataType) -> bool:
+def may_be_key(kind: pa.DataType) -> bool:
+    """Whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
     return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -13,24 +13,15 @@ from pyarrow import ipc
 
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
-from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, databases, partitions, segments, tables
+from tiering.cluster.embedded.kv_snapshots import delete_where
+from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, databases, kv_snapshots, partitions, segments, tables
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
+from tiering.cluster.embedded.primary_keys import check_primary_key, default_bucket_keys
+from tiering.cluster.embedded.times import from_us, to_us
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath, TableType
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def to_us(moment: datetime) -> int:
-    """Microseconds since the epoch."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_us(microseconds: int) -> datetime:
-    """The inverse, aware, UTC."""
-    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 @dataclass(frozen=True)
@@ -97,6 +88,8 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             return find_table(connection, path).info
         raise AlreadyExists(f"the table {path.database_name}.{existing} exists already", hint=_case_hint(existing, path.table_name))
     schema = storable_schema(spec.schema)
+    if spec.primary_key and not spec.bucket_keys:
+        spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
     enabled = parse_lake_options(spec.properties).enabled
     inserted = connection.execute(
@@ -109,6 +102,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             bucket_keys=list(spec.bucket_keys),
             bucketing=bucketing_for(spec.bucket_keys).value,
             partition_keys=list(spec.partition_keys),
+            primary_key=list(spec.primary_key),
             created_columns=len(schema),
             properties=dict(spec.properties),
             created_us=to_us(now),
@@ -121,10 +115,10 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
 
 
 def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
-    if spec.primary_key:
-        raise InvalidArgument("primary-key tables are not supported in this version", hint="Create a log table: leave the primary key out.")
     if not 1 <= spec.bucket_count <= MAX_BUCKETS:
         raise InvalidArgument(f"the bucket count is {spec.bucket_count}; it must be between 1 and {MAX_BUCKETS}")
+    if spec.primary_key:
+        check_primary_key(schema, spec.primary_key, spec.partition_keys, spec.bucket_keys)
     check_bucket_keys(schema, spec.bucket_keys)
     check_partition_keys(schema, spec.partition_keys, spec.bucket_keys)
 
@@ -152,26 +146,34 @@ def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequ
         connection.execute(sa.update(tables).where(tables.c.table_id == info.table_id).values(values))
 
 
-def delete_table(connection: sa.Connection, path: TablePath) -> int:
-    """Removes the table and, by cascade, all that is recorded of it; returns its id. Raises UnknownTable, UnknownDatabase."""
-    table_id = find_table(connection, path).info.table_id
+def delete_table(connection: sa.Connection, path: TablePath, table_id: int) -> None:
+    """Removes the table and, by cascade, all that is recorded of it. Raises UnknownTable, UnknownDatabase."""
+    _find_same(connection, path, table_id)
     connection.execute(sa.delete(tables).where(tables.c.table_id == table_id))
-    return table_id
 
 
-def delete_partition(connection: sa.Connection, path: TablePath, name: str) -> tuple[int, int, list[str]]:
-    """Removes a partition and all that is recorded of it; returns table id, partition id and the paths of its segments.
+def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, name: str) -> tuple[int, list[str]]:
+    """Removes a partition and all that is recorded of it; returns its id and the paths of its files.
 
     Raises UnknownTable, UnknownDatabase, UnknownPartition.
     """
-    info = find_table(connection, path).info
+    info = _find_same(connection, path, table_id)
     partition_id = find_partition(connection, info, name)
     mine = (segments.c.table_id == info.table_id) & (segments.c.partition_id == partition_id)
     paths = list(connection.scalars(sa.select(segments.c.path).where(mine)))
+    paths += delete_where(connection, (kv_snapshots.c.table_id == info.table_id) & (kv_snapshots.c.partition_id == partition_id))
     connection.execute(sa.delete(segments).where(mine))
     connection.execute(sa.delete(buckets).where(buckets.c.table_id == info.table_id, buckets.c.partition_id == partition_id))
     connection.execute(sa.delete(partitions).where(partitions.c.partition_id == partition_id))
-    return info.table_id, partition_id, paths
+    return partition_id, paths
+
+
+def _find_same(connection: sa.Connection, path: TablePath, table_id: int) -> TableInfo:
+    """The table under `path`, if it is still that one."""
+    info = find_table(connection, path).info
+    if info.table_id != table_id:
+        raise UnknownTable(f"the table {path} was dropped", table_id=table_id)
+    return info
 
 
 def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
@@ -182,11 +184,12 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
     info = TableInfo(
         table_id=row["table_id"],
         path=TablePath(row["database_name"], row["table_name"]),
-        table_type=TableType.LOG,
+        table_type=TableType.PRIMARY_KEY if row["primary_key"] else TableType.LOG,
         schema=schema,
         bucket_count=row["bucket_count"],
         created_at=from_us(row["created_us"]),
         bucket_keys=tuple(row["bucket_keys"]),
+        primary_key=tuple(row["primary_key"]),
         partition_keys=tuple(row["partition_keys"]),
         properties=properties,
         lake_enabled=options.enabled,

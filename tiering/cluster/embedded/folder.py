@@ -11,7 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from tiering.cluster.embedded.kv_state import KV_FOLDER
 from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER, sync_folder
+from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER
 from tiering.errors import SetupError
 
 LOCK_FILE = "LOCK"
@@ -50,7 +52,7 @@ def lock_folder(root: Path) -> IO[str]:
 
 @dataclass(frozen=True)
 class Published:
-    """What the metadata names: paths of segments (relative to the root), ids of tables and partitions."""
+    """What the metadata names: paths of segments and KV snapshots (relative to the root), ids of tables and partitions."""
 
     paths: Collection[str]
     table_ids: Collection[int]
@@ -58,7 +60,7 @@ class Published:
 
 
 def sweep(root: Path, published: Published, now: datetime) -> int:
-    """Removes files that no segment names, and folders of tables that are gone; returns how many. Raises OSError.
+    """Removes files that no segment or KV snapshot names, KV states and folders of tables that are gone; returns how many. Raises OSError.
 
     Only for a folder that nobody else writes: a file that is about to be published looks the same. What says that a table or
     partition was dropped stays until no reader that began before can still run; of one that lives it goes, for then a crash came
@@ -73,7 +75,30 @@ def sweep(root: Path, published: Published, now: datetime) -> int:
             removed += 1
         else:
             removed += _sweep_table(root, entry, published, now)
-    return removed
+    return removed + _sweep_snapshots(root, published) + _sweep_states(root, published.table_ids)
+
+
+def _sweep_snapshots(root: Path, published: Published) -> int:
+    files = list((root / SNAPSHOT_FOLDER).glob("*/*"))
+    surplus = [file for file in files if str(file.relative_to(root)) not in published.paths]
+    for file in surplus:
+        file.unlink()
+    for folder in (root / SNAPSHOT_FOLDER).glob("*"):
+        if folder.name not in map(str, published.table_ids):
+            folder.rmdir()
+    return len(surplus)
+
+
+def _sweep_states(root: Path, table_ids: Collection[int]) -> int:
+    """A state's files begin with the table's id; what spilled (`.tmp`) is of no use to anybody after a restart."""
+    surplus = [
+        entry
+        for entry in (root / KV_FOLDER).glob("*")
+        if entry.name.partition(".")[0] not in map(str, table_ids) or entry.name.endswith(".tmp")
+    ]
+    for entry in surplus:
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    return len(surplus)
 
 
 def _sweep_table(root: Path, folder: Path, published: Published, now: datetime) -> int:

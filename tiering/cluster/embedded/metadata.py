@@ -18,11 +18,12 @@ import sqlalchemy as sa
 from tiering.cluster.embedded.upgrade import upgrade
 from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
+from tiering.model import BucketKey
 from tiering.redact import redact
 
 FILE_NAME = "meta.db"
-FORMAT_VERSION = 2
-"""2: partitions, and columns added later. Format 1 is brought up to it when the folder is opened (`upgrade.py`)."""
+FORMAT_VERSION = 3
+"""2: partitions, and columns added later. 3: primary keys. Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
 NO_PARTITION = 0
 """The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
 
@@ -49,6 +50,7 @@ tables = sa.Table(
     sa.Column("bucket_keys", sa.JSON, nullable=False),
     sa.Column("bucketing", sa.Text, nullable=False),
     sa.Column("partition_keys", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("primary_key", sa.JSON, nullable=False, server_default="[]", comment="empty = a log table"),
     sa.Column("created_columns", sa.Integer, nullable=False, server_default="0", comment="how many columns it was made with"),
     sa.Column("properties", sa.JSON, nullable=False),
     sa.Column("created_us", sa.BigInteger, nullable=False),
@@ -111,6 +113,42 @@ appends = sa.Table(
     sqlite_with_rowid=False,
 )
 
+kv_snapshots = sa.Table(
+    "kv_snapshots",
+    _schema,
+    sa.Column("snapshot_id", sa.Integer, primary_key=True),
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("partition_id", sa.Integer, nullable=False),
+    sa.Column("bucket_id", sa.Integer, nullable=False),
+    sa.Column("log_offset", sa.BigInteger, nullable=False),
+    sa.Column("columns", sa.Integer, nullable=False, comment="how many of the table's columns, from the first, the files hold"),
+    sa.Column("files", sa.JSON, nullable=False, comment="[path, size in bytes, CRC-32, rows] each, in order"),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    sa.Index("kv_snapshots_of_bucket", "table_id", "partition_id", "bucket_id"),
+    sqlite_autoincrement=True,
+)
+
+leases = sa.Table(
+    "leases",
+    _schema,
+    sa.Column("lease_id", sa.Text, primary_key=True),
+    sa.Column("owner", sa.Text),
+    sa.Column("acquired_us", sa.BigInteger, nullable=False),
+    sa.Column("renewed_us", sa.BigInteger, nullable=False),
+    sa.Column("ttl_ms", sa.BigInteger, nullable=False),
+)
+
+leased_snapshots = sa.Table(
+    "leased_snapshots",
+    _schema,
+    sa.Column("lease_id", sa.Text, sa.ForeignKey("leases.lease_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("table_id", sa.Integer, primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("snapshot_id", sa.Integer, sa.ForeignKey("kv_snapshots.snapshot_id", ondelete="CASCADE"), nullable=False),
+    sa.Index("leased_by_snapshot", "snapshot_id"),
+)
+
 lake_snapshots = sa.Table(
     "lake_snapshots",
     _schema,
@@ -118,6 +156,17 @@ lake_snapshots = sa.Table(
     sa.Column("lake_snapshot_id", sa.BigInteger, nullable=False),
     sa.Column("offsets", sa.JSON, nullable=False, comment="bucket (as BucketKey prints it) -> offset"),
 )
+
+
+def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
+    """The bucket of a row; `NO_PARTITION` is None."""
+    return BucketKey(partition_id or None, bucket_id)
+
+
+def in_bucket(table: sa.Table, table_id: int, bucket: BucketKey) -> sa.ColumnElement[bool]:
+    """Rows of `table` that belong to the bucket."""
+    partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
+    return (table.c.table_id == table_id) & (table.c.partition_id == partition_id) & (table.c.bucket_id == bucket.bucket_id)
 
 
 class Metadata:
@@ -139,7 +188,7 @@ class Metadata:
                 facts.create(connection, checkfirst=True)
                 version = int(_fact(connection, "format_version", str(FORMAT_VERSION)))
                 if version < FORMAT_VERSION:
-                    upgrade(connection, _schema)
+                    upgrade(connection, _schema, version)
                     connection.execute(sa.update(facts).where(facts.c.name == "format_version").values(value=str(FORMAT_VERSION)))
                 if version <= FORMAT_VERSION:
                     _schema.create_all(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import pyarrow as pa
@@ -9,11 +10,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pyarrow import ipc
 
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
-from tiering.cluster.embedded.catalog import from_us, to_us
+from tiering.cluster.embedded.kv_snapshots import StoredSnapshot
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.segments import Segment
+from tiering.cluster.embedded.snapshot_files import SnapshotFile
+from tiering.cluster.embedded.times import from_us, to_us
 from tiering.errors import InvalidData
-from tiering.model import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
+from tiering.model import BucketKey, BucketOffsets, KvSnapshot, Partition, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import common_pb2, embedded_pb2
 
@@ -152,6 +155,38 @@ def range_to_pb(appended: AppendedRange) -> embedded_pb2.AppendResponse.Range:
 
 def range_from_pb(pb: embedded_pb2.AppendResponse.Range) -> AppendedRange:
     return AppendedRange(bucket_from_pb(pb.bucket), pb.starting_offset, pb.stopping_offset)
+
+
+def snapshots_to_pb(snapshots: Mapping[BucketKey, KvSnapshot]) -> list[embedded_pb2.PbKvSnapshot]:
+    return [
+        embedded_pb2.PbKvSnapshot(bucket=bucket_to_pb(bucket), snapshot_id=snapshot.snapshot_id, log_offset=snapshot.log_offset)
+        for bucket, snapshot in snapshots.items()
+    ]
+
+
+def snapshots_from_pb(pbs: Iterable[embedded_pb2.PbKvSnapshot]) -> dict[BucketKey, KvSnapshot]:
+    return {bucket_from_pb(pb.bucket): KvSnapshot(pb.snapshot_id, pb.log_offset) for pb in pbs}
+
+
+def stored_snapshot_to_pb(root: str, snapshot: StoredSnapshot | None) -> embedded_pb2.GetKvSnapshotResponse:
+    if snapshot is None:
+        return embedded_pb2.GetKvSnapshotResponse(root=root)
+    return embedded_pb2.GetKvSnapshotResponse(
+        root=root,
+        log_offset=snapshot.log_offset,
+        columns=snapshot.columns,
+        files=[
+            embedded_pb2.PbKvSnapshotFile(path=file.path, size_bytes=file.size_bytes, crc32=file.crc32, records=file.records)
+            for file in snapshot.files
+        ],
+    )
+
+
+def stored_snapshot_from_pb(snapshot_id: int, pb: embedded_pb2.GetKvSnapshotResponse) -> StoredSnapshot | None:
+    if not pb.HasField("log_offset"):
+        return None
+    files = tuple(SnapshotFile(file.path, file.size_bytes, file.crc32, file.records) for file in pb.files)
+    return StoredSnapshot(snapshot_id, pb.log_offset, pb.columns, files)
 
 
 def segment_to_pb(segment: Segment) -> embedded_pb2.PbSegment:

@@ -1,4 +1,4 @@
-"""The executor side: one split read from immutable files, without asking anybody.
+"""The executor side: one log split read from immutable files, without asking anybody. Snapshot splits: `snapshot_reader.py`.
 
 Every file is read once, into memory, and verified before a row of it is used. Small segments are joined into batches
 that are worth a call; large ones are passed on without a copy. Offsets and commit time come from the metadata.
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tiering.cluster.embedded.segments import Segment, read_segment
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
-from tiering.model import SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TieringLogSplit
+from tiering.model import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType, TieringLogSplit
 
 TARGET_BATCH_ROWS = 65_536
 """Enough that the cost per batch vanishes; smaller than a row group."""
@@ -35,6 +35,8 @@ class EmbeddedSplitReader:
     schema: pa.Schema
     split: TieringLogSplit
     segments: tuple[Segment, ...]
+    changes: bool = False
+    """Whether the segments hold change types."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`."""
@@ -55,7 +57,7 @@ class EmbeddedSplitReader:
 
     def _cut(self, segment: Segment) -> _Piece:
         """The part of a segment that lies in the split."""
-        batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket)
+        batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
         start = max(segment.starting_offset, self.split.starting_offset)
         stop = min(segment.stopping_offset, self.split.stopping_offset)
         return _Piece(batch.slice(start - segment.starting_offset, stop - start), start, segment.commit_us)
@@ -69,7 +71,9 @@ class EmbeddedSplitReader:
             pa.array(np.arange(start, start + count, dtype=np.int64), _OFFSET_TYPE),
             pa.array(np.repeat(np.array([piece.commit_us for piece in pieces], dtype=np.int64), counts)).view(_TIMESTAMP_TYPE),
         )
-        return pa.RecordBatch.from_arrays([*rows.columns, *system], schema=pa.schema([*self.schema, *SYSTEM_COLUMN_FIELDS]))
+        own, kind = rows.columns[: len(self.schema)], rows.columns[len(self.schema) :]
+        fields = [*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.changes else [])]
+        return pa.RecordBatch.from_arrays([*own, *system, *kind], schema=pa.schema(fields))
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
     _check_covered(table, split, segments)
     if any(segment.columns > len(table.schema) for segment in segments):
         raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
-    return EmbeddedSplitReader(root, table.schema, split, tuple(segments))
+    return EmbeddedSplitReader(root, table.schema, split, tuple(segments), table.table_type is TableType.PRIMARY_KEY)
 
 
 def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[Segment]) -> None:

@@ -20,8 +20,9 @@ from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
 from tiering.cluster.embedded.segments import Segment
+from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
-from tiering.errors import InvalidArgument, InvalidData, KvSnapshotGone, ServiceUnreachable
+from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -33,6 +34,7 @@ from tiering.model import (
     TableBucket,
     TableInfo,
     TablePath,
+    TableType,
     TieringSnapshotSplit,
     TieringSplit,
 )
@@ -44,6 +46,8 @@ from tiering.rpc_errors import from_rpc_error
 
 CALL_TIMEOUT_S = 30.0
 """Longer than any call takes; an append waits for the disk."""
+KEYED_TIMEOUT_S = 600.0
+"""Of a write to a primary-key table and of KV snapshots: a state that was lost is made anew first, from all of the table."""
 DEFAULT_PATIENCE_MS = 20_000
 """How long a repeatable call waits for a service that answered before: a restart takes a few seconds."""
 
@@ -162,12 +166,27 @@ class RemoteEmbeddedCluster:
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
-        data = pb.rows_to_bytes(as_batch(rows))
-        if len(data) > MAX_APPEND_BYTES:
-            raise InvalidData(f"an append of {len(data)} bytes exceeds the limit of {MAX_APPEND_BYTES}", hint="Append fewer rows at once.")
-        request = messages.AppendRequest(table_path=pb.path_to_pb(path), rows=data, writer_id=writer_id, sequence=sequence)
+        request = messages.AppendRequest(table_path=pb.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
         return [pb.range_from_pb(appended) for appended in answer.ranges]
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.upsert`, in one message as `append`."""
+        request = messages.UpsertRequest(table_path=pb.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        answer = self._repeatable(partial(self._stub.Upsert, request, timeout=KEYED_TIMEOUT_S))
+        return [pb.range_from_pb(appended) for appended in answer.ranges]
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.delete`, in one message as `append`."""
+        request = messages.DeleteRequest(table_path=pb.path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
+        answer = self._repeatable(partial(self._stub.Delete, request, timeout=KEYED_TIMEOUT_S))
+        return [pb.range_from_pb(appended) for appended in answer.ranges]
+
+    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `EmbeddedCluster.snapshot_kv`."""
+        request = messages.SnapshotKvRequest(table_path=pb.path_to_pb(path))
+        answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=KEYED_TIMEOUT_S))
+        return pb.snapshots_from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `Cluster.offsets`."""
@@ -181,14 +200,20 @@ class RemoteEmbeddedCluster:
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): pb.time_from_pb(item.timestamp) for item in answer.timestamps}
 
-    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader:
+    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
         if isinstance(split, TieringSnapshotSplit):
-            raise KvSnapshotGone(f"{table.path} has no KV snapshot {split.snapshot_id}", table_path=table.path, bucket=split.bucket)
+            return self._snapshot_reader(table, split)
         request = messages.ListOffsetsRequest(table_id=table.table_id, bucket=bucket_to_pb(split.bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
         found = {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
         return open_reader(table, split, found.get(split.bucket), partial(self._segments, table.table_id))
+
+    def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
+        bucket = bucket_to_pb(split.bucket)
+        request = messages.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
+        answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
+        return open_snapshot_reader(answer.root, table, split, pb.stored_snapshot_from_pb(split.snapshot_id, answer))
 
     def _segments(self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int) -> tuple[str, list[Segment]]:
         pages = list(self._segment_pages(table_id, bucket, starting_offset, stopping_offset))
@@ -208,8 +233,12 @@ class RemoteEmbeddedCluster:
             starting_offset = page.segments[-1].stopping_offset
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        """As `Cluster.kv_snapshots`."""
-        return {}
+        """As `Cluster.kv_snapshots`; a log table needs no question."""
+        if table.table_type is TableType.LOG:
+            return {}
+        request = messages.ListKvSnapshotsRequest(table_id=table.table_id)
+        answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
+        return pb.snapshots_from_pb(answer.snapshots)
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
@@ -244,3 +273,10 @@ class RemoteEmbeddedCluster:
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Not offered either."""
         self.record_lake_snapshot(table, snapshot)
+
+
+def _message(rows: Rows) -> bytes:
+    data = pb.rows_to_bytes(as_batch(rows))
+    if len(data) > MAX_APPEND_BYTES:
+        raise InvalidData(f"a write of {len(data)} bytes exceeds the limit of {MAX_APPEND_BYTES}", hint="Write fewer rows at once.")
+    return data

@@ -1,8 +1,8 @@
 """Segment files: one append's rows of one bucket, as an uncompressed Arrow IPC file that never changes.
 
-A file holds the table's columns and nothing else. Offsets and commit time are those of the append, so that they
-cost no bytes: the reader adds them. Files are written whole under a temporary name, synced, renamed, and belong to the log
-only once the metadata names them.
+A file holds the table's columns, of a primary-key table the change type behind them, and nothing else. Offsets and commit
+time are those of the append, so that they cost no bytes: the reader adds them. Files are written whole under a temporary name,
+synced, renamed, and belong to the log only once the metadata names them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from tiering.errors import ClusterUnavailable, DataCorrupt, SourceChanged
-from tiering.model import BucketKey
+from tiering.model import CHANGE_TYPE_FIELD, BucketKey
 
 LOG_FOLDER = "log"
 SUFFIX = ".arrow"
@@ -71,21 +71,24 @@ def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
 def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, EncodedSegment]]) -> list[str]:
     """Writes each segment under its name, durably; returns their paths relative to `root`. Raises OSError."""
     folder = root / LOG_FOLDER / str(table_id)
+    files = [(folder / f"{name}{SUFFIX}", segment.content) for name, segment in named]
+    if not files:
+        return []
     if not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
         sync_folder(folder.parent)
-    files = [(folder / f"{name}{SUFFIX}", segment.content) for name, segment in named]
     if len(files) == 1:
-        _write_whole(*files[0])
+        write_whole(*files[0])
     else:
         # An append to hundreds of partitions waits for the disk hundreds of times: better at once than in turn.
         with ThreadPoolExecutor(min(len(files), SYNCING_THREADS)) as pool:
-            list(pool.map(_write_whole, *zip(*files, strict=True)))
+            list(pool.map(write_whole, *zip(*files, strict=True)))
     sync_folder(folder)
     return [str(final.relative_to(root)) for final, _ in files]
 
 
-def _write_whole(final: Path, content: pa.Buffer) -> None:
+def write_whole(final: Path, content: pa.Buffer) -> None:
+    """Writes a file that is there whole or not at all. Its name is durable once its folder was synced. Raises OSError."""
     temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
     with temporary.open("xb") as file:
         file.write(content)
@@ -103,8 +106,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey) -> pa.RecordBatch:
+def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey, *, changes: bool = False) -> pa.RecordBatch:
     """The rows of a segment, from exactly the bytes whose checksum was verified, with NULL for columns added since.
+
+    Its columns are those of `schema`, and with `changes` (a primary-key table) the change type behind them.
 
     Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped meanwhile;
     ClusterUnavailable if the folder is not there at all.
@@ -127,11 +132,14 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     if zlib.crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
     batch = _decode(content)
-    held = pa.schema(list(schema)[: segment.columns])
+    kind = [CHANGE_TYPE_FIELD] if changes else []
+    held = pa.schema([*list(schema)[: segment.columns], *kind])
     if batch is None or batch.num_rows != segment.stopping_offset - segment.starting_offset or not batch.schema.equals(held):
         raise _corrupt("the segment does not hold the rows it should", where, segment, bucket)
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
-    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema) if added else batch
+    columns = batch.columns
+    whole = pa.schema([*schema, *kind])
+    return pa.RecordBatch.from_arrays([*columns[: segment.columns], *added, *columns[segment.columns :]], schema=whole) if added else batch
 
 
 def table_tombstone(root: Path, table_id: int) -> Path:

@@ -25,6 +25,8 @@ from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_errors import status_code, to_pb, trailing_metadata
 
+KEYED_THREADS = 4
+"""Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
 STORAGE_THREADS = 8
 """Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
 SEGMENTS_PER_PAGE = 10_000
@@ -49,10 +51,11 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     def __init__(self, storage: EmbeddedStorage) -> None:
         self._storage = storage
         self._pool = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="embedded-cluster")
+        self._keyed_pool = ThreadPoolExecutor(KEYED_THREADS, thread_name_prefix="embedded-cluster-keyed")
 
-    async def _run(self, context: Context, work: Callable[[], Answer]) -> Answer:
+    async def _run(self, context: Context, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, work)
         except LakewardError as error:
             await _abort(context, error, status_code(error))
         except Exception as error:
@@ -125,6 +128,34 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             return messages.AppendResponse(ranges=map(pb.range_to_pb, ranges))
 
         return await self._run(context, append)
+
+    async def Upsert(self, request: messages.UpsertRequest, context: Context) -> messages.UpsertResponse:
+        def upsert() -> messages.UpsertResponse:
+            rows = pb.rows_from_bytes(request.rows)
+            ranges = self._storage.upsert(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return messages.UpsertResponse(ranges=map(pb.range_to_pb, ranges))
+
+        return await self._run(context, upsert, self._keyed_pool)
+
+    async def Delete(self, request: messages.DeleteRequest, context: Context) -> messages.DeleteResponse:
+        def delete() -> messages.DeleteResponse:
+            keys = pb.rows_from_bytes(request.keys)
+            ranges = self._storage.delete(pb.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
+            return messages.DeleteResponse(ranges=map(pb.range_to_pb, ranges))
+
+        return await self._run(context, delete, self._keyed_pool)
+
+    async def SnapshotKv(self, request: messages.SnapshotKvRequest, context: Context) -> messages.SnapshotKvResponse:
+        work = partial(self._storage.snapshot_kv, pb.path_from_pb(request.table_path))
+        return messages.SnapshotKvResponse(snapshots=pb.snapshots_to_pb(await self._run(context, work, self._keyed_pool)))
+
+    async def ListKvSnapshots(self, request: messages.ListKvSnapshotsRequest, context: Context) -> messages.ListKvSnapshotsResponse:
+        found = await self._run(context, partial(self._storage.list_kv_snapshots, request.table_id))
+        return messages.ListKvSnapshotsResponse(snapshots=pb.snapshots_to_pb(found))
+
+    async def GetKvSnapshot(self, request: messages.GetKvSnapshotRequest, context: Context) -> messages.GetKvSnapshotResponse:
+        work = partial(self._storage.kv_snapshot, request.table_id, bucket_from_pb(request.bucket), request.snapshot_id)
+        return pb.stored_snapshot_to_pb(str(self._storage.root), await self._run(context, work))
 
     async def ListOffsets(self, request: messages.ListOffsetsRequest, context: Context) -> messages.ListOffsetsResponse:
         log = self._storage.log

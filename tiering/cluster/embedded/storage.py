@@ -3,6 +3,8 @@
     LOCK                      held by the one process that has the folder open
     meta.db                   databases, tables, offsets, segments (metadata.py)
     log/<table id>/*.arrow    segment files (segments.py), immutable
+    kv/<table id>.duckdb      present rows of a primary-key table (kv_state.py); may be lost at any time
+    kv-snapshots/<table id>/  files of KV snapshots (snapshot_files.py), immutable
     log/**/<id>.dropped       empty: that table or partition was dropped, its missing segments are no damage
 
 Safe to call from several threads.
@@ -20,18 +22,23 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from tiering.cluster.embedded import catalog
+from tiering.cluster.embedded import catalog, kv_snapshots, leases
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.batches import fit_rows
 from tiering.cluster.embedded.folder import Published, lock_folder, sweep
+from tiering.cluster.embedded.keyed_tables import KeyedTables
+from tiering.cluster.embedded.kv_snapshots import StoredSnapshot, all_paths
 from tiering.cluster.embedded.lake_record import read_lake_record, write_lake_record
 from tiering.cluster.embedded.log import NO_LIMIT, Log
 from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.partitions import list_partitions
+from tiering.cluster.embedded.primary_keys import check_log_table
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
+from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, files_exist
+from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
-from tiering.errors import ClusterUnavailable, InvalidArgument, KvSnapshotGone, SetupError, UnknownTable
+from tiering.errors import ClusterUnavailable, InvalidArgument, SetupError, UnknownTable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -66,11 +73,13 @@ class EmbeddedStorage:
             self._lock.close()
             raise
         self.log = Log(self.root, self._metadata, self._clock, ids)
+        self.keyed = KeyedTables(self.root, self._metadata, self.log, self._clock, ids)
 
     def _sweep(self) -> None:
         with self._metadata.read() as connection:
             columns = (segments.c.path, tables.c.table_id, partitions.c.partition_id)
             paths, table_ids, partition_ids = (set(connection.scalars(sa.select(column))) for column in columns)
+            paths |= all_paths(connection)
         try:
             sweep(self.root, Published(paths, table_ids, partition_ids), self._clock.now())
         except OSError as error:
@@ -79,6 +88,7 @@ class EmbeddedStorage:
 
     def close(self) -> None:
         """Lets go of the folder."""
+        self.keyed.close()
         self._metadata.close()
         self._lock.close()
 
@@ -112,19 +122,24 @@ class EmbeddedStorage:
 
     def drop_table(self, path: TablePath) -> None:
         """As `EmbeddedCluster.drop_table`."""
-        _check_path(path)
-        with self._metadata.write() as connection:
-            table_id = catalog.delete_table(connection, path)
-            self._bury(table_tombstone(self.root, table_id))
-        # Best effort: the table is gone already, and what is left is swept at the next start.
-        with contextlib.suppress(OSError):
-            shutil.rmtree(self.root / LOG_FOLDER / str(table_id))
+        table_id = self.table(path).table_id
+        with self.keyed.exclusive(table_id):
+            with self._metadata.write() as connection:
+                catalog.delete_table(connection, path, table_id)
+                leases.end_empty(connection)
+                self._bury(table_tombstone(self.root, table_id))
+            # Best effort: the table is gone already, and what is left is swept at the next start.
+            with contextlib.suppress(OSError):
+                self.keyed.forget(table_id)
+                shutil.rmtree(self.root / LOG_FOLDER / str(table_id), ignore_errors=True)
+                shutil.rmtree(self.root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """As `EmbeddedCluster.drop_partition`."""
-        _check_path(path)
-        with self._metadata.write() as connection:
-            table_id, partition_id, paths = catalog.delete_partition(connection, path, partition_name)
+        table_id = self.table(path).table_id
+        with self.keyed.exclusive(table_id), self._metadata.write() as connection:
+            partition_id, paths = catalog.delete_partition(connection, path, table_id, partition_name)
+            leases.end_empty(connection)
             self._bury(partition_tombstone(self.root, table_id, partition_id))
         with contextlib.suppress(OSError):
             for segment in paths:
@@ -171,11 +186,28 @@ class EmbeddedStorage:
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.append`."""
         _check_path(path)
-        if not 0 < len(writer_id) <= MAX_WRITER_ID_LENGTH or sequence < 0:
-            raise InvalidArgument(f"an append needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
+        _check_writer(writer_id, sequence)
         with self._metadata.read() as connection:
             stored = catalog.find_table(connection, path)
+        check_log_table(stored.info)
         return self.log.append(stored, fit_rows(rows, stored.info), writer_id, sequence)
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.upsert`."""
+        _check_path(path)
+        _check_writer(writer_id, sequence)
+        return self.keyed.upsert(path, rows, writer_id, sequence)
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.delete`."""
+        _check_path(path)
+        _check_writer(writer_id, sequence)
+        return self.keyed.delete(path, keys, writer_id, sequence)
+
+    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `EmbeddedCluster.snapshot_kv`."""
+        _check_path(path)
+        return self.keyed.snapshot(path)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `Cluster.offsets`."""
@@ -185,34 +217,53 @@ class EmbeddedStorage:
         """As `Cluster.oldest_timestamps`."""
         return self.log.oldest_timestamps(table.table_id, offsets)
 
-    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader:
+    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
         if isinstance(split, TieringSnapshotSplit):
-            raise KvSnapshotGone(f"{table.path} has no KV snapshot {split.snapshot_id}", table_path=table.path, bucket=split.bucket)
+            return open_snapshot_reader(str(self.root), table, split, self.kv_snapshot(table.table_id, split.bucket, split.snapshot_id))
         bounds = self.log.bounds(table.table_id, split.bucket)
         return open_reader(table, split, bounds, lambda *wanted: (str(self.root), self.log.segments(table.table_id, *wanted)))
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `Cluster.kv_snapshots`."""
-        return {}
+        return self.list_kv_snapshots(table.table_id)
+
+    def list_kv_snapshots(self, table_id: int) -> Mapping[BucketKey, KvSnapshot]:
+        """The newest KV snapshot of each bucket that has one. Raises UnknownTable."""
+        with self._metadata.read() as connection:
+            if not catalog.table_exists(connection, table_id):
+                raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
+            return kv_snapshots.newest_snapshots(connection, table_id)
+
+    def kv_snapshot(self, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
+        """One KV snapshot with its files; None = it is not there (any more)."""
+        with self._metadata.read() as connection:
+            return kv_snapshots.find_snapshot(connection, table_id, bucket, snapshot_id)
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
         """As `Cluster.acquire_lease`."""
-        return tuple(snapshots)
+        with self._metadata.write() as connection:
+            return leases.acquire(connection, lease_id, ttl_ms, snapshots, owner, self._clock.now(), self._files_exist)
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
         """As `Cluster.release_lease`."""
-        return ()
+        with self._metadata.write() as connection:
+            return leases.release(connection, lease_id, buckets)
 
     def drop_lease(self, lease_id: str) -> bool:
         """As `Cluster.drop_lease`."""
-        return False
+        with self._metadata.write() as connection:
+            return leases.drop(connection, lease_id)
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         """As `Cluster.leases`."""
-        return ()
+        with self._metadata.read() as connection:
+            return leases.list_leases(connection, self._files_exist)
+
+    def _files_exist(self, snapshot: StoredSnapshot) -> bool:
+        return files_exist(self.root, snapshot.files)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """As `Cluster.lake_snapshot`."""
@@ -232,6 +283,11 @@ class EmbeddedStorage:
         """As `Cluster.rewind_lake_snapshot`. Raises UnknownTable."""
         with self._metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
+
+
+def _check_writer(writer_id: str, sequence: int) -> None:
+    if not 0 < len(writer_id) <= MAX_WRITER_ID_LENGTH or sequence < 0:
+        raise InvalidArgument(f"a write needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
 
 
 def _check_path(path: TablePath) -> None:

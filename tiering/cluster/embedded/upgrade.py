@@ -1,4 +1,7 @@
-"""Brings metadata of format 1 (no partitions, columns never added) up to format 2. One transaction: all of it or nothing."""
+"""Brings metadata of an older format up to the present one. One transaction: all of it or nothing.
+
+Format 1 has no partitions and never adds columns; format 2 has no primary keys. New tables are made by the caller.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,15 @@ import sqlalchemy as sa
 from pyarrow import ipc
 
 
-def upgrade(connection: sa.Connection, schema: sa.MetaData) -> None:
-    """Rewrites `tables`, `buckets` and `segments` of format 1 as `schema` has them; their files stay as they are."""
+def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
+    """From format `version` to what `schema` has; segment files stay as they are."""
+    connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
+    if version < 2:
+        _add_partitions(connection, schema)
+
+
+def _add_partitions(connection: sa.Connection, schema: sa.MetaData) -> None:
+    """Rewrites `tables`, `buckets` and `segments` of format 1."""
     tables = schema.tables["tables"]
     for statement in (
         "ALTER TABLE tables ADD COLUMN partition_keys JSON NOT NULL DEFAULT '[]'",

@@ -1,8 +1,8 @@
-"""One writer's rows, cut into appends that fit a message, numbered so that a repeat does no harm."""
+"""One writer's rows, cut into writes that fit a message, numbered so that a repeat does no harm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -18,9 +18,9 @@ _OVERHEAD_BYTES_PER_COLUMN = 512
 
 
 class LogWriter:
-    """Appends to one table under one writer id. One thread.
+    """Writes to one table under one writer id. One thread.
 
-    The same rows in the same calls under the same id are the same appends: whoever repeats an interrupted run from its
+    The same rows in the same calls under the same id are the same writes: whoever repeats an interrupted run from its
     first row, with its writer id, doubles nothing.
     """
 
@@ -29,13 +29,24 @@ class LogWriter:
         self._path = path
         self.writer_id = writer_id
         self.sequence = 0
-        """Number of the next append."""
+        """Number of the next write."""
 
     def append(self, rows: Rows) -> Sequence[AppendedRange]:
         """Appends all rows, in as many appends as it takes; raises as `EmbeddedCluster.append`."""
+        return self._write(self._cluster.append, rows)
+
+    def upsert(self, rows: Rows) -> Sequence[AppendedRange]:
+        """Upserts all rows likewise; raises as `EmbeddedCluster.upsert`."""
+        return self._write(self._cluster.upsert, rows)
+
+    def delete(self, keys: Rows) -> Sequence[AppendedRange]:
+        """Deletes the rows with all keys likewise; raises as `EmbeddedCluster.delete`."""
+        return self._write(self._cluster.delete, keys)
+
+    def _write(self, write: Callable[[TablePath, Rows, str, int], Sequence[AppendedRange]], rows: Rows) -> Sequence[AppendedRange]:
         ranges: list[AppendedRange] = []
         for piece in cut_rows(as_batch(rows)):
-            ranges += self._cluster.append(self._path, piece, self.writer_id, self.sequence)
+            ranges += write(self._path, piece, self.writer_id, self.sequence)
             self.sequence += 1
         return ranges
 

@@ -1,0 +1,45 @@
+"""What an upsert or a delete does to the rows that are there, as records of the changelog (Fluss's). Pure.
+
+An upsert of a key that is absent is `+I`; of one that is there `-U` with the row before and, at the next offset, `+U` with the
+row after, also when both are equal: as in Fluss, the log tells that it was written. A delete of a key that is there is `-D` with
+the row before, of an absent one nothing. Each key comes once in a batch: of several, the last row counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.model import CHANGE_TYPE_FIELD, ChangeType
+
+_KIND_TYPE = CHANGE_TYPE_FIELD.type
+
+
+def upsert_changes(rows: pa.RecordBatch, found: npt.NDArray[np.int64], before: pa.RecordBatch) -> pa.RecordBatch:
+    """The changes that make `rows` (distinct keys) the present ones, in their order, with the change type as last column.
+
+    `before` has the rows that are there now, row i of it with the key of row `found[i]`; `found` ascends.
+    """
+    kinds = np.full(rows.num_rows, ChangeType.INSERT, dtype=np.int8)
+    kinds[found] = ChangeType.UPDATE_AFTER
+    if not len(found):
+        return _with_kinds(rows, kinds)
+    records = np.ones(rows.num_rows, dtype=np.int64)
+    records[found] = 2
+    after_at = np.cumsum(records) - 1
+    order = np.empty(rows.num_rows + len(found), dtype=np.int64)
+    order[after_at] = np.arange(rows.num_rows)
+    order[after_at[found] - 1] = rows.num_rows + np.arange(len(found))
+    all_kinds = np.concatenate([kinds, np.full(len(found), ChangeType.UPDATE_BEFORE, dtype=np.int8)])
+    both = pa.concat_batches([rows, before])  # type: ignore[attr-defined]  # missing in the stubs
+    return _with_kinds(both.take(pa.array(order)), all_kinds[order])
+
+
+def delete_changes(before: pa.RecordBatch) -> pa.RecordBatch:
+    """The changes that delete the rows `before`, in their order, with the change type as last column."""
+    return _with_kinds(before, np.full(before.num_rows, ChangeType.DELETE, dtype=np.int8))
+
+
+def _with_kinds(rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*rows.columns, pa.array(kinds, _KIND_TYPE)], schema=pa.schema([*rows.schema, CHANGE_TYPE_FIELD]))

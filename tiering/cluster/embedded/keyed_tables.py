@@ -1,0 +1,217 @@
+"""Primary-key tables: upserts and deletes, and the KV snapshots of what they made.
+
+A write looks its keys up in a KV state that has applied all of the log, publishes the changelog, and only then applies it. A crash
+in between leaves a state that is behind its log; the next use brings it up. One lock a table; readers never take it.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+import structlog
+
+from tiering import crash_points
+from tiering.cluster.embedded.appends import WriteKey
+from tiering.cluster.embedded.base import AppendedRange, Rows
+from tiering.cluster.embedded.batches import fit_rows
+from tiering.cluster.embedded.catalog import StoredTable, find_table
+from tiering.cluster.embedded.changelog import delete_changes, upsert_changes
+from tiering.cluster.embedded.kv_catch_up import catch_up
+from tiering.cluster.embedded.kv_snapshots import StoredSnapshot, delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
+from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
+from tiering.cluster.embedded.leases import end_expired
+from tiering.cluster.embedded.log import Log
+from tiering.cluster.embedded.metadata import Metadata
+from tiering.cluster.embedded.pb import rows_to_bytes
+from tiering.cluster.embedded.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
+from tiering.cluster.embedded.snapshot_files import remove_files, write_snapshot_files
+from tiering.effects import Clock, Ids
+from tiering.errors import ClusterUnavailable, LakewardError, UnknownTable
+from tiering.model import BucketKey, KvSnapshot, TableInfo, TablePath
+
+MAX_OPEN_STATES = 8
+"""Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""
+
+_log = structlog.get_logger(__name__)
+Answer = TypeVar("Answer")
+
+
+class KeyedTables:
+    """All primary-key tables of one cluster."""
+
+    def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids) -> None:
+        self._root = root
+        self._metadata = metadata
+        self._changes = log
+        self._clock = clock
+        self._ids = ids
+        self._guard = threading.Lock()
+        self._locks: dict[int, threading.RLock] = {}
+        self._states: dict[int, KvState] = {}
+        """Those used last come last. A table's entry is touched only under its lock."""
+
+    def close(self) -> None:
+        """Closes all states, each once its write has ended."""
+        for table_id in list(self._states):
+            with self.exclusive(table_id):
+                self._close(table_id)
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.upsert`."""
+        with self._opened(path) as table:
+            batch = fit_rows(rows, table.info)
+            return self._write(table, batch, "upsert", writer_id, sequence)
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.delete`."""
+        with self._opened(path) as table:
+            return self._write(table, fit_keys(keys, table.info), "delete", writer_id, sequence)
+
+    def _write(self, table: StoredTable, batch: pa.RecordBatch, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        if batch.num_rows == 0:
+            return ()
+        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_to_bytes(batch), zlib.crc32(kind.encode())))
+        earlier = self._changes.earlier(key)
+        if earlier is not None:
+            return earlier
+        keys = batch.select(key_schema(table.info).names)
+        last = last_of_each_key(keys)
+        if len(last) < batch.num_rows:
+            batch, keys = batch.take(last), keys.take(last)
+        found, before = self._using(table.info, lambda state: state.look_up(keys))
+        changes = delete_changes(before) if kind == "delete" else upsert_changes(_widened(batch, table.info.schema), found, before)
+        ranges = self._changes.append_changes(table, changes, key)
+        crash_points.reach(crash_points.KV_LOGGED)
+        if ranges:
+            self._apply(table.info)
+        crash_points.reach(crash_points.KV_APPLIED)
+        return ranges
+
+    def _apply(self, table: TableInfo) -> None:
+        """The rows are in the log, so whatever fails now is made up for by the next use; the write itself has succeeded."""
+        try:
+            self._using(table, lambda _: None)
+        except LakewardError as error:
+            _log.warning("kv_state_behind_its_log", table=str(table.path), error=str(error))
+
+    def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `EmbeddedCluster.snapshot_kv`. Writers wait for one bucket at a time."""
+        with self._opened(path) as table:
+            info, bounds = table.info, self._changes.offsets(table.info.table_id)
+        with self._metadata.read() as connection:
+            newest = newest_snapshots(connection, info.table_id)
+        for bucket, ends in bounds.items():
+            if ends.log_end > (newest[bucket].log_offset if bucket in newest else 0):
+                with self._opened(path, info.table_id) as table:
+                    self._snapshot_bucket(table.info, bucket)
+        with self._metadata.read() as connection:
+            return newest_snapshots(connection, info.table_id)
+
+    def _snapshot_bucket(self, table: TableInfo, bucket: BucketKey) -> None:
+        bounds = self._changes.bounds(table.table_id, bucket)
+        if bounds is None:
+            return  # its partition was dropped meanwhile
+        name = self._ids.new_id()
+        files = self._using(table, lambda state: write_snapshot_files(self._root, table.table_id, name, table.schema, state.rows(bucket)))
+        crash_points.reach(crash_points.KV_SNAPSHOT_WRITTEN)
+        with self._metadata.write() as connection:
+            insert_snapshot(connection, table.table_id, bucket, bounds.log_end, len(table.schema), files, self._clock.now())
+        crash_points.reach(crash_points.KV_SNAPSHOT_PUBLISHED)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Ends expired leases and removes superseded snapshots that no lease holds."""
+        with self._metadata.write() as connection:
+            end_expired(connection, self._clock.now())
+            paths = delete_superseded(connection)
+        try:
+            remove_files(self._root, paths)
+        except OSError as error:
+            _log.warning("superseded_kv_snapshots_not_removed", error=str(error))  # swept at the next start
+
+    @contextmanager
+    def exclusive(self, table_id: int) -> Iterator[None]:
+        """Nobody else writes to the table, or uses its state."""
+        with self._guard:
+            lock = self._locks.setdefault(table_id, threading.RLock())
+        with lock:
+            yield
+
+    def forget(self, table_id: int) -> None:
+        """Removes what is kept of a table that was dropped. The caller has it exclusively. Raises OSError."""
+        self._close(table_id)
+        remove_state(state_file(self._root, table_id))
+
+    @contextmanager
+    def _opened(self, path: TablePath, table_id: int | None = None) -> Iterator[StoredTable]:
+        """The table, exclusively, as it is once that is so. Raises UnknownTable, InvalidArgument (a log table)."""
+        table_id = self._find(path).info.table_id if table_id is None else table_id
+        with self.exclusive(table_id):
+            table = self._find(path)
+            if table.info.table_id != table_id:
+                raise UnknownTable(f"the table {path} was dropped", table_id=table_id)
+            yield table
+
+    def _find(self, path: TablePath) -> StoredTable:
+        with self._metadata.read() as connection:
+            table = find_table(connection, path)
+        check_keyed_table(table.info)
+        return table
+
+    def _using(self, table: TableInfo, work: Callable[[KvState], Answer]) -> Answer:
+        """Does `work` on the table's state once that has applied all of the log; a state that is damaged is made anew first.
+
+        Raises ClusterUnavailable, DataCorrupt. The caller has the table exclusively.
+        """
+        try:
+            return work(self._current(table))
+        except duckdb.OutOfMemoryException as error:
+            raise ClusterUnavailable(f"a write to {table.path} does not fit the memory: {error}", hint="Write fewer rows.") from error
+        except (duckdb.Error, pa.ArrowException) as error:
+            _log.warning("kv_state_made_anew", table=str(table.path), error=str(error))
+        try:
+            self.forget(table.table_id)
+            return work(self._current(table))
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            self._close(table.table_id)
+            raise ClusterUnavailable(f"the KV state of {table.path} cannot be used: {error}", hint="Is the disk full?") from error
+
+    def _current(self, table: TableInfo) -> KvState:
+        state = self._states.pop(table.table_id, None)
+        if state is None:
+            self._make_room()
+            state = KvState(state_file(self._root, table.table_id), table)
+        self._states[table.table_id] = state
+        catch_up(state, table, self._root, self._changes, lambda bucket: self._snapshots(table.table_id, bucket))
+        return state
+
+    def _snapshots(self, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
+        with self._metadata.read() as connection:
+            return snapshots_of_bucket(connection, table_id, bucket)
+
+    def _make_room(self) -> None:
+        for table_id in list(self._states)[: max(0, len(self._states) + 1 - MAX_OPEN_STATES)]:
+            lock = self._locks[table_id]
+            if lock.acquire(blocking=False):
+                try:
+                    self._close(table_id)
+                finally:
+                    lock.release()
+
+    def _close(self, table_id: int) -> None:
+        state = self._states.pop(table_id, None)
+        if state is not None:
+            state.close()
+
+
+def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """With NULL for columns that the writer does not know."""
+    added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[batch.num_columns :]]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
