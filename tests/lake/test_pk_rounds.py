@@ -163,6 +163,19 @@ def test_one_bucket_is_rewritten_while_others_get_deletes(table: KeyedTable) -> 
     assert (found["deleted-data-files"], found["added-position-deletes"], found["total-position-deletes"]) == ("1", "10", "10")
 
 
+def test_many_delete_files_are_merged_into_one(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite_rule, "MANY_DELETE_FILES", 3)
+    table = KeyedTable(kit, keyed_info("orders", bucket_count=1))
+    table.put(*table.rows(1_000))
+    table.tier("r0")
+    for number, files in enumerate(["1", "2", "3", "1", "2"]):
+        table.put(*table.rows(5, start=number * 3, name=f"changed {number}"))
+        table.tier(f"r{number + 1}")
+        table.check()
+        assert summary(table)["total-delete-files"] == files
+        assert summary(table)["total-position-deletes"] == str(5 * number + 5)
+
+
 def test_a_bucket_of_many_small_files_is_rewritten(table: KeyedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite_rule, "MANY_FILES", 6)
     table.put(*table.rows(1_000))

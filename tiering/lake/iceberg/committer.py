@@ -59,8 +59,10 @@ class IcebergCommitter:
         table = cast(Table, base.handle)
         payloads = _payloads(committable)
         files, spec_id = self._new_files(committable, payloads, base, table)
-        replaced = replaced_partitions([one.change for one in payloads if one.change is not None], base, table)
-        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced))
+        changes = [one.change for one in payloads if one.change is not None]
+        replaced = replaced_partitions(changes, base, table)
+        obsolete = frozenset(location for change in changes for location in change.obsolete)
+        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete))
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, staged.requirements, staged.updates)

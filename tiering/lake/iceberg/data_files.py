@@ -52,6 +52,8 @@ class BucketChange:
     base_snapshot_id: int | None
     base_files: str
     rewritten: bool
+    obsolete: tuple[str, ...] = ()
+    """Position-delete files whose deletes the new one takes in."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def decode_files(data: bytes) -> FilesPayload:
     files = tuple(_from_json(file, spec_id) for file in document["files"])
     change = document["change"]
     if change is not None:
-        change = BucketChange(**{**change, "partition": tuple(change["partition"])})
+        change = BucketChange(**{**change, "partition": tuple(change["partition"]), "obsolete": tuple(change["obsolete"])})
     return FilesPayload(document["lake_table_uuid"], document["schema_id"], spec_id, files, change)
 
 

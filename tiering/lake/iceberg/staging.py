@@ -45,11 +45,17 @@ class StagedSnapshot:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """Files to add, of one partition spec; `replaced`: partitions of that spec whose live files, data and deletes, are all removed."""
+    """Files to add, of one partition spec, and those to remove, as far as they are live: all, data and deletes, of the partitions
+    `replaced` of that spec, and the delete files `obsolete`."""
 
     added: Sequence[DataFile]
     spec_id: int
     replaced: Collection[PartitionValue] = ()
+    obsolete: Collection[str] = ()
+
+    def removes(self, file: DataFile) -> bool:
+        """Whether `file`, which is live, goes."""
+        return partition_of(file) in self.replaced or file.file_path in self.obsolete
 
 
 class SnapshotStager:
@@ -89,13 +95,13 @@ class SnapshotStager:
         if head is None:
             return [], []
         live = [one for one in head.manifests(self._table.io) if one.has_added_files() or one.has_existing_files()]
-        if not changes.replaced:
+        if not (changes.replaced or changes.obsolete):
             return merge_small(live, self._maker), []
         whole: list[ManifestFile] = []
         reduced: list[ManifestFile] = []  # never merged: that would drop the entries that say what this snapshot removes
         gone: list[DataFile] = []
         for manifest in live:
-            left, removed = self._maker.without(manifest, lambda file: partition_of(file) in changes.replaced)
+            left, removed = self._maker.without(manifest, changes.removes)
             (reduced if removed else whole).append(left)
             gone.extend(removed)
         return [*merge_small(whole, self._maker), *reduced], gone

@@ -90,8 +90,8 @@ def _summary(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 
 def _living(summary: Mapping[str, str], head: int | None) -> int | None:
-    """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows, or with deletes left over
-    by a compaction, which count rows that are gone."""
+    """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows. Deletes that a foreign
+    compaction left over make it too low until the next round of their bucket (`keyed.position_deletes.dead_rows`)."""
     records, deleted = _total(summary, TOTAL_RECORDS, head), _total(summary, TOTAL_POSITION_DELETES, head) or 0
     if records is None or _total(summary, TOTAL_EQUALITY_DELETES, head) or deleted > records:
         return None

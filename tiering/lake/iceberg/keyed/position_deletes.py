@@ -52,17 +52,20 @@ def write_deletes(io: FileIO, location: str, dying: Mapping[str, Mask], builder:
     return builder.build_deletes(location, size, DeletesOf(len(deleted), paths[0], paths[-1], int(deleted.min()), int(deleted.max())))
 
 
-def dead_rows(io: FileIO, data: Iterable[StandingFile], deletes: Iterable[StandingFile]) -> dict[str, Mask]:
-    """By data file, which of its rows are dead; files without dead rows are left out."""
+def dead_rows(io: FileIO, data: Iterable[StandingFile], deletes: Iterable[StandingFile]) -> tuple[dict[str, Mask], bool]:
+    """By data file, which of its rows are dead; files without dead rows are left out. And whether deletes are left over: of data
+    files that are gone, or of rows that other deletes name, too. The table's counters count those as well."""
     records = {file.location: file.records for file in data}
     dead: dict[str, Mask] = {}
+    named = 0
     for delete in deletes:
         with io.new_input(delete.location).open() as stream:
             for path, positions in _positions(pq.ParquetFile(cast(Any, stream), read_dictionary=["file_path"])):
-                if path in records:  # a delete may name a file that was rewritten since
+                named += len(positions)
+                if path in records:
                     mask = dead.setdefault(path, np.zeros(records[path], dtype=bool))
                     mask[positions] = True
-    return dead
+    return dead, named > sum(int(mask.sum()) for mask in dead.values())
 
 
 def _positions(parquet: pq.ParquetFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:

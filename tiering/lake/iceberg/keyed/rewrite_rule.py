@@ -1,4 +1,4 @@
-"""When a bucket is rewritten instead of getting yet another delete file. Pure."""
+"""When a bucket, or what is deleted in it, is written anew instead of getting yet another file. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ DEAD_SHARE = 0.3
 MANY_FILES = 100
 SMALL_FILE_BYTES = 16 << 20
 """A bucket of so many files, so small on average, costs its readers more to open than to read."""
+
+MANY_DELETE_FILES = 10
+"""A reader opens all of a bucket's delete files for each of its data files."""
 
 
 def is_to_be_rewritten(base: BucketBase, dead: int, added: int) -> bool:
@@ -22,3 +25,11 @@ def is_to_be_rewritten(base: BucketBase, dead: int, added: int) -> bool:
         return True
     files = (*base.data, *base.deletes)
     return len(files) >= MANY_FILES and sum(file.size_bytes for file in files) < SMALL_FILE_BYTES * len(files)
+
+
+def are_deletes_merged(base: BucketBase, deletes: int, *, left_over: bool) -> bool:
+    """Whether the round's delete file takes in what the bucket's delete files say, which then go.
+
+    `deletes`: rows that die in the round. `left_over`: whether deletes stand that delete nothing (`dead_rows`).
+    """
+    return left_over or (deletes > 0 and len(base.deletes) >= MANY_DELETE_FILES)

@@ -29,7 +29,7 @@ from tiering.lake.iceberg.keyed.guard import ChangeGuard
 from tiering.lake.iceberg.keyed.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.iceberg.keyed.parquet_files import key_rows, open_parquet, whole_rows
 from tiering.lake.iceberg.keyed.position_deletes import dead_rows, write_deletes
-from tiering.lake.iceberg.keyed.rewrite_rule import is_to_be_rewritten
+from tiering.lake.iceberg.keyed.rewrite_rule import are_deletes_merged, is_to_be_rewritten
 from tiering.lake.iceberg.keyed.spool import Spool
 from tiering.lake.iceberg.writer import RowFiles, fit
 from tiering.model import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
@@ -80,18 +80,19 @@ class PrimaryKeyWriter:
         with lake_border(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
             last = last_of_each_key(self._spool.rows, self._spool.batches([key.name for key in self._keys]))
             upserts = last & (self._change_types() != ChangeType.DELETE)
-            dead = dead_rows(self._place.io, base.data, base.deletes) if last.any() else {}
+            dead, left_over = dead_rows(self._place.io, base.data, base.deletes) if last.any() else ({}, False)
             dying = self._dying(base, dead, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
             rewritten = is_to_be_rewritten(base, _count(dead) + deletes, added) if last.any() else False
             if rewritten:
-                self._add_living(base, dead, dying)
+                self._add_living(base, _union(dead, dying))
             self._add_upserts(upserts)
+            merged = not rewritten and are_deletes_merged(base, deletes, left_over=left_over)
             files = self._files.close()
-            if deletes and not rewritten:
-                files = (*files, write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder))
+            if not rewritten:
+                files = (*files, *self._delete_files(_union(dead, dying) if merged else dying))
         self._spool.close()
-        change = self._change(base, rewritten) if last.any() else None
+        change = self._change(base, rewritten, merged) if last.any() else None
         return WriteResult(
             bucket=self._context.bucket,
             starting_offset=starting_offset,
@@ -136,16 +137,13 @@ class PrimaryKeyWriter:
             with open_parquet(self._place.io, file) as parquet:
                 yield from key_rows(parquet, number, self._keys, bounds)
 
-    def _add_living(self, base: BucketBase, dead: Mapping[str, Mask], dying: Mapping[str, Mask]) -> None:
+    def _add_living(self, base: BucketBase, gone: Mapping[str, Mask]) -> None:
         for file in base.data:
-            gone = np.zeros(file.records, dtype=bool)
-            for masks in (dead, dying):
-                if file.location in masks:
-                    gone |= masks[file.location]
-            if gone.all():
+            living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
+            if not living.any():
                 continue
             with open_parquet(self._place.io, file) as parquet:
-                for batch in _kept(whole_rows(parquet, self._place.schema), ~gone):
+                for batch in _kept(whole_rows(parquet, self._place.schema), living):
                     self._files.add(fit(batch, self._files.schema))
 
     def _add_upserts(self, upserts: Mask) -> None:
@@ -153,9 +151,15 @@ class PrimaryKeyWriter:
             for batch in _kept(self._spool.batches(), upserts):
                 self._files.add(batch)
 
-    def _change(self, base: BucketBase, rewritten: bool) -> BucketChange:
+    def _delete_files(self, dying: Mapping[str, Mask]) -> tuple[DataFile, ...]:
+        if not _count(dying):
+            return ()
+        return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder),)
+
+    def _change(self, base: BucketBase, rewritten: bool, merged: bool) -> BucketChange:
         digest = base.digest() if rewritten else base.data_digest()
-        return BucketChange(self._place.partition, base.snapshot_id, digest, rewritten)
+        obsolete = tuple(file.location for file in base.deletes) if merged else ()
+        return BucketChange(self._place.partition, base.snapshot_id, digest, rewritten, obsolete)
 
     def _payload(self, files: tuple[DataFile, ...], change: BucketChange | None) -> bytes:
         return encode_files(replace(self._files.payload(files), change=change))
@@ -178,6 +182,10 @@ def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBa
             yield batch
         elif part.any():
             yield pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in batch.columns], schema=batch.schema)
+
+
+def _union(some: Mapping[str, Mask], others: Mapping[str, Mask]) -> dict[str, Mask]:
+    return {**some, **{path: mask | some[path] if path in some else mask for path, mask in others.items()}}
 
 
 def _count(masks: Mapping[str, Mask]) -> int:

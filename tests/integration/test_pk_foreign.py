@@ -1,0 +1,196 @@
+"""Primary-key tables beside Spark with the Iceberg runtime: all readers see the same rows, and a compaction of others loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from support.keyed_table import KeyedTable, Row, keyed_info, with_columns
+from support.lake_kit import LakeKit
+from support.spark_sessions import spark_session
+from tiering.cli.spark_properties import lake_properties_for_spark
+from tiering.errors import BaseMoved
+from tiering.model import BucketKey
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory: pytest.TempPathFactory) -> LakeKit:
+    return LakeKit(tmp_path_factory.mktemp("keyed"))
+
+
+@pytest.fixture(scope="module")
+def spark(kit: LakeKit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    kit.lake.ensure_table(keyed_info("first"))  # pyiceberg makes the catalog's tables
+    properties = {**lake_properties_for_spark(kit.properties), "spark.sql.catalog.lake.cache-enabled": "false"}
+    with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
+        yield session
+
+
+def loaded(kit: LakeKit, name: str, rows: int = 200, bucket_count: int = 1) -> KeyedTable:
+    table = KeyedTable(kit, keyed_info(name, bucket_count=bucket_count))
+    table.put(*table.rows(rows))
+    table.tier("r1")
+    return table
+
+
+def by_spark(spark: SparkSession, table: KeyedTable) -> list[Row]:
+    return sorted(spark.table(f"lake.{table.info.path}").toArrow().to_pylist(), key=table._key)
+
+
+def by_duckdb(table: KeyedTable) -> list[Row]:
+    """File lists from pyiceberg, and an anti-join on positions."""
+    tasks = list(table.kit.catalog().load_table(str(table.info.path)).scan().plan_files())
+    data = [_path(task.file.file_path) for task in tasks]
+    deletes = {_path(file.file_path) for task in tasks for file in task.delete_files}
+    rows = f"read_parquet({data}, filename = true, file_row_number = true, union_by_name = true)"
+    dead = f"read_parquet({sorted(deletes)})" if deletes else "(SELECT '' file_path, 0 pos)"
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        query = f"""SELECT * EXCLUDE (filename, file_row_number) FROM {rows} r
+            ANTI JOIN {dead} d ON r.filename = regexp_replace(d.file_path, '^file:/+', '/') AND r.file_row_number = d.pos"""
+        read = connection.sql(query).to_arrow_table()
+    names = [*table.info.schema.names, "__bucket", "__offset", "__timestamp"]
+    return sorted(read.select(names).to_pylist(), key=table._key)
+
+
+def _path(location: str) -> str:
+    """Java writes `file:/a`, pyiceberg `file:///a`."""
+    return "/" + location.removeprefix("file:").lstrip("/")
+
+
+def check_all(spark: SparkSession, table: KeyedTable) -> None:
+    expected = table.expected()
+    assert table.in_lake() == expected
+    assert by_spark(spark, table) == expected
+    assert by_duckdb(table) == expected
+    assert table.kit.view(table.info).records == len(expected)
+
+
+def compact(spark: SparkSession, table: KeyedTable) -> int:
+    """Rewrites everything; the number of files that it replaced."""
+    statement = f"CALL lake.system.rewrite_data_files(table => '{table.info.path}', options => map('rewrite-all', 'true'))"
+    return int(spark.sql(statement).collect()[0]["rewritten_data_files_count"])
+
+
+def test_every_reader_sees_the_same_rows_after_every_round(kit: LakeKit, spark: SparkSession) -> None:
+    table = loaded(kit, "readers", bucket_count=2)
+    check_all(spark, table)
+    table.put(*table.rows(20, name="second"), *table.rows(10, start=500))
+    table.delete(*table.rows(5, start=50))
+    table.tier("r2")
+    check_all(spark, table)
+    with_columns(table, pa.field("note", pa.string()))
+    table.put(*(row | {"note": "n"} for row in table.rows(15, start=10, name="third")))
+    table.tier("r3")
+    check_all(spark, table)
+    table.put(*(row | {"note": None} for row in table.rows(150, name="fourth")))
+    table.tier("r4")  # rewritten
+    check_all(spark, table)
+    table.delete(*table.rows(3))
+    table.tier("r5")
+    check_all(spark, table)
+
+
+def test_rounds_go_on_after_a_foreign_compaction(kit: LakeKit, spark: SparkSession) -> None:
+    table = loaded(kit, "between")
+    table.put(*table.rows(20, name="second"))
+    table.tier("r2")
+    assert compact(spark, table) == 2
+    table.put(*table.rows(30, name="third"))
+    table.delete(*table.rows(5, start=100))
+    prepared = table.prepare("r3")
+    assert [result.deletes for result in prepared.committable.results] == [35]
+    prepared.commit()
+    check_all(spark, table)
+
+
+def test_a_compaction_that_lands_before_our_commit_makes_the_round_look_again(kit: LakeKit, spark: SparkSession) -> None:
+    table = loaded(kit, "before")
+    table.put(*table.rows(20, name="second"))
+    prepared = table.prepare("r2")
+    assert compact(spark, table) == 1
+    with pytest.raises(BaseMoved):
+        prepared.commit(base=kit.view(table.info))
+    table.tier("r2")
+    check_all(spark, table)
+
+
+@pytest.mark.parametrize("share", ["few", "most"])
+def test_a_compaction_that_began_before_our_commit_and_ends_after_it_is_refused(kit: LakeKit, spark: SparkSession, share: str) -> None:
+    """Few changes give position deletes in the file it rewrites, most of them replace that file."""
+    table = loaded(kit, f"after_{share}")
+    theirs = StagedCompaction(spark, table)
+    table.put(*table.rows(20 if share == "few" else 150, name="second"))
+    table.tier("r2")
+    with pytest.raises(Exception, match=r"ValidationException|Missing required files"):
+        theirs.commit()
+    check_all(spark, table)
+    table.put(*table.rows(5, name="third"))
+    table.tier("r3")
+    check_all(spark, table)
+
+
+def test_a_compaction_of_other_buckets_lands_around_our_commit(kit: LakeKit, spark: SparkSession) -> None:
+    table = loaded(kit, "beside", bucket_count=2)
+    theirs = StagedCompaction(spark, table, bucket=1)
+    table.put(*(row for row in table.rows(40, name="second") if table._hashed(row)[0] == BucketKey(None, 0)))
+    prepared = table.prepare("r2")
+    theirs.commit()
+    prepared.commit(base=kit.view(table.info))
+    check_all(spark, table)
+
+
+def test_deletes_that_spark_wrote_are_known_dead(kit: LakeKit, spark: SparkSession) -> None:
+    table = loaded(kit, "spark_deletes")
+    table.put(*table.rows(20, name="second"))
+    table.tier("r2")
+    spark.sql(f"DELETE FROM lake.{table.info.path} WHERE id < 5").collect()
+    table.put(*table.rows(10, name="third"))
+    prepared = table.prepare("r3")
+    assert [result.deletes for result in prepared.committable.results] == [5]
+    prepared.commit()
+    check_all(spark, table)
+
+
+def test_a_rewrite_never_brings_back_rows_that_were_deleted_meanwhile(kit: LakeKit, spark: SparkSession) -> None:
+    table = loaded(kit, "deleted_meanwhile")
+    table.put(*table.rows(150, name="second"))
+    prepared = table.prepare("r2")
+    spark.sql(f"DELETE FROM lake.{table.info.path} WHERE id = 199").collect()
+    with pytest.raises(BaseMoved):
+        prepared.commit(base=kit.view(table.info))
+    table.tier("r2")
+    left = [row for row in table.expected() if row["id"] != 199]
+    assert table.in_lake() == by_spark(spark, table) == left
+
+
+class StagedCompaction:
+    """What `rewrite_data_files` does, cut in two: files are rewritten at once, `commit` comes later.
+
+    The commit is Iceberg's own, built as its `RewriteDataFilesCommitManager` builds it. The rewritten file is a copy.
+    """
+
+    def __init__(self, spark: SparkSession, table: KeyedTable, bucket: int = 0) -> None:
+        jvm: Any = spark._jvm
+        loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table.info.path}")
+        snapshot = loaded.currentSnapshot()
+        self._rewrite = loaded.newRewrite().validateFromSnapshot(snapshot.snapshotId())
+        self._rewrite.dataSequenceNumber(snapshot.sequenceNumber())
+        tasks = loaded.newScan().planFiles().iterator()
+        while tasks.hasNext():
+            task = tasks.next()
+            if task.partition().get(0, jvm.java.lang.Class.forName("java.lang.Integer")) == bucket:
+                copy = task.file().location().replace(".parquet", "-compacted.parquet")
+                shutil.copy(_path(task.file().location()), _path(copy))
+                made = jvm.org.apache.iceberg.DataFiles.builder(loaded.spec()).copy(task.file()).withPath(copy).build()
+                self._rewrite.deleteFile(task.file())
+                self._rewrite.addFile(made)
+
+    def commit(self) -> None:
+        self._rewrite.commit()
