@@ -112,8 +112,7 @@ class LakewardClient:
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """Deletes files that dead rounds left in one lake table, or in all: `lakeward sweep`. Raises UnknownTable."""
-        path = None if table_path is None else _path_pb(table_path)
-        request = SweepLakeRequest(table_path=path, older_than_ms=older_than_ms, dry_run=dry_run, caller=caller or getpass.getuser())
+        request = _sweep_request(table_path, older_than_ms, dry_run, caller)
         with _border(self._uri):
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [_swept(one) for one in answer.results]
@@ -176,6 +175,15 @@ class AsyncLakewardClient:
                 result = _take(step, on_progress) or result
         return _given(result, self._uri)
 
+    async def sweep_lake(
+        self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
+    ) -> list[SweepResult]:
+        """See `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
+        request = _sweep_request(table_path, older_than_ms, dry_run, caller)
+        with _border(self._uri):
+            answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
+        return [_swept(one) for one in answer.results]
+
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""
         await self._channel.close(None)
@@ -215,6 +223,15 @@ def _tier_request(
         timeout_ms=timeout_ms,
         dry_run=dry_run,
         idempotency_key=idempotency_key,
+        caller=caller or getpass.getuser(),
+    )
+
+
+def _sweep_request(path: TableName | None, older_than_ms: int, dry_run: bool, caller: str | None) -> SweepLakeRequest:
+    return SweepLakeRequest(
+        table_path=None if path is None else _path_pb(path),
+        older_than_ms=older_than_ms,
+        dry_run=dry_run,
         caller=caller or getpass.getuser(),
     )
 

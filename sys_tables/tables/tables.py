@@ -1,6 +1,7 @@
 """sys.tables: the source tables, whether or not they are tiered.
 
-Partition counts and the lake table's location are unknown (NULL) where the coordinator has not learned them.
+Partition counts and the lake table's location are what the coordinator saw last of a table that is tiered: nobody is asked a
+table. They are unknown (NULL) where it has not looked.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ class TableRow:
     bucket_keys: tuple[str, ...] = column("Columns that choose the bucket; empty = round robin.")
     primary_key: tuple[str, ...] = column("Columns of the primary key; empty in a log table.")
     partition_keys: tuple[str, ...] = column("Columns that make the partitions; empty = not partitioned.")
-    partitions: int | None = column("Number of partitions; 0 in a table that is not partitioned.", arrow_type=INT)
+    partitions: int | None = column(
+        "Number of partitions; 0 in a table that is not partitioned, NULL in a partitioned one without lake.", arrow_type=INT
+    )
     lake_enabled: bool = column("Whether the table is tiered into the lake.")
     lake_format: str | None = column("Format of its lake table; NULL while lake is disabled.")
-    lake_location: str | None = column("Where its lake table is stored.")
+    lake_location: str | None = column("Where its lake table is stored; NULL before its first round.")
     freshness_ms: int | None = column("How old its lake copy may be, in milliseconds; NULL while lake is disabled.")
     schema: str = column("Its columns, as in a CREATE TABLE.")
     created_at: datetime = column("When it was created.")
@@ -41,12 +44,15 @@ class TableRow:
 @system_table("tables", TableRow, comment="The source tables and their options.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableRow]:
     database_name, table_name = scan.equals("database_name"), scan.equals("table_name")
+    counts_wanted = not scan.used_columns or "partitions" in scan.used_columns
     for database in view.databases():
         if database_name in (None, database):
-            yield from (_row(table) for table in view.tables(database) if table_name in (None, table.path.table_name))
+            tables = [table for table in view.tables(database) if table_name in (None, table.path.table_name)]
+            counts = view.partition_counts(tables) if counts_wanted else {}
+            yield from (_row(table, counts.get(table.table_id), view.lake_location(table.table_id)) for table in tables)
 
 
-def _row(table: TableInfo) -> TableRow:
+def _row(table: TableInfo, partitions: int | None, lake_location: str | None) -> TableRow:
     return TableRow(
         database_name=table.path.database_name,
         table_name=table.path.table_name,
@@ -56,10 +62,10 @@ def _row(table: TableInfo) -> TableRow:
         bucket_keys=table.bucket_keys,
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
-        partitions=None if table.partition_keys else 0,
+        partitions=partitions if table.partition_keys else 0,
         lake_enabled=table.lake_enabled,
         lake_format=table.lake_format if table.lake_enabled else None,
-        lake_location=None,
+        lake_location=lake_location if table.lake_enabled else None,
         freshness_ms=table.freshness_ms if table.lake_enabled else None,
         schema=column_list(table.schema),
         created_at=table.created_at,

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from support.lake_world import LakeWorld
 from tiering import errors
 from tiering.cli.main import app
+from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.api import SweepLake, SweepResult
 from tiering.coordinator.core import Change
 from tiering.coordinator.server import serve
@@ -144,6 +145,30 @@ def test_nothing_of_a_replaced_lake_table_is_deleted(world: LakeWorld) -> None:
     with pytest.raises(errors.LakeTableReplaced):
         sweep(world, table)
     assert "LakeTableReplaced" in (sweep(world, None).error or "")
+
+
+def test_both_python_clients_sweep_alike(world: LakeWorld) -> None:
+    table = tiered(world)
+    world.due()
+    world.begin(table).advance_to(act.BeginCommit)
+    silence(world)
+
+    async def ask() -> None:
+        server = await serve(world.coordinator, "127.0.0.1", 0)
+        try:
+            with LakewardClient(server.address) as client:
+                shown = await asyncio.to_thread(client.sweep_lake, "sales.orders", older_than_ms=0, dry_run=True)
+            async with AsyncLakewardClient(server.address) as client_too:
+                assert await client_too.sweep_lake("sales.orders", older_than_ms=0, dry_run=True) == shown
+                assert await client_too.sweep_lake(older_than_ms=0, caller="bob") == shown
+                with pytest.raises(errors.UnknownTable):
+                    await client_too.sweep_lake("sales.nothing")
+        finally:
+            await server.stop()
+        assert [one.removed for one in shown] == [2]
+
+    asyncio.run(ask())
+    assert [event.principal for event in world.store.events() if event.event_type == "LAKE_SWEPT"] == ["bob"]
 
 
 def test_the_command_asks_the_coordinator_and_shows_what_it_did(world: LakeWorld) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -75,6 +75,8 @@ class MemoryView:
     """CoordinatorView over values; remembers what it was asked for."""
 
     now: datetime
+    lake_locations: Mapping[int, str] = field(default_factory=dict, kw_only=True)
+    partition_numbers: Mapping[int, int] = field(default_factory=dict, kw_only=True)
     infos: Sequence[TableInfo]
     statuses: Sequence[TableStatus]
     empty_databases: Sequence[str]
@@ -95,6 +97,12 @@ class MemoryView:
         if database_name not in self.databases():
             raise UnknownDatabase(f"there is no database {database_name!r}")
         return sorted((info for info in self.infos if info.path.database_name == database_name), key=lambda info: info.path)
+
+    def lake_location(self, table_id: int) -> str | None:
+        return self.lake_locations.get(table_id)
+
+    def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
+        return {one.table_id: self.partition_numbers[one.table_id] for one in tables if one.table_id in self.partition_numbers}
 
     def table(self, path: TablePath) -> TableInfo:
         for info in self.tables(path.database_name):

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -315,33 +314,6 @@ def test_a_slow_table_does_not_starve_others_and_a_gone_client_frees_its_share(r
                 release.set()
             assert [read.num_rows for read in await asyncio.gather(*waiting)] == [1] * 63
             assert closed.is_set()
-
-    run(scenario())
-
-
-def test_source_tables_are_shown_with_what_is_unknown_as_null(run: Run) -> None:
-    async def scenario() -> None:
-        infos = [
-            table_info("d.plain", lake_enabled=False, created_at=datetime(2026, 1, 2, tzinfo=UTC)),
-            table_info("d.parted", partition_keys=("carrier",), bucket_keys=("flight",)),
-            table_info("e.plain"),
-        ]
-        handle = MemoryCoordinator(infos)
-        async with serving(handle) as client:
-            read = await client.read("tables", filters=(where("database_name", "EQUAL", "d"),))
-            assert handle.asked == [("d", None)], "only the database wanted is asked"
-            one = await client.read("tables", "database_name", filters=(where("table_name", "EQUAL", "plain"),))
-        parted, plain = read.to_pylist()
-        assert (parted["partitions"], parted["lake_format"], parted["freshness_ms"], parted["bucket_keys"]) == (
-            None,
-            "iceberg",
-            180_000,
-            ["flight"],
-        )
-        assert (plain["partitions"], plain["lake_format"], plain["freshness_ms"], plain["lake_enabled"]) == (0, None, None, False)
-        assert plain["schema"] == "flight BIGINT NOT NULL, carrier STRING"
-        assert plain["created_at"] == datetime(2026, 1, 2, tzinfo=UTC)
-        assert one.column("database_name").to_pylist() == ["d", "e"]
 
     run(scenario())
 

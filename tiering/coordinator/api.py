@@ -122,6 +122,17 @@ class CoordinatorView(Protocol):
         """Raises UnknownTable, UnknownDatabase."""
         ...
 
+    def lake_location(self, table_id: int) -> str | None:
+        """Where the table's lake copy is stored, as last seen; None = not seen. Asks nobody."""
+        ...
+
+    def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
+        """By table id the number of partitions of those that are partitioned, as last seen; for few tables it looks anew.
+
+        Tables that nobody looks at are left out: those that are not tiered.
+        """
+        ...
+
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
         ...

@@ -26,6 +26,11 @@ def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
     return any(offsets[bucket] < tiered for bucket, tiered in (recorded or {}).items() if bucket in offsets)
 
 
+def backlog_left(backlog: TextOffsets | None, reached: TextOffsets) -> TextOffsets | None:
+    """What of a backlog the lake lacks that holds `reached`; vanished buckets are gone from there."""
+    return None if backlog is None else {bucket: stop for bucket, stop in backlog.items() if reached.get(bucket, stop) < stop}
+
+
 def record_found(ctx: Context, record: TableRecord, found: Found, ledger: Sequence[LakeCommitRecord]) -> Change:
     """Takes over what the lake holds. `ledger`: this table's rows that are not resolved, and those they build on."""
     lake = record.lake
@@ -38,6 +43,7 @@ def record_found(ctx: Context, record: TableRecord, found: Found, ledger: Sequen
         snapshot_id=found.snapshot_id,
         offsets=found.offsets,
         marker_round_id=found.marker_round_id,
+        backlog=backlog_left(lake.backlog, found.offsets),
     )
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
     own = record.running is not None and record.running.round_id == found.marker_round_id

@@ -123,7 +123,9 @@ def _passed(change: Change, head: int | None) -> Change:
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     """What the round will do. The log was looked at just before: freshness counts from here."""
-    lake = replace(record.lake, table_uuid=planned.lake_table_uuid or record.lake.table_uuid)
+    before = record.lake
+    begun = {bucket: stop for bucket, stop in planned.stops.items() if bucket not in (before.offsets or {})}
+    lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog={**begun, **(before.backlog or {})})
     change = Change(record).update(lake=lake)
     change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0)
     return _passed(_beat(change, ctx), planned.passed_head)

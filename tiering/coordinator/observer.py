@@ -105,6 +105,11 @@ class Observer:
             known = self._known[record.table_id] = (seen, tiered, pending(seen, tiered))
         return known[2]
 
+    def partitions(self, table_id: int) -> int | None:
+        """How many partitions the table had when last seen; None = never yet."""
+        seen = self._seen.get(table_id)
+        return None if seen is None else len({bucket.partition_id for bucket in seen.buckets} - {None})
+
     def observe(self, record: TableRecord) -> Pending | None:
         """Looks now; None if the cluster does not know the table or does not answer."""
         info = self._discovery.infos.get(record.table_id)
@@ -193,6 +198,6 @@ class Observer:
             latest = self._book.get(record.table_id)
             if latest is None:
                 return
-            measured = replace(latest.lake, records=view.records, size_bytes=view.size_bytes, files=view.files)
+            measured = replace(latest.lake, records=view.records, size_bytes=view.size_bytes, files=view.files, location=view.location)
             if measured != latest.lake:
                 self._book.put(Change(latest).update(lake=measured))

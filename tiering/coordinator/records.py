@@ -99,7 +99,8 @@ class QueuedCall:
 class LakeKnowledge:
     """The coordinator's copy of what the lake holds: it may be behind, never ahead.
 
-    `passed_head` is the newest head that a base check passed (DESIGN 6.2). Totals are of the whole lake table.
+    `passed_head` is the newest head that a base check passed (DESIGN 6.2). Totals are of the whole lake table. `backlog`: per bucket
+    what was in the log when a round first planned to read it, until the lake has it (FLIP-309); None = no round planned yet.
     """
 
     table_uuid: str | None = None
@@ -110,6 +111,8 @@ class LakeKnowledge:
     records: int | None = None
     size_bytes: int | None = None
     files: int | None = None
+    location: str | None = None
+    backlog: TextOffsets | None = None
 
     @property
     def recorded(self) -> RecordedLakeSnapshot | None:

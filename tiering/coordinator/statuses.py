@@ -58,6 +58,13 @@ def _round_id(record: TableRecord) -> str | None:
     return None if latest is None or (record.running is None and latest.state.is_final) else latest.round_id
 
 
+def _is_backlog(record: TableRecord) -> bool | None:
+    """A round that found nothing had no backlog; before any round looked, nobody knows."""
+    if record.lake.backlog is None:
+        return None if record.last_checked_time is None else False
+    return bool(record.lake.backlog)
+
+
 STORED: Mapping[str, Cell] = {
     "database_name": lambda record: record.database_name,
     "table_name": lambda record: record.table_name,
@@ -71,7 +78,7 @@ STORED: Mapping[str, Cell] = {
     "lake_format": lambda record: record.lake_format,
     "status_since": lambda record: record.status_time,
     "freshness_ms": lambda record: record.freshness_ms,
-    "is_backlog": lambda record: None,
+    "is_backlog": _is_backlog,
     "round_id": _round_id,
     "tierer_id": _of_round("tierer_id"),
     "round_started_time": _of_round("started_time"),

@@ -52,6 +52,18 @@ class View:
     def table(self, path: TablePath) -> TableInfo:
         return self._cluster.table(path)
 
+    def lake_location(self, table_id: int) -> str | None:
+        record = self._records.get(table_id)
+        return None if record is None else record.lake.location
+
+    def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
+        partitioned = [self._records[one.table_id] for one in tables if one.partition_keys and one.table_id in self._records]
+        live = [record for record in partitioned if record.state is not None]
+        if live and not _on_event_loop():
+            self._observer.refresh_for_a_look(live)
+        counts = ((record.table_id, self._observer.partitions(record.table_id)) for record in live)
+        return {table_id: count for table_id, count in counts if count is not None}
+
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         chosen = [
             record

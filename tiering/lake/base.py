@@ -53,6 +53,7 @@ class LakeView:
     records: int | None = None
     size_bytes: int | None = None
     files: int | None = None
+    location: str | None = None
     handle: object = field(default=None, compare=False, repr=False)
 
 

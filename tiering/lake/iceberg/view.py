@@ -21,6 +21,7 @@ from tiering.lake.base import TAG, LakeSnapshot, LakeView
 from tiering.lake.iceberg.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.model import TablePath
+from tiering.redact import redact
 
 COMMIT_USER_KEY = "commit-user"
 """Summary key by which Fluss's tiering names itself (FLUSS.md)."""
@@ -53,6 +54,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         records=_living(totals, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
         files=_total(totals, TOTAL_DATA_FILES, head),
+        location=redact(table.location()),
         handle=table,
     )
 
