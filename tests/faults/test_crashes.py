@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from support.cluster_of_processes import Deployment, wait_stopped, wake
+from support.lake_proof import rewrite_by_hand
 from support.processes import wait_for
 from tiering import crash_points
 from tiering.model import TablePath
@@ -37,6 +38,7 @@ def test_a_tierer_that_slept_through_its_timeout_adds_nothing_when_it_wakes(depl
     other = deployment.start_tierer("other")
     deployment.wait_tiered(ORDERS)
     deployment.assert_exact(ORDERS, COUNT)
+    rewrite_by_hand(deployment.data.lake_properties, ORDERS)
     wake(sleeper)
     wait_for("the sleeper's round ends", lambda: "FENCED" in sleeper.output())
     deployment.assert_exact(ORDERS, COUNT)

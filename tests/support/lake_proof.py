@@ -18,6 +18,15 @@ def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
     return catalog.load_table((path.database_name, path.table_name)).scan().to_arrow()
 
 
+def rewrite_by_hand(lake_properties: Mapping[str, str], path: TablePath) -> int:
+    """A user's compaction with pyiceberg: the same rows in files of its own. Returns the new head."""
+    table = load_catalog("lake", **dict(lake_properties)).load_table((path.database_name, path.table_name))
+    table.overwrite(table.scan().to_arrow())
+    head = table.current_snapshot()
+    assert head is not None
+    return head.snapshot_id
+
+
 def marker_of(lake_properties: Mapping[str, str], path: TablePath) -> Marker | None:
     """The marker that the tag's snapshot carries."""
     view = open_lake("iceberg", dict(lake_properties)).view(path)

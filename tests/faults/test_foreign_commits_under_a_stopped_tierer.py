@@ -1,0 +1,47 @@
+"""Somebody rewrites the lake table while a tierer's process stands still in the middle of its round; it wakes and ends exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cluster_of_processes import Deployment, wait_stopped, wake
+from support.lake_proof import rewrite_by_hand
+from tiering import crash_points
+from tiering.lake.registry import open_lake
+from tiering.model import TablePath
+
+ORDERS = TablePath("sales", "orders")
+COUNT = 900
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    """The service timeout is longer than the test: the round that wakes up is still the one that owns the table."""
+    made = Deployment(tmp_path)
+    try:
+        made.start_coordinator("--service-timeout-ms", "120000")
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deployment: Deployment) -> None:
+    deployment.create(ORDERS)
+    deployment.append(ORDERS, 0, COUNT)
+    tierer = deployment.start_tierer("sleeper", crash_point=f"{crash_points.AFTER_FENCE}@2:stop")
+    deployment.wait_tiered(ORDERS, 120)
+    deployment.append(ORDERS, COUNT, COUNT)
+    wait_stopped(tierer)
+    stopped = deployment.status(ORDERS)
+    assert stopped.status == "Tiering"
+    foreign = rewrite_by_hand(deployment.data.lake_properties, ORDERS)
+    wake(tierer)
+    deployment.wait_tiered(ORDERS, 120)
+    deployment.assert_exact(ORDERS, 2 * COUNT)
+    view = open_lake("iceberg", deployment.data.lake_properties).view(ORDERS)
+    assert view is not None
+    assert [one.round_id for one in view.snapshots.values() if one.parent_id == foreign] == [stopped.round_id]
+    assert deployment.status(ORDERS).error_count == 0
