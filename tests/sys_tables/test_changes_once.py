@@ -18,9 +18,17 @@ from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
 from tiering.coordinator.operations import KEY_LIMIT
 from tiering.errors import InvalidArgument
+from tiering.model import TablePath
+
+RUNNING = "the running round"
+"""Stands for its id."""
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
+    "pause_tiering": ({"table": "sales.orders", "reason": "why"}, {"reason": "because"}),
     "reconcile_lake": ({"table": "sales.orders", "action": "retier"}, {"action": "accept"}),
+    "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
+    "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
     "retry_tiering": ({"table": "sales.orders"}, {"table": "sales.other"}),
     "tier_table": ({"table": "sales.orders", "wait": False}, {"table": "sales.other"}),
 }
@@ -41,9 +49,22 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made.append(orders, 40, 20)
     made.tier(orders)
     assert made.record(orders).state == "Failed"
+    running = made.table("running")
+    made.append(running, 0, 20)
+    made.due()
+    made.begin(running)
+    made.coordinator.pause_tiering(made.table("paused").path, "bob")
     made.table("other")
     yield made
     made.close()
+
+
+def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
+    running = world.coordinator.book.by_path(TablePath("sales", "running"))
+    assert running is not None
+    assert running.round is not None
+    ids = {RUNNING: running.round.round_id}
+    return {argument: ids.get(value, value) for argument, value in ARGUMENTS[name][0].items()}
 
 
 def state(world: LakeWorld) -> list[object]:
@@ -62,11 +83,10 @@ def talk(world: LakeWorld, scenario: Callable[[Client], Awaitable[None]]) -> Non
 
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_dry_run_answers_and_changes_nothing(world: LakeWorld, name: str) -> None:
-    arguments, _ = ARGUMENTS[name]
     before = state(world)
 
     async def scenario(client: Client) -> None:
-        _, rows = await client.call(name, key="k", dry_run=True, **arguments)
+        _, rows = await client.call(name, key="k", dry_run=True, **arguments(world, name))
         assert rows.num_rows >= 1
 
     talk(world, scenario)
@@ -76,11 +96,10 @@ def test_a_dry_run_answers_and_changes_nothing(world: LakeWorld, name: str) -> N
 
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_key_has_one_effect_and_one_answer_also_after_a_restart(world: LakeWorld, name: str) -> None:
-    arguments, _ = ARGUMENTS[name]
-    before, seen = state(world), []
+    before, asked, seen = state(world), arguments(world, name), []
 
     async def call(client: Client) -> None:
-        _, rows = await client.call(name, key="k", caller="ann", **arguments)
+        _, rows = await client.call(name, key="k", caller="ann", **asked)
         answers = rows.to_pylist()
         seen.append([{column: value for column, value in row.items() if column != "duration_ms"} for row in answers])
 
@@ -99,10 +118,8 @@ def test_a_key_has_one_effect_and_one_answer_also_after_a_restart(world: LakeWor
 
 @pytest.mark.parametrize("name", CHANGING)
 def test_two_calls_at_once_with_one_key_have_one_effect(world: LakeWorld, name: str) -> None:
-    arguments, _ = ARGUMENTS[name]
-
     async def scenario(client: Client) -> None:
-        answers = await asyncio.gather(*(client.call(name, key="k", **arguments) for _ in range(4)))
+        answers = await asyncio.gather(*(client.call(name, key="k", **arguments(world, name)) for _ in range(4)))
         assert len({str(rows.drop_columns([c for c in ("duration_ms",) if c in rows.column_names])) for _, rows in answers}) == 1
 
     talk(world, scenario)
@@ -111,35 +128,27 @@ def test_two_calls_at_once_with_one_key_have_one_effect(world: LakeWorld, name: 
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_a_key_names_nothing_else(world: LakeWorld, name: str) -> None:
-    arguments, other = ARGUMENTS[name]
+def test_a_key_names_nothing_else_and_has_to_be_possible(world: LakeWorld, name: str) -> None:
+    asked, other = arguments(world, name), ARGUMENTS[name][1]
 
     async def scenario(client: Client) -> None:
-        await client.call(name, key="k", **arguments)
+        before = state(world)
+        for key in ("", "k" * (KEY_LIMIT + 1)):
+            error = await error_of(client.call(name, idempotency_key=key, **asked))
+            assert isinstance(error, InvalidArgument)
+            assert f"idempotency_key must have 1 to {KEY_LIMIT} characters" in error.message
+        assert state(world) == before
+        await client.call(name, key="k", **asked)
         before = state(world)
         another = next(each for each in CHANGING if each != name)
-        for asked in (
-            client.call(name, key="k", **(arguments | other)),
-            client.call(name, key="k", caller="mallory", **arguments),
-            client.call(another, key="k", **ARGUMENTS[another][0]),
+        for call in (
+            client.call(name, key="k", **(asked | other)),
+            client.call(name, key="k", caller="mallory", **asked),
+            client.call(another, key="k", **arguments(world, another)),
         ):
-            error = await error_of(asked)
+            error = await error_of(call)
             assert isinstance(error, InvalidArgument)
             assert f"the idempotency key 'k' already names {name} of" in error.message
         assert state(world) == before
 
     talk(world, scenario)
-
-
-@pytest.mark.parametrize("name", CHANGING)
-@pytest.mark.parametrize("key", ["", "k" * (KEY_LIMIT + 1)])
-def test_a_key_that_cannot_be_is_refused_before_anything_is_done(world: LakeWorld, name: str, key: str) -> None:
-    before = state(world)
-
-    async def scenario(client: Client) -> None:
-        error = await error_of(client.call(name, idempotency_key=key, **ARGUMENTS[name][0]))
-        assert isinstance(error, InvalidArgument)
-        assert f"idempotency_key must have 1 to {KEY_LIMIT} characters" in error.message
-
-    talk(world, scenario)
-    assert state(world) == before

@@ -12,7 +12,7 @@ from support.sys_catalog import error_of, pb, serving
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
 from sys_tables.procedure_input import parameter
-from sys_tables.registry import Registry
+from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.api import Progress, ReconcileLake, RetryTiering, TierTable, TierTableResult
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable
 from tiering.model import TablePath
@@ -121,7 +121,7 @@ def test_bad_calls_are_refused_before_the_coordinator_is_asked(run: Run) -> None
             unknown = await error_of(client.call("tier_tabel"))
             elsewhere = await error_of(client.stub.CallProcedure(pb.CallProcedureRequest(namespace="demo", name="help")).read())
         assert isinstance(unknown, UnknownProcedure)
-        assert unknown.hint == "The procedures are: help, reconcile_lake, retry_tiering, tier_table."
+        assert unknown.hint == f"The procedures are: {', '.join(procedure.name for procedure in default_registry().procedures)}."
         assert isinstance(elsewhere, UnknownProcedure)
         assert handle.calls == []
 
@@ -237,7 +237,7 @@ def test_help_explains_one_procedure_or_all(run: Run) -> None:
             _, everything = await client.call("help")
             _, one = await client.call("help", procedure="TIER_TABLE")
             unknown = await error_of(client.call("help", procedure="nothing"))
-        assert set(everything.column("procedure").to_pylist()) == {"help", "reconcile_lake", "retry_tiering", "tier_table"}
+        assert set(everything.column("procedure").to_pylist()) == {procedure.name for procedure in default_registry().procedures}
         assert one.column("parameter").to_pylist() == [None, "table", "wait", "timeout_ms", "dry_run", "idempotency_key"]
         assert one.column("default").to_pylist() == [None, None, "true", "300000", "false", "NULL"]
         assert isinstance(unknown, UnknownProcedure)

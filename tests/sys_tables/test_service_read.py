@@ -322,7 +322,7 @@ def test_procedures_are_those_that_are_served(run: Run) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator()) as client:
             read = {row["procedure_name"]: row for row in (await client.read("procedures")).to_pylist()}
-        assert list(read) == ["help", "reconcile_lake", "retry_tiering", "tier_table"]
+        assert list(read) == [procedure.name for procedure in default_registry().procedures]
         assert read["tier_table"]["privilege"] == "OPERATE"
         assert [(p["name"], p["required"], p["default"]) for p in read["tier_table"]["parameters"]][:2] == [
             ("table", True, None),

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
-from tiering.coordinator.mutations import Mutation, RetryResult, RetryTiering
+from tiering.coordinator.mutations import (
+    CancelResult,
+    CancelTiering,
+    Mutation,
+    PauseResult,
+    PauseTiering,
+    ResetErrors,
+    ResetResult,
+    ResumeTiering,
+    RetryResult,
+    RetryTiering,
+)
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.model import TableInfo, TablePath
 
@@ -252,6 +263,22 @@ class CoordinatorControl(Protocol):
 
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
+        ...
+
+    async def pause_tiering(self, call: PauseTiering) -> PauseResult:
+        """The table is not assigned any more; a running round ends normally. Raises UnknownTable, InvalidArgument."""
+        ...
+
+    async def resume_tiering(self, call: ResumeTiering) -> PauseResult:
+        """Ends a pause. Raises UnknownTable."""
+        ...
+
+    async def cancel_tiering(self, call: CancelTiering) -> CancelResult:
+        """Asks a running round to end without a commit. Raises InvalidArgument for one that has not begun."""
+        ...
+
+    async def reset_errors(self, call: ResetErrors) -> ResetResult:
+        """Counts a table's errors anew. Raises UnknownTable."""
         ...
 
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:

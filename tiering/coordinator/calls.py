@@ -29,6 +29,7 @@ from tiering.coordinator.call_rows import Goal
 from tiering.coordinator.call_steps import CallSteps, Ended, Waiting
 from tiering.coordinator.changes import Subscription
 from tiering.coordinator.controls import Controls
+from tiering.coordinator.mutations import CancelResult, CancelTiering, PauseResult, PauseTiering, ResetErrors, ResetResult, ResumeTiering
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.sweep import Sweeper
 from tiering.errors import InvalidArgument
@@ -75,6 +76,22 @@ class Calls:
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """See `CoordinatorControl.retry_tiering`."""
         return await self._run(partial(self._controls.retry, call))
+
+    async def pause_tiering(self, call: PauseTiering) -> PauseResult:
+        """See `CoordinatorControl.pause_tiering`."""
+        return await self._run(partial(self._controls.pause, call))
+
+    async def resume_tiering(self, call: ResumeTiering) -> PauseResult:
+        """See `CoordinatorControl.resume_tiering`."""
+        return await self._run(partial(self._controls.resume, call))
+
+    async def cancel_tiering(self, call: CancelTiering) -> CancelResult:
+        """See `CoordinatorControl.cancel_tiering`."""
+        return await self._run(partial(self._controls.cancel, call))
+
+    async def reset_errors(self, call: ResetErrors) -> ResetResult:
+        """See `CoordinatorControl.reset_errors`."""
+        return await self._run(partial(self._controls.reset_errors, call))
 
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
         """See `CoordinatorControl.sweep_lake`."""

@@ -10,14 +10,26 @@ from typing import TypeVar
 
 from tiering import errors
 from tiering.cluster.base import Cluster
-from tiering.coordinator import core_reconcile
+from tiering.coordinator import core_call, core_reconcile
 from tiering.coordinator.book import Book
 from tiering.coordinator.core import Change
 from tiering.coordinator.discovery import Discovery
-from tiering.coordinator.mutations import Mutation, RetryResult, RetryTiering
+from tiering.coordinator.mutations import (
+    CancelOutcome,
+    CancelResult,
+    CancelTiering,
+    Mutation,
+    PauseResult,
+    PauseTiering,
+    ResetErrors,
+    ResetResult,
+    ResumeTiering,
+    RetryResult,
+    RetryTiering,
+)
 from tiering.coordinator.operations import Decided, Operations
 from tiering.coordinator.records import TableRecord
-from tiering.model import TablePath
+from tiering.model import RoundState, TablePath
 from tiering.state import TableState
 
 Result = TypeVar("Result")
@@ -44,6 +56,53 @@ class Controls:
 
         return self._on_table(call, call.path, decide)
 
+    def pause(self, call: PauseTiering) -> PauseResult:
+        """`CALL sys.pause_tiering`. Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument for a time that is over."""
+        if call.until is not None and call.until <= self._book.now().wall and self._operations.answer(call) is None:
+            raise errors.InvalidArgument(f"the pause would have ended already: until is {call.until.isoformat()}")
+
+        def decide(record: TableRecord) -> tuple[Change, PauseResult]:
+            change = core_call.pause(self._book.context(call.caller), record, call.reason, call.until)
+            return change, _paused(record, change)
+
+        return self._on_table(call, call.path, decide)
+
+    def resume(self, call: ResumeTiering) -> PauseResult:
+        """`CALL sys.resume_tiering`. Raises UnknownTable, UnknownDatabase, LakeDisabled."""
+
+        def decide(record: TableRecord) -> tuple[Change, PauseResult]:
+            change = core_call.resume(self._book.context(call.caller), record, call.reason)
+            return change, _paused(record, change)
+
+        return self._on_table(call, call.path, decide)
+
+    def reset_errors(self, call: ResetErrors) -> ResetResult:
+        """`CALL sys.reset_errors`. Raises UnknownTable, UnknownDatabase, LakeDisabled."""
+
+        def decide(record: TableRecord) -> tuple[Change, ResetResult]:
+            return core_call.reset_errors(self._book.context(call.caller), record), ResetResult(call.path, record.error_count)
+
+        return self._on_table(call, call.path, decide)
+
+    def cancel(self, call: CancelTiering) -> CancelResult:
+        """`CALL sys.cancel_tiering`. Raises InvalidArgument for a round that no tierer has begun."""
+        return self._operations.once(call, lambda: self._cancelled(call))
+
+    def _cancelled(self, call: CancelTiering) -> Decided[CancelResult]:
+        record = next((one for one in self._book.live() if one.round is not None and one.round.round_id == call.round_id), None)
+        found = self._book.store.round(call.round_id) if record is None else record.round
+        if found is None:
+            return Decided(CancelResult(call.round_id, None, CancelOutcome.UNKNOWN))
+        if found.state is RoundState.QUEUED:
+            raise errors.InvalidArgument(
+                f"round {call.round_id} of {found.database_name}.{found.table_name} has not begun",
+                hint="CALL sys.pause_tiering keeps a table's rounds from beginning.",
+                round_id=call.round_id,
+            )
+        change = None if record is None else core_call.cancel(self._book.context(call.caller), record, call.message)
+        outcome = CancelOutcome.TOO_LATE if change is None else CancelOutcome.CANCELLED
+        return Decided(CancelResult(call.round_id, found.state.value, outcome), () if change is None else (change,), found.table_id)
+
     def _on_table(self, call: Mutation[Result], path: TablePath, decide: Callable[[TableRecord], tuple[Change, Result]]) -> Result:
         """`decide` about the record of the table that has the path now."""
         if (earlier := self._operations.answer(call)) is not None:
@@ -67,3 +126,9 @@ class Controls:
         if self._book.get(info.table_id) is None:
             self._discovery.run()
         return info.table_id
+
+
+def _paused(before: TableRecord, change: Change) -> PauseResult:
+    after = change.record
+    assert after.state is not None
+    return PauseResult(after.path, before.pause is not None, after.pause is not None, after.state.value)

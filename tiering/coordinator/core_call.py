@@ -32,7 +32,7 @@ def check_callable(record: TableRecord) -> None:
     """Raises TablePaused."""
     if record.pause is not None:
         why = f": {record.pause.reason}" if record.pause.reason else ""
-        raise errors.TablePaused(f"{record.path} was paused by {record.pause.by}{why}", hint="Tiering goes on when the pause ends.")
+        raise errors.TablePaused(f"{record.path} was paused by {record.pause.by}{why}", hint="CALL sys.resume_tiering ends the pause.")
 
 
 def call(
@@ -77,16 +77,25 @@ def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime
     return change.note(ctx, "TABLE_PAUSED", reason or "paused", Level.WARN)
 
 
-def resume(ctx: Context, record: TableRecord) -> Change:
+def resume(ctx: Context, record: TableRecord, reason: str | None = None) -> Change:
     """Ends a pause; harmless without one."""
     if record.pause is None:
         return Change(record, durable=False)
-    return Change(record).update(pause=None).note(ctx, "TABLE_RESUMED", "resumed")
+    return Change(record).update(pause=None).note(ctx, "TABLE_RESUMED", reason or "resumed")
 
 
-def cancel(ctx: Context, record: TableRecord) -> Change | None:
-    """Asks the running round to end without a commit; None = too late, its commit was granted."""
+def cancel(ctx: Context, record: TableRecord, message: str | None = None) -> Change | None:
+    """Asks the running round to end without a commit; None = too late, its commit was granted. Harmless to repeat."""
     if record.running is None or record.granted:
         return None
+    if record.running.cancelled_by is not None:
+        return Change(record, durable=False)
     change = Change(record).update_round(cancelled_by=ctx.principal or "unknown")
-    return change.note(ctx, "ROUND_CANCELLED", "the round is to end without a commit", Level.WARN)
+    return change.note(ctx, "ROUND_CANCELLED", message or "the round is to end without a commit", Level.WARN)
+
+
+def reset_errors(ctx: Context, record: TableRecord) -> Change:
+    """Counts anew. What a failing table says about its error stays until it succeeds."""
+    if not record.error_count:
+        return Change(record, durable=False)
+    return Change(record).update(error_count=0).note(ctx, "ERRORS_RESET", f"{record.error_count} errors were counted")

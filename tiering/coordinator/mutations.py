@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tiering.model import TablePath
@@ -60,6 +61,93 @@ class RetryTiering(Mutation[RetryResult]):
 
     procedure = "retry_tiering"
     result_class = RetryResult
+    path: TablePath
+    caller: str
+    dry_run: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class PauseResult:
+    """Whether the table was paused before and is now, and its state."""
+
+    path: TablePath
+    previous_paused: bool
+    paused: bool
+    status: str
+
+
+@dataclass(frozen=True)
+class PauseTiering(Mutation[PauseResult]):
+    """Arguments of `CALL sys.pause_tiering` (SYS.md). `until` None = until somebody resumes it."""
+
+    procedure = "pause_tiering"
+    result_class = PauseResult
+    path: TablePath
+    caller: str
+    reason: str | None = None
+    until: datetime | None = None
+    dry_run: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class ResumeTiering(Mutation[PauseResult]):
+    """Arguments of `CALL sys.resume_tiering` (SYS.md)."""
+
+    procedure = "resume_tiering"
+    result_class = PauseResult
+    path: TablePath
+    caller: str
+    reason: str | None = None
+    dry_run: bool = False
+    idempotency_key: str | None = None
+
+
+class CancelOutcome(StrEnum):
+    """What became of a cancellation (SYS.md)."""
+
+    CANCELLED = "cancelled"
+    TOO_LATE = "too_late"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CancelResult:
+    """`state` of the round afterwards; None for an unknown one."""
+
+    round_id: str
+    state: str | None
+    outcome: CancelOutcome
+
+
+@dataclass(frozen=True)
+class CancelTiering(Mutation[CancelResult]):
+    """Arguments of `CALL sys.cancel_tiering` (SYS.md)."""
+
+    procedure = "cancel_tiering"
+    result_class = CancelResult
+    round_id: str
+    caller: str
+    message: str | None = None
+    dry_run: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class ResetResult:
+    """How many errors the table had counted."""
+
+    path: TablePath
+    cleared: int
+
+
+@dataclass(frozen=True)
+class ResetErrors(Mutation[ResetResult]):
+    """Arguments of `CALL sys.reset_errors` (SYS.md)."""
+
+    procedure = "reset_errors"
+    result_class = ResetResult
     path: TablePath
     caller: str
     dry_run: bool = False

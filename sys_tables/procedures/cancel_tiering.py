@@ -1,0 +1,37 @@
+"""CALL sys.cancel_tiering: a running round ends without a commit, unless its commit was granted already (DESIGN 6 step 6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.mutations import CancelTiering
+
+NAME = "cancel_tiering"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    round_id: str = parameter("The round: see round_id in sys.lake_tiering_status.")
+    message: str | None = parameter("Why, for people who wonder.", default=None)
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    round_id: str = column("The round.")
+    state: str | None = column("Its state; RUNNING until its tierer has heard of the cancellation. NULL for an unknown round.")
+    outcome: str = column("cancelled; too_late if its commit was granted or it has ended; unknown if there is no such round.")
+
+
+@procedure(NAME, Parameters, Output, comment="Ends a running round without a commit.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    request = CancelTiering(given.round_id, call.caller, given.message, call.dry_run, call.idempotency_key)
+    result = await call.handle.control.cancel_tiering(request)
+    yield Output(result.round_id, result.state, result.outcome.value)

@@ -1,0 +1,43 @@
+"""CALL sys.pause_tiering: a table is not tiered any more until it is resumed (DESIGN 5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+from sys_tables.lookup import find_table
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.mutations import PauseTiering
+from tiering.model import TablePath
+
+NAME = "pause_tiering"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+    reason: str | None = parameter("Why, for people who wonder.", default=None)
+    until: datetime | None = parameter("When the pause ends by itself; NULL = when somebody resumes the table.", default=None)
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    table: str = column("The table, as it is spelled.")
+    previous_paused: bool = column("Whether it was paused before.")
+    paused: bool = column("Whether it is now.")
+    status: str = column("State of its tiering: a round that runs ends normally.")
+
+
+@procedure(NAME, Parameters, Output, comment="Stops the tiering of a table until it is resumed.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, given.table)
+    request = PauseTiering(table.path, call.caller, given.reason, given.until, call.dry_run, call.idempotency_key)
+    result = await call.handle.control.pause_tiering(request)
+    yield Output(str(result.path), result.previous_paused, result.paused, result.status)

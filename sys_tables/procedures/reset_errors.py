@@ -1,0 +1,37 @@
+"""CALL sys.reset_errors: a table's errors are counted anew (SYS.md)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+from sys_tables.lookup import find_table
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.mutations import ResetErrors
+from tiering.model import TablePath
+
+NAME = "reset_errors"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    table: str = column("The table, as it is spelled.")
+    cleared: int = column("How many errors had been counted; error_count begins at 0 again.")
+
+
+@procedure(NAME, Parameters, Output, comment="Counts the errors of a table anew.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, given.table)
+    result = await call.handle.control.reset_errors(ResetErrors(table.path, call.caller, call.dry_run, call.idempotency_key))
+    yield Output(str(result.path), result.cleared)

@@ -1,0 +1,41 @@
+"""CALL sys.resume_tiering: ends a pause (DESIGN 5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from sys_tables.columns import column
+from sys_tables.definitions import Call, procedure
+from sys_tables.lookup import find_table
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.mutations import ResumeTiering
+from tiering.model import TablePath
+
+NAME = "resume_tiering"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+    reason: str | None = parameter("Why, for people who wonder.", default=None)
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    table: str = column("The table, as it is spelled.")
+    previous_paused: bool = column("Whether it was paused before.")
+    paused: bool = column("Whether it is now.")
+    status: str = column("State of its tiering: a table whose freshness has passed is tiered next.")
+
+
+@procedure(NAME, Parameters, Output, comment="Ends a pause: the table is tiered again.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, given.table)
+    request = ResumeTiering(table.path, call.caller, given.reason, call.dry_run, call.idempotency_key)
+    result = await call.handle.control.resume_tiering(request)
+    yield Output(str(result.path), result.previous_paused, result.paused, result.status)
