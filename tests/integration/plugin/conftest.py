@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,19 @@ class Server:
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
     """Makes servers: of a coordinator, with the tables and procedures of this version and any others."""
+    with _servers() as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def serve_module() -> Iterator[Callable[..., Server]]:
+    """The same, for all tests of a file."""
+    with _servers() as make:
+        yield make
+
+
+@contextmanager
+def _servers() -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def make(
