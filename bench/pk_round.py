@@ -1,0 +1,203 @@
+"""A round of a primary-key table, side by side with MERGE and with its floor, in one run: the lake layer alone, without a cluster.
+
+    .venv/bin/python bench/pk_round.py --rows 1000000 --rows 10000000 --share 0.01 --share 0.1 [--without-spark]
+
+lakeward    changelogs by bucket -> writers in as many warm processes as cores -> one fenced commit
+floor       the same processes read the key column of the lake's files once and write the changed rows, and nothing else
+merge       Spark MERGE INTO Iceberg, merge-on-read, warm, of the last changes (the fold is given to it)
+delta       deltalake's merge, likewise; left out if deltalake is not installed
+
+Also printed: the peak memory of a worker. Half of the changelog's records are `-U`. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pk_ways
+import pyarrow as pa
+from pk_source import TABLE, KeyedSource, Round
+from rich.console import Console
+from rich.table import Table
+
+from tiering.lake.base import CommitterInitContext, LakeTieringFactory, WriterInitContext
+from tiering.lake.iceberg.keyed.base import decode_base
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.registry import local_lake_properties
+
+CORES = os.cpu_count() or 1
+WARM_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class BucketTask:
+    """What a worker process is given."""
+
+    factory: LakeTieringFactory
+    context: WriterInitContext
+    log: str
+    starting_offset: int
+    reached_offset: int
+
+
+def run_bucket(task: BucketTask) -> tuple[bytes, float]:
+    """One bucket's task, as an executor does it; the write result, and the peak memory in MiB."""
+    pk_ways.forget_peak()
+    writer = task.factory.create_writer(task.context)
+    with pa.OSFile(task.log) as source:
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            writer.write(reader.get_batch(number))
+    result = writer.complete(task.starting_offset, task.reached_offset)
+    return task.factory.serialize_write_result(result), pk_ways.peak_mb()
+
+
+class Lakeward:
+    """One lake, and rounds of it."""
+
+    def __init__(self, folder: Path, pool: ProcessPoolExecutor) -> None:
+        folder.mkdir()
+        self.lake = IcebergLake(local_lake_properties(folder))
+        self._pool = pool
+        self._rounds = 0
+
+    def tier(self, changes: Round, source: KeyedSource) -> tuple[float, float, dict[str, str]]:
+        """Seconds, peak MiB of a worker, and the snapshot's summary."""
+        self._rounds += 1
+        round_id = f"r{self._rounds}"
+        start = time.perf_counter()
+        view = self.lake.ensure_table(TABLE)
+        before = {} if view.marker is None else view.marker.buckets
+        bases = self.lake.bucket_bases(TABLE, view, dict.fromkeys(changes.logs))
+        factory = self.lake.tiering_factory(TABLE)
+        tasks = [
+            BucketTask(
+                factory,
+                WriterInitContext(TABLE, view.table_uuid, key, None, round_id, f"n{key}", bases.get(key, b"")),
+                str(log),
+                before[key].tiered if key in before else 0,
+                source.offsets[key.bucket_id],
+            )
+            for key, log in changes.logs.items()
+        ]
+        done = list(self._pool.map(run_bucket, tasks))
+        committer = factory.create_committer(CommitterInitContext(TABLE, round_id))
+        results = [factory.deserialize_write_result(data) for data, _ in done]
+        after = {one.bucket: TieredRange(0, one.reached_offset) for one in results}
+        base_round = None if view.marker is None else view.marker.round_id
+        marker = Marker("bench", TABLE.table_id, view.table_uuid, round_id, 1, base_round, after)
+        committer.commit(committer.to_committable(results), view, marker)
+        taken = time.perf_counter() - start
+        left = self.lake.view(TABLE.path)
+        if left is None or left.records != changes.rows_after:
+            raise SystemExit(f"the round left {left and left.records} of {changes.rows_after} rows")
+        handle: Any = left.handle
+        return taken, max(peak for _, peak in done), handle.current_snapshot().summary.additional_properties
+
+    def floor(self, changes: Round, folder: Path) -> float:
+        """Seconds; to be measured before the round, on the files that it finds."""
+        view = self.lake.ensure_table(TABLE)
+        bases = self.lake.bucket_bases(TABLE, view, dict.fromkeys(changes.logs))
+        jobs = [
+            pk_ways.FloorJob(
+                tuple(file.location.removeprefix("file://") for file in decode_base(bases[key]).data),
+                str(log),
+                str(folder / f"{key}.parquet"),
+            )
+            for key, log in changes.logs.items()
+        ]
+        start = time.perf_counter()
+        list(self._pool.map(pk_ways.floor, jobs))
+        return time.perf_counter() - start
+
+
+@dataclass
+class Figures:
+    """Of one round."""
+
+    rows: int
+    share: float
+    changes: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_mb: dict[str, float] = field(default_factory=dict)
+    rewritten: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        ratios = {
+            f"lakeward_over_{way}": round(self.seconds["lakeward"] / taken, 3) for way, taken in self.seconds.items() if way != "lakeward"
+        }
+        seconds = {way: round(taken, 3) for way, taken in self.seconds.items()}
+        peaks = {way: round(peak) for way, peak in self.peak_mb.items()}
+        return {**vars(self), "seconds": seconds, "peak_mb": peaks, **ratios}
+
+
+def measure(rows: int, shares: list[float], work: Path, pool: ProcessPoolExecutor, ways: dict[str, Any]) -> list[Figures]:
+    """The first load, then a round for each of `shares`."""
+    with pk_ways.clean(work / f"{rows}") as folder:
+        source = KeyedSource(folder)
+        mine = Lakeward(folder / "data", pool)
+        first = source.load(rows)
+        taken, peak, _ = mine.tier(first, source)
+        found = [Figures(rows, 1.0, rows, {"lakeward": taken}, {"lakeward": peak})]
+        for way in ways.values():
+            way.load(f"keyed{rows}", first)
+        for share in shares:
+            changes = source.change(share)
+            figures = Figures(rows, share, changes.changes)
+            figures.seconds["floor"] = mine.floor(changes, folder)
+            figures.seconds["lakeward"], figures.peak_mb["lakeward"], summary = mine.tier(changes, source)
+            figures.rewritten = "deleted-data-files" in summary
+            for name, way in ways.items():
+                figures.seconds[name] = way.merge(f"keyed{rows}", changes)
+            found.append(figures)
+    return found
+
+
+def show(figures: list[Figures]) -> None:
+    """A row a round and way."""
+    table = Table("keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=f"Primary-key rounds, 4 buckets, {CORES} cores")
+    for one in figures:
+        for way, taken in one.seconds.items():
+            ratio = "" if way == "lakeward" else f"{taken / one.seconds['lakeward']:.2f} x as fast"
+            peak = f"{one.peak_mb[way]:.0f}" if way in one.peak_mb else ""
+            table.add_row(f"{one.rows:,}", f"{one.share:.0%}", way, f"{taken:.2f}", ratio, peak)
+    Console(width=100).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, action="append", help="repeat it for several sizes; default 1,000,000")
+    parser.add_argument("--share", type=float, action="append", help="of the keys that a round changes; default 0.01 and 0.1")
+    parser.add_argument("--without-spark", action="store_true")
+    parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
+    arguments = parser.parse_args()
+    shares = arguments.share or [0.01, 0.1]
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(dir=arguments.work) as name, ProcessPoolExecutor(CORES, mp_context=spawn) as pool:
+        work, ways = Path(name), {}
+        if not arguments.without_spark:
+            ways["merge"] = pk_ways.SparkMerge(work, CORES)
+        if find_spec("deltalake") is not None:
+            ways["delta"] = pk_ways.DeltaMerge(work)
+        measure(WARM_ROWS, shares, work, pool, ways)
+        figures = [one for rows in arguments.rows or [1_000_000] for one in measure(rows, shares, work, pool, ways)]
+        if "merge" in ways:
+            figures[-1].peak_mb["merge"] = ways["merge"].memory_mb()
+            ways["merge"].stop()
+    show(figures)
+    print(json.dumps({"bench": "pk_round", "cores": CORES, "rounds": [one.as_json() for one in figures]}))
+
+
+if __name__ == "__main__":
+    main()
