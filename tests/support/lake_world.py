@@ -27,7 +27,7 @@ from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
 from tiering.model import Assignment, Offsets, Phase, TableInfo, TablePath
 from tiering.round import actions as act
-from tiering.round.base import Grant, HeartbeatCall
+from tiering.round.base import Grant, HeartbeatCall, TaskRunner
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.reports import Report
 from tiering.round.requests import assignment_from_pb, begin_request, commit_request, plan_request
@@ -103,6 +103,8 @@ class LakeWorld:
         self.transport = DirectTransport(lambda: self.coordinator)
         self._sequence = 0
         self._epoch = 0
+        self.spark: TaskRunner | None = None
+        """Runs all rounds if it is given; else they run inline."""
 
     def _start(self) -> Coordinator:
         made = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
@@ -152,9 +154,10 @@ class LakeWorld:
         assert answer.HasField("tiering_table"), self.record(table).state
         assert answer.tiering_table.table_id == table.table_id
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
-        inline = InlineTaskRunner()
+        inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
+        runners = (inline, self.spark or inline)
         world = RoundWorld(
-            self.transport, self.storage, lambda _: self.lake, inline, inline, self.clock, RandomIds(), 1 << 40, keeper(self.transport)
+            self.transport, self.storage, lambda _: self.lake, *runners, self.clock, RandomIds(), limit, keeper(self.transport)
         )
         return SteppedRound(self, assignment, RoundRunner(world, assignment))
 
