@@ -32,9 +32,8 @@ class Disk:
         mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.folder)]
         done = subprocess.run(mounting, capture_output=True, text=True)
         if done.returncode != 0:
-            pytest.skip(
-                f"a full disk needs a file system of its own, which this user may not mount (test_file_too_large does without): {done.stderr.strip()}"
-            )
+            why = f"test_file_too_large does without: {done.stderr.strip()}"
+            pytest.skip(f"a full disk needs a file system of its own, which this user may not mount; {why}")
 
     def unmount(self) -> None:
         if self.folder.is_mount():
