@@ -38,6 +38,16 @@ def test_the_default_catalog_stays_what_it_is_unless_asked_for() -> None:
     assert "spark.sql.defaultCatalog" not in printed("--uri", NOBODY)
 
 
+def test_sys_can_be_in_sparks_own_catalog_too() -> None:
+    found = printed("--uri", NOBODY, "--jar", str(JAR), "--session-catalog")
+
+    assert {name: value for name, value in found.items() if "spark_catalog" in name} == {
+        "spark.sql.catalog.spark_catalog": "io.lakeward.spark.LakewardSessionCatalog",
+        "spark.sql.catalog.spark_catalog.uri": NOBODY,
+    }
+    assert "spark.sql.defaultCatalog" not in found
+
+
 def test_a_jar_is_there_to_be_named() -> None:
     assert Path(printed("--uri", NOBODY)["spark.driver.extraClassPath"]).is_file()
 

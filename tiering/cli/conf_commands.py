@@ -16,6 +16,7 @@ from tiering.cli.spark_properties import (
     catalog_properties,
     lake_properties_for_spark,
     plugin_jar,
+    session_catalog_properties,
 )
 from tiering.cli.spark_views import view_statements
 from tiering.cli.system_catalog import SystemCatalog
@@ -44,6 +45,9 @@ def spark_conf(
     default_catalog: Annotated[
         bool, typer.Option("--default-catalog", help="Make `fluss` the default catalog, so that `sys.x` is enough.")
     ] = False,
+    session_catalog: Annotated[
+        bool, typer.Option("--session-catalog", help="Show `sys` in Spark's own catalog too, which stays the default one.")
+    ] = False,
     lake: Annotated[
         bool,
         typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it. Spark fetches Iceberg from Maven Central."),
@@ -55,6 +59,8 @@ def spark_conf(
     """
     target(uri)  # a wrong one is said here, not by each Spark
     properties = catalog_properties(uri, jar or plugin_jar(), default_catalog)
+    if session_catalog:
+        properties |= session_catalog_properties(uri)
     if lake:
         properties |= catalog_lake_properties(_lake_properties(uri))
     print(as_properties_file(properties), end="")

@@ -11,6 +11,8 @@ from tiering.redact import redact_property
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
+SESSION_CATALOG = "spark_catalog"
+SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
 ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.49.1.0"
 _PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
@@ -38,6 +40,11 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
         f"spark.sql.catalog.{CATALOG}.uri": uri,
     }
     return {**found, "spark.sql.defaultCatalog": CATALOG} if default else found
+
+
+def session_catalog_properties(uri: str) -> dict[str, str]:
+    """`sys` beside the databases of Spark's own catalog, which stays the default one. Needs the jar as the catalog `fluss` does."""
+    return {f"spark.sql.catalog.{SESSION_CATALOG}": SESSION_CATALOG_CLASS, f"spark.sql.catalog.{SESSION_CATALOG}.uri": uri}
 
 
 def catalog_lake_properties(lake: Mapping[str, str]) -> dict[str, str]:

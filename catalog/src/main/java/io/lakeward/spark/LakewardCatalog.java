@@ -38,17 +38,20 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
     try {
-      this.name = name;
-      CatalogOptions parsed = CatalogOptions.parse(name, options);
-      this.service = new ServiceClient(name, parsed);
-      this.dataTables =
-          new DataTables(
-              name, service, new LakeCatalog(name, parsed.lake(), SparkSession.active()));
-      this.directory =
-          new Directory(name, new DescriptionCache(service::describe, System::nanoTime));
+      start(name, options);
     } catch (LakewardException error) {
       throw error.unchecked();
     }
+  }
+
+  /** The same; throws LakewardException for a wrong option. Does not connect. */
+  void start(String name, CaseInsensitiveStringMap options) throws LakewardException {
+    this.name = name;
+    CatalogOptions parsed = CatalogOptions.parse(name, options);
+    this.service = new ServiceClient(name, parsed);
+    LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
+    this.dataTables = new DataTables(name, service, lake);
+    this.directory = new Directory(name, new DescriptionCache(service::describe, System::nanoTime));
   }
 
   @Override
