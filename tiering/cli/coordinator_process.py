@@ -17,6 +17,7 @@ import sys_tables.service
 import tiering.cluster.embedded.service
 from tiering.cli.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.upkeep import running_upkeep
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.lock import FolderLock
 from tiering.coordinator.options import CoordinatorOptions
@@ -116,6 +117,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     stack.callback(store.close)
     storage = EmbeddedStorage(folder.cluster)
     stack.callback(storage.close)
+    stack.enter_context(running_upkeep(storage.upkeep))
     return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options), storage
 
 

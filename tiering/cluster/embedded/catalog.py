@@ -15,7 +15,7 @@ from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
 from tiering.cluster.embedded.kv_snapshots import delete_where
 from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, databases, kv_snapshots, partitions, segments, tables
-from tiering.cluster.embedded.options import parse_lake_options
+from tiering.cluster.embedded.options import parse_lake_options, parse_upkeep_options
 from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.primary_keys import check_primary_key, default_bucket_keys
 from tiering.cluster.embedded.times import from_us, to_us
@@ -92,6 +92,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
     enabled = parse_lake_options(spec.properties).enabled
+    parse_upkeep_options(spec.properties)
     inserted = connection.execute(
         sa.insert(tables).values(
             database_name=path.database_name,
@@ -128,6 +129,7 @@ def update_properties(connection: sa.Connection, path: TablePath, set_properties
     info = find_table(connection, path).info
     properties = {**info.properties, **set_properties}
     enabled = parse_lake_options(properties).enabled
+    parse_upkeep_options(properties)
     since = (info.lake_enabled_at or now) if enabled else None
     connection.execute(
         sa.update(tables)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from tiering.cluster.embedded.kv_state import KV_FOLDER
-from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER, sync_folder
+from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER, LOG_STARTS_FILE, sync_folder
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER
 from tiering.errors import SetupError
 
@@ -106,7 +106,7 @@ def _sweep_table(root: Path, folder: Path, published: Published, now: datetime) 
     for file in folder.iterdir():
         if file.suffix == DROPPED_SUFFIX:
             removed += _sweep_tombstone(file, published.partition_ids, now)
-        elif str(file.relative_to(root)) not in published.paths:
+        elif file.name != LOG_STARTS_FILE and str(file.relative_to(root)) not in published.paths:
             file.unlink()
             removed += 1
     return removed

@@ -52,15 +52,17 @@ class KeyedTables:
         self._changes = log
         self._clock = clock
         self._ids = ids
+        self._closed = False
         self._guard = threading.Lock()
         self._locks: dict[int, threading.RLock] = {}
         self._states: dict[int, KvState] = {}
         """Those used last come last. A table's entry is touched only under its lock."""
 
     def close(self) -> None:
-        """Closes all states, each once its write has ended."""
-        for table_id in list(self._states):
-            with self.exclusive(table_id):
+        """Closes all states, each once its write has ended; whoever comes later is refused."""
+        self._closed = True
+        for table_id, lock in list(self._locks.items()):
+            with lock:
                 self._close(table_id)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
@@ -138,10 +140,12 @@ class KeyedTables:
 
     @contextmanager
     def exclusive(self, table_id: int) -> Iterator[None]:
-        """Nobody else writes to the table, or uses its state."""
+        """Nobody else writes to the table, or uses its state. Raises ClusterUnavailable once all is closed."""
         with self._guard:
             lock = self._locks.setdefault(table_id, threading.RLock())
         with lock:
+            if self._closed:
+                raise ClusterUnavailable("the cluster was closed", table_id=table_id)
             yield
 
     def forget(self, table_id: int) -> None:

@@ -1,5 +1,6 @@
-"""Table options: the `table.datalake.*` of Fluss. A `table.*` option that is not known is refused, never ignored.
+"""Table options: the `table.datalake.*` and `table.log.ttl` of Fluss, and what the embedded cluster adds.
 
+A `table.*` option that is not known is refused, never ignored.
 Options with another first word travel with the table as they are (`iceberg.<x>` reaches the lake table as `<x>`).
 """
 
@@ -18,8 +19,20 @@ LAKE_FRESHNESS = "table.datalake.freshness"
 """The promise: its lake copy is at most this old. Such as `30 s` or `5 min`."""
 LAKE_FORMAT = "table.datalake.format"
 """Format of its lake table."""
+LOG_TTL = "table.log.ttl"
+"""How long records stay in the log at least, such as `7 d`; those that the lake still needs stay longer. Fluss: 7 days."""
+KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
+"""How often a KV snapshot is taken of each bucket of a primary-key table that changed (Fluss's `kv.snapshot.interval`)."""
+DEFAULT_KV_SNAPSHOT_INTERVAL_MS = 600_000
+FOR_EVER = "for ever"
 LAKE_FORMATS = ("iceberg",)
-DEFAULTS = {LAKE_ENABLED: "false", LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS), LAKE_FORMAT: LAKE_FORMATS[0]}
+DEFAULTS = {
+    LAKE_ENABLED: "false",
+    LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS),
+    LAKE_FORMAT: LAKE_FORMATS[0],
+    LOG_TTL: FOR_EVER,
+    KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
+}
 KNOWN_OPTIONS = tuple(DEFAULTS)
 MAX_OPTION_LENGTH = 2_000
 """Characters of a name or a value; options travel in every listing of tables."""
@@ -36,6 +49,21 @@ class LakeOptions:
     format: str = "iceberg"
 
 
+@dataclass(frozen=True)
+class UpkeepOptions:
+    """What the cluster does with a table by itself. `log_ttl_ms` None = its log is kept for ever."""
+
+    log_ttl_ms: int | None = None
+    kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS
+
+
+def parse_upkeep_options(properties: Mapping[str, str]) -> UpkeepOptions:
+    """Raises InvalidArgument naming the option."""
+    interval_ms = _positive_ms(properties, KV_SNAPSHOT_INTERVAL)
+    ttl_ms = None if properties.get(LOG_TTL) == FOR_EVER else _positive_ms(properties, LOG_TTL)
+    return UpkeepOptions(ttl_ms, interval_ms or DEFAULT_KV_SNAPSHOT_INTERVAL_MS)
+
+
 def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
     """Raises InvalidArgument naming the option."""
     if len(properties) > MAX_OPTIONS:
@@ -47,7 +75,7 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
             raise InvalidArgument(f"unknown table option {name!r}", hint=f"Known options: {', '.join(KNOWN_OPTIONS)}.")
     return LakeOptions(
         enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
-        freshness_ms=_freshness(properties),
+        freshness_ms=_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS,
         format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
     )
 
@@ -58,12 +86,12 @@ def _boolean(name: str, value: str) -> bool:
     return value.lower() == "true"
 
 
-def _freshness(properties: Mapping[str, str]) -> int:
-    if LAKE_FRESHNESS not in properties:
-        return DEFAULT_FRESHNESS_MS
-    milliseconds = parse_duration_ms(properties[LAKE_FRESHNESS], f"value of {LAKE_FRESHNESS}")
+def _positive_ms(properties: Mapping[str, str], name: str) -> int | None:
+    if name not in properties:
+        return None
+    milliseconds = parse_duration_ms(properties[name], f"value of {name}")
     if milliseconds == 0:
-        raise InvalidArgument(f"the option {LAKE_FRESHNESS} must be longer than zero")
+        raise InvalidArgument(f"the option {name} must be longer than zero")
     return milliseconds
 
 

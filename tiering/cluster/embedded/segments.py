@@ -7,6 +7,7 @@ synced, renamed, and belong to the log only once the metadata names them.
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -17,13 +18,15 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
-from tiering.errors import ClusterUnavailable, DataCorrupt, SourceChanged
+from tiering.errors import ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, BucketKey
 
 LOG_FOLDER = "log"
 SUFFIX = ".arrow"
 DROPPED_SUFFIX = ".dropped"
 """Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
+LOG_STARTS_FILE = "log-starts.json"
+"""Of a table: the log starts of buckets that were cut (`log_cut.py`), so that a cut segment is no damage either."""
 TEMPORARY_SUFFIX = ".tmp"
 SYNCING_THREADS = 16
 """Disks and journals take so many syncs together; more threads gain little."""
@@ -111,8 +114,8 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
 
     Its columns are those of `schema`, and with `changes` (a primary-key table) the change type behind them.
 
-    Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped meanwhile;
-    ClusterUnavailable if the folder is not there at all.
+    Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped meanwhile,
+    LogTruncated if the log was cut; ClusterUnavailable if the folder is not there at all.
     """
     where = f"{root / segment.path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
     try:
@@ -124,6 +127,8 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
             raise ClusterUnavailable(f"the cluster's folder {root} is not there", hint=hint) from error
         if _is_dropped((root / segment.path).parent, bucket):
             raise SourceChanged(f"the table or partition was dropped while it was read: {where}", bucket=bucket) from error
+        if _is_cut(root / segment.path, segment, bucket):
+            raise LogTruncated(f"the log was cut while it was read: {where}", bucket=bucket) from error
         raise _corrupt("the segment is missing", where, segment, bucket) from error
     except OSError as error:
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
@@ -155,6 +160,19 @@ def partition_tombstone(root: Path, table_id: int, partition_id: int) -> Path:
 def _is_dropped(folder: Path, bucket: BucketKey) -> bool:
     of_table = folder.with_name(folder.name + DROPPED_SUFFIX)
     return of_table.exists() or (bucket.partition_id is not None and (folder / f"{bucket.partition_id}{DROPPED_SUFFIX}").exists())
+
+
+def log_starts_file(root: Path, table_id: int) -> Path:
+    """Where the log starts of a table's cut buckets are, by bucket."""
+    return root / LOG_FOLDER / str(table_id) / LOG_STARTS_FILE
+
+
+def _is_cut(file: Path, segment: Segment, bucket: BucketKey) -> bool:
+    try:
+        starts = json.loads(file.with_name(LOG_STARTS_FILE).read_text())
+    except FileNotFoundError:
+        return False
+    return segment.stopping_offset <= int(starts.get(str(bucket), 0))
 
 
 def write_tombstone(file: Path) -> None:

@@ -37,6 +37,7 @@ from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.errors import ClusterUnavailable, InvalidArgument, SetupError, UnknownTable
 from tiering.model import (
@@ -74,6 +75,7 @@ class EmbeddedStorage:
             raise
         self.log = Log(self.root, self._metadata, self._clock, ids)
         self.keyed = KeyedTables(self.root, self._metadata, self.log, self._clock, ids)
+        self.upkeep = Upkeep(self.root, self._metadata, self.keyed, self._clock)
 
     def _sweep(self) -> None:
         with self._metadata.read() as connection:
