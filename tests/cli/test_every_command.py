@@ -21,6 +21,7 @@ from tiering.cli.output import OutputFormat
 PROGRAM = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = PROGRAM.commands  # type: ignore[attr-defined]
 EXAMPLE = re.compile(r"^Example: lakeward (?P<words>.+)$", re.MULTILINE)
+MANUAL = Path(__file__).parents[2] / "docs" / "cli.md"
 SHELL_GOES_ON = {"&&", "|", ">", "&", ";"}
 
 
@@ -48,9 +49,30 @@ def test_every_option_of_a_command_says_what_it_does(name: str) -> None:
     assert silent == []
 
 
+def test_the_manual_has_every_command_once_with_what_it_prints() -> None:
+    text = MANUAL.read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^### `lakeward ([\w-]+)`$", text, re.MULTILINE)) == sorted(COMMANDS)
+    for name, section in re.findall(r"^### `lakeward ([\w-]+)`$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL):
+        blocks = re.findall(r"^```\n\$ lakeward (.+)\n((?:.+\n)+)```$", section, re.MULTILINE)
+        assert blocks, f"docs/cli.md does not show what `lakeward {name}` prints"
+        for line, _ in blocks:
+            words = shlex.split(line)
+            assert words[0] == name
+            COMMANDS[name].make_context(name, words[1:])
+
+
 def test_rows_come_in_three_forms_from_every_command_that_prints_rows() -> None:
     forms = {str(info.name): get_type_hints(info.callback).get("output") for info in app.registered_commands}
-    assert {name for name, form in forms.items() if form is OutputFormat} >= {"tables", "status", "tier", "sweep"}
+    assert {name for name, form in forms.items() if form is OutputFormat} >= {
+        "tables",
+        "status",
+        "tier",
+        "sweep",
+        "sql",
+        "ingest",
+        "doctor",
+        "validate",
+    }
     assert set(forms.values()) == {None, OutputFormat}
     with_format = {name for name, command in COMMANDS.items() if any("--format" in parameter.opts for parameter in command.params)}
     assert with_format == {name for name, form in forms.items() if form is OutputFormat}

@@ -6,9 +6,11 @@ import csv
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from support.cluster_of_processes import Deployment
 from support.commands import Lakeward
+from tiering.names import table_path
 
 
 def test_people_see_each_table_and_its_shape(lakeward: Lakeward) -> None:
@@ -66,3 +68,13 @@ def test_a_reader_that_goes_away_is_no_error_to_read_about(stocked: Deployment) 
     process.stderr.close()
     assert process.wait(30) == 141
     assert said == ""
+
+
+def test_what_was_loaded_is_told_to_programs_too(lakeward: Lakeward, stocked: Deployment, tmp_path: Path) -> None:
+    file = tmp_path / "Ørsted.csv"
+    file.write_text("id\n1\n2\n")
+    [row] = json.loads(lakeward("ingest", "shelf.loaded", str(file), "--format", "json").out)
+    with stocked.cluster() as cluster:
+        cluster.drop_table(table_path("shelf", "loaded"))
+    assert (row["table"], row["created"], row["rows"]) == ("shelf.loaded", True, 2)
+    assert row["ranges"] == [{"partition_id": None, "bucket_id": 0, "starting_offset": 0, "stopping_offset": 2}]

@@ -25,7 +25,7 @@ MEANINGS = {
     ExitStatus.USAGE: "wrong usage or input: nothing was changed",
     ExitStatus.UNREACHABLE: "no service answers at the uri",
     ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
-    ExitStatus.READER_GONE: "whoever read the output went away, as in `lakeward tables | head -1`",
+    ExitStatus.READER_GONE: "whoever read the output went away, as `head -1` does",
     ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",
 }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from tiering.cli.consoles import message_console, printable
 from tiering.cli.ingest import IngestOptions, IngestResult, ingest_file
 from tiering.cli.ingest_files import FileFormat
-from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cli.options import DEFAULT_URI, FormatOption, UriOption
+from tiering.cli.output import OutputFormat, print_rows
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.model import TablePath
 from tiering.names import parse_table_path
@@ -38,6 +39,7 @@ def ingest(
     create: Annotated[bool, typer.Option(help="Make a missing database and table.")] = True,
     add_columns: Annotated[bool, typer.Option("--add-columns", help="Add the file's columns that the table lacks.")] = False,
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
+    output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Load a file into a table of the embedded cluster. Nothing is appended unless the whole file can be read.
 
@@ -49,17 +51,20 @@ def ingest(
     options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id, partition_keys, add_columns)
     with RemoteEmbeddedCluster(uri) as cluster:
         result = _with_progress(cluster, path, file, options)
-    print(_summary(path, result))
+    if output is OutputFormat.TABLE:
+        print(_summary(path, result))
+    else:
+        print_rows([_row(path, result)], output)
 
 
 def _with_progress(cluster: RemoteEmbeddedCluster, path: TablePath, file: Path, options: IngestOptions) -> IngestResult:
     """A bar on a terminal; nothing elsewhere."""
-    console = Console(stderr=True)
+    console = message_console()
     if not console.is_terminal:
         return ingest_file(cluster, path, file, options)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"reading {file.name}", total=None)
+        task = bar.add_task(f"reading {printable(file.name)}", total=None)
         return ingest_file(
             cluster,
             path,
@@ -77,3 +82,11 @@ def _summary(path: TablePath, result: IngestResult) -> str:
     into = f" to {len(partitions)} partition{'s' if len(partitions) > 1 else ''}" if partitions else ""
     ranges = ", ".join(shown) + (f", and {more} more" if more else "")
     return f"{path}: {made}{result.rows} rows appended{into}; offsets by bucket: {ranges or 'none'}"
+
+
+def _row(path: TablePath, result: IngestResult) -> dict[str, Any]:
+    ranges = [
+        {"partition_id": bucket.partition_id, "bucket_id": bucket.bucket_id, "starting_offset": start, "stopping_offset": stop}
+        for bucket, (start, stop) in result.ranges.items()
+    ]
+    return {"table": str(path), "created": result.created, "rows": result.rows, "writer_id": result.writer_id, "ranges": ranges}
