@@ -13,11 +13,12 @@ from pyiceberg.table import Table
 
 from support.coordinator_world import HandClock
 from support.lake_proof import assert_every_offset_once
-from support.leases import NoLeaseCalls, keeper
+from support.leases import DirectLeaseCalls, keeper
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.leases import Leases
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.records import TableRecord
 from tiering.effects import RandomIds
@@ -36,16 +37,20 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc_errors import from_pb
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
+KEYED_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 FRESHNESS_S = 60
 TIERER = "tierer-1"
 
 
-class DirectTransport(NoLeaseCalls):
+class DirectTransport(DirectLeaseCalls):
     """A `Transport` that calls the coordinator. `lose_acks`: the lake commits, the coordinator never hears of it."""
 
     def __init__(self, coordinator: Callable[[], Coordinator]) -> None:
         self._coordinator = coordinator
         self.lose_acks = False
+
+    def lease_service(self) -> Leases:
+        return self._coordinator().leases
 
     def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
         raise AssertionError("a round sends no heartbeat")
@@ -127,6 +132,15 @@ class LakeWorld:
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
         made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
+        self.coordinator.tick()
+        return made
+
+    def keyed_table(self, name: str, buckets: int = 2, schema: pa.Schema = KEYED_SCHEMA, key: tuple[str, ...] = ("id",)) -> TableInfo:
+        """A new lake-enabled primary-key table."""
+        path = TablePath("sales", name)
+        self.storage.create_database(path.database_name, ignore_if_exists=True)
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+        made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key))
         self.coordinator.tick()
         return made
 

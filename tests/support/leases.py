@@ -1,13 +1,16 @@
-"""For worlds without KV snapshots: lease calls that nobody makes."""
+"""Lease calls of transports in tests: to a coordinator in this process, or none at all."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from tiering.coordinator.leases import Leases
 from tiering.effects import SystemClock
+from tiering.leases_pb import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.model import TableBucket
 from tiering.round.base import Transport
 from tiering.round.leases import LeaseKeeper
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
 
 class NoLeaseCalls:
@@ -21,6 +24,25 @@ class NoLeaseCalls:
 
     def drop_lease(self, lease_id: str) -> None:
         raise AssertionError("nothing is leased here")
+
+
+class DirectLeaseCalls:
+    """For transports that call a coordinator in this process."""
+
+    def lease_service(self) -> Leases:
+        raise NotImplementedError
+
+    def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        wanted = snapshots_to_pb(snapshots)
+        request = pb.AcquireKvSnapshotLeaseRequest(lease_id=lease_id, lease_duration_ms=ttl_ms, snapshots_to_lease=wanted)
+        return set(snapshots_from_pb(self.lease_service().acquire(request).unavailable_snapshots))
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
+        request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=buckets_to_pb(buckets))
+        self.lease_service().release(request)
+
+    def drop_lease(self, lease_id: str) -> None:
+        self.lease_service().drop(pb.DropKvSnapshotLeaseRequest(lease_id=lease_id))
 
 
 def keeper(transport: Transport) -> LeaseKeeper:

@@ -13,6 +13,8 @@ from sys_tables.columns import schema_of
 from sys_tables.row_columns import RowColumns
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.api import (
+    LeaseCall,
+    LeaseResult,
     Progress,
     ReconcileLake,
     ReconcileResult,
@@ -24,7 +26,7 @@ from tiering.coordinator.api import (
 )
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
-from tiering.model import TableInfo, TablePath, TableType
+from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath, TableType
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FLIGHT_COLUMNS = pa.schema([pa.field("flight", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
@@ -83,6 +85,14 @@ class MemoryView:
     asked: list[tuple[str | None, str | None]]
     cluster_answers: bool = True
     calls: Sequence[OpenCall] = ()
+    all_leases: Sequence[KvSnapshotLease] = ()
+    all_partitions: Sequence[Partition] = ()
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        return self.all_partitions
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        return self.all_leases
 
     def open_calls(self) -> Sequence[OpenCall]:
         return self.calls
@@ -129,9 +139,11 @@ class MemoryCoordinator:
     now: datetime = NOON
     tier: Callable[[TierTable], TierSteps] | None = None
     calls: list[TierTable] = field(default_factory=list)
-    others: list[ReconcileLake | RetryTiering] = field(default_factory=list)
+    others: list[ReconcileLake | RetryTiering | LeaseCall] = field(default_factory=list)
     asked: list[tuple[str | None, str | None]] = field(default_factory=list)
     cluster_answers: bool = True
+    leases: Sequence[KvSnapshotLease] = ()
+    partitions: Sequence[Partition] = ()
 
     def __post_init__(self) -> None:
         self.open_calls = OpenCalls(lambda: self.now)
@@ -142,11 +154,17 @@ class MemoryCoordinator:
 
     def view(self) -> MemoryView:
         infos, statuses, calls = list(self.infos), list(self.statuses), self.open_calls.list()
-        return MemoryView(self.now, infos, statuses, self.empty_databases, self.asked, self.cluster_answers, calls)
+        return MemoryView(
+            self.now, infos, statuses, self.empty_databases, self.asked, self.cluster_answers, calls, self.leases, self.partitions
+        )
 
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         self.others.append(call)
         return ReconcileResult(call.path, call.action, "r9", 77, "would_reconcile" if call.dry_run else "reconciled", {"0": 5, "1": 6})
+
+    async def lease(self, call: LeaseCall) -> LeaseResult:
+        self.others.append(call)
+        return LeaseResult(call.lease_id, "ACTIVE", 4, 1, NOON)
 
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         self.others.append(call)

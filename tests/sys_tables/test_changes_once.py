@@ -11,22 +11,27 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
+from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
 from tiering.coordinator.operations import KEY_LIMIT
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
+from tiering.model import TableBucket, TableInfo, TablePath
 
 RUNNING = "the running round"
 """Stands for its id."""
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "acquire_kv_snapshot_lease": ({"lease_id": "new", "table": "sales.planes"}, {"lease_id": "another"}),
     "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
+    "drop_kv_snapshot_lease": ({"lease_id": "held"}, {"lease_id": "another"}),
     "pause_tiering": ({"table": "sales.orders", "reason": "why"}, {"reason": "because"}),
     "reconcile_lake": ({"table": "sales.orders", "action": "retier"}, {"action": "accept"}),
+    "release_kv_snapshot_lease": ({"lease_id": "held", "table": "sales.planes"}, {"lease_id": "another"}),
+    "renew_kv_snapshot_lease": ({"lease_id": "held", "ttl_ms": 5_000}, {"lease_id": "another"}),
     "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
     "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
     "retry_tiering": ({"table": "sales.orders"}, {"table": "sales.other"}),
@@ -55,8 +60,17 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made.begin(running)
     made.coordinator.pause_tiering(made.table("paused").path, "bob")
     made.table("other")
+    lease_snapshots(made, made.keyed_table("planes"))
     yield made
     made.close()
+
+
+def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
+    rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=KEYED_SCHEMA)
+    world.storage.upsert(planes.path, rows, "test", 0)
+    snapshots = world.storage.snapshot_kv(planes.path)
+    wanted = {TableBucket(planes.table_id, bucket): one.snapshot_id for bucket, one in snapshots.items()}
+    assert not world.storage.acquire_lease("held", 60_000, wanted)
 
 
 def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
@@ -70,7 +84,7 @@ def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
 def state(world: LakeWorld) -> list[object]:
     """All that a CALL could change."""
     store, heads = world.store, [world.lake.view(info.path) for info in world.storage.tables()]
-    return [store.load(), store.rounds(), store.commits(), store.events(), heads]
+    return [store.load(), store.rounds(), store.commits(), store.events(), heads, world.storage.leases()]
 
 
 def talk(world: LakeWorld, scenario: Callable[[Client], Awaitable[None]]) -> None:

@@ -11,6 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
+from tiering.coordinator.lease_calls import DEFAULT_TTL_MS as DEFAULT_LEASE_TTL_MS
+from tiering.coordinator.lease_calls import (
+    AcquireLease,
+    DropLease,
+    LeaseCall,
+    LeaseResult,
+    ReleaseLease,
+    RenewLease,
+    lease_state,
+)
 from tiering.coordinator.mutations import (
     CancelResult,
     CancelTiering,
@@ -24,15 +34,22 @@ from tiering.coordinator.mutations import (
     RetryTiering,
 )
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
-from tiering.model import TableInfo, TablePath
+from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
 
 __all__ = [
+    "DEFAULT_LEASE_TTL_MS",
+    "AcquireLease",
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
+    "DropLease",
+    "LeaseCall",
+    "LeaseResult",
     "Progress",
     "ReconcileLake",
     "ReconcileResult",
+    "ReleaseLease",
+    "RenewLease",
     "RetryResult",
     "RetryTiering",
     "SweepLake",
@@ -40,6 +57,7 @@ __all__ = [
     "TableStatus",
     "TierTable",
     "TierTableResult",
+    "lease_state",
 ]
 
 
@@ -150,6 +168,14 @@ class CoordinatorView(Protocol):
 
     def status_columns(self) -> Columns:
         """The statuses of all lake tables, sorted by path: a column for each field of TableStatus."""
+        ...
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """Partitions of a table now. Raises UnknownTable."""
+        ...
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """All leases on KV snapshots, by id."""
         ...
 
     def open_calls(self) -> Sequence[OpenCall]:
@@ -264,6 +290,9 @@ class CoordinatorControl(Protocol):
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
         ...
+
+    async def lease(self, call: LeaseCall) -> LeaseResult:
+        """Acquires, renews, releases or drops a lease on KV snapshots. Raises UnknownLease, UnknownTable, InvalidArgument."""
 
     async def pause_tiering(self, call: PauseTiering) -> PauseResult:
         """The table is not assigned any more; a running round ends normally. Raises UnknownTable, InvalidArgument."""

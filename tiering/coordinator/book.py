@@ -19,7 +19,7 @@ from tiering.coordinator import core_table
 from tiering.coordinator.changes import Changes
 from tiering.coordinator.core import Change, Context
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.records import OperationRecord, TableRecord
+from tiering.coordinator.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.store import Store, Writes
 from tiering.coordinator.timebase import Moment, Timebase
 from tiering.effects import Clock, Ids
@@ -38,6 +38,7 @@ class _Draft:
     thread: int = field(default_factory=threading.get_ident)
     changes: list[Change] = field(default_factory=list)
     operations: list[OperationRecord] = field(default_factory=list)
+    events: list[EventRecord] = field(default_factory=list)
 
 
 class Book:
@@ -115,22 +116,26 @@ class Book:
             yield
         finally:
             draft, self._draft = self._draft, None
-            self.put(*draft.changes, operations=draft.operations)
+            self.put(*draft.changes, operations=draft.operations, events=draft.events)
 
     def _seen(self) -> Mapping[int, TableRecord]:
         draft = self._draft
         return draft.records if draft is not None and draft.thread == threading.get_ident() else self._records
 
-    def put(self, *changes: Change, operations: Sequence[OperationRecord] = ()) -> None:
-        """Stores the changes and then shows them; of several of one table, each made on the one before. Call it inside `changing`."""
+    def put(self, *changes: Change, operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> None:
+        """Stores the changes and then shows them; of several of one table, each made on the one before. Call it inside `changing`.
+
+        `events`: those of no table.
+        """
         if self._draft is not None:
             self._draft.changes += changes
             self._draft.operations += operations
+            self._draft.events += events
             self._draft.records.update({change.record.table_id: change.record for change in changes})
             return
         durable = [change for change in changes if change.durable]
-        if durable or operations:
-            self._apply(Writes.of(durable, operations))
+        if durable or operations or events:
+            self._apply(Writes.of(durable, operations, events))
         if changes:
             self._records = {**self._records, **{change.record.table_id: change.record for change in changes}}
         if durable:

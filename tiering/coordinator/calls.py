@@ -29,6 +29,7 @@ from tiering.coordinator.call_rows import Goal
 from tiering.coordinator.call_steps import CallSteps, Ended, Waiting
 from tiering.coordinator.changes import Subscription
 from tiering.coordinator.controls import Controls
+from tiering.coordinator.lease_calls import LeaseCall, LeaseCalls, LeaseResult
 from tiering.coordinator.mutations import CancelResult, CancelTiering, PauseResult, PauseTiering, ResetErrors, ResetResult, ResumeTiering
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.sweep import Sweeper
@@ -47,11 +48,13 @@ class Calls:
         controls: Controls,
         reconciler: Reconciler,
         sweeper: Sweeper,
+        leases: LeaseCalls,
         tierer_connected: Callable[[], bool],
     ) -> None:
         self._book = book
         self._reconciler = reconciler
         self._sweeper = sweeper
+        self._leases = leases
         self._steps = steps
         self._controls = controls
         self._tierer_connected = tierer_connected
@@ -76,6 +79,10 @@ class Calls:
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """See `CoordinatorControl.retry_tiering`."""
         return await self._run(partial(self._controls.retry, call))
+
+    async def lease(self, call: LeaseCall) -> LeaseResult:
+        """See `CoordinatorControl.lease`."""
+        return await self._run(partial(self._leases.run, call))
 
     async def pause_tiering(self, call: PauseTiering) -> PauseResult:
         """See `CoordinatorControl.pause_tiering`."""

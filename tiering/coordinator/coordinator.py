@@ -22,6 +22,7 @@ from tiering.coordinator.core import Change, Context
 from tiering.coordinator.discovery import CHUNK, Discovery
 from tiering.coordinator.heartbeats import Heartbeats
 from tiering.coordinator.lakes import LakeOpener, Lakes
+from tiering.coordinator.lease_calls import LeaseCalls
 from tiering.coordinator.leases import Leases
 from tiering.coordinator.observer import Observer
 from tiering.coordinator.open_calls import OpenCalls
@@ -66,7 +67,10 @@ class Coordinator:
         controls = Controls(self.book, cluster, self.discovery, operations)
         reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
         sweeper = Sweeper(self.book, lakes)
-        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lambda: self.heartbeats.connected(self.book.now()))
+        lease_calls = LeaseCalls(self.book, cluster, operations)
+        self.control = Calls(
+            self.book, steps, controls, reconciler, sweeper, lease_calls, lambda: self.heartbeats.connected(self.book.now())
+        )
 
     def view(self) -> View:
         """Now. Never waits."""

@@ -149,6 +149,21 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         await answer(context, self._pools.for_tierer(self._coordinator.commits.report_progress, request))
         return coordinator_pb2.ReportProgressResponse()
 
+    async def AcquireKvSnapshotLease(
+        self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
+    ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
+        return await answer(context, self._pools.for_tierer(self._coordinator.leases.acquire, request))
+
+    async def ReleaseKvSnapshotLease(
+        self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
+    ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
+        return await answer(context, self._pools.for_tierer(self._coordinator.leases.release, request))
+
+    async def DropKvSnapshotLease(
+        self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
+    ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
+        return await answer(context, self._pools.for_tierer(self._coordinator.leases.drop, request))
+
     async def GetServiceConfig(
         self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
     ) -> coordinator_pb2.GetServiceConfigResponse:

@@ -26,13 +26,13 @@ class Writes:
     operations: tuple[OperationRecord, ...] = ()
 
     @staticmethod
-    def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = ()) -> Writes:
+    def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
         """What several changes of different tables leave behind."""
         return Writes(
             tables=tuple(change.record for change in changes),
             rounds=tuple(row for change in changes for row in change.rounds.values()),
             commits=tuple(row for change in changes for row in change.commits.values()),
-            events=tuple(event for change in changes for event in change.events),
+            events=(*(event for change in changes for event in change.events), *events),
             operations=tuple(operations),
         )
 

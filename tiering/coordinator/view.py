@@ -14,7 +14,7 @@ from tiering.coordinator.records import TableRecord
 from tiering.coordinator.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.statuses import table_status
 from tiering.coordinator.timebase import Moment
-from tiering.model import TableInfo, TablePath
+from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
 
 
 class View:
@@ -78,6 +78,12 @@ class View:
     def status_columns(self) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
         return StatusLook(self._columns, rows, self._moment, self._observer, connected=self._tierer_connected, may_wait=may_wait)
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        return self._cluster.partitions(table)
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        return self._cluster.leases()
 
     def open_calls(self) -> Sequence[OpenCall]:
         return self._open_calls

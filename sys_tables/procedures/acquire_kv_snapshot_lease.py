@@ -1,0 +1,43 @@
+"""CALL sys.acquire_kv_snapshot_lease: keeps the newest KV snapshots of a table alive while somebody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.columns import INT, column
+from sys_tables.definitions import Call, procedure
+from sys_tables.lookup import find_table
+from sys_tables.procedure_input import parameter
+from tiering.coordinator.api import DEFAULT_LEASE_TTL_MS, AcquireLease
+from tiering.model import TablePath
+
+NAME = "acquire_kv_snapshot_lease"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What it takes."""
+
+    lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
+    table: TablePath = parameter("The table: db.t or cat.db.t.")
+    ttl_ms: int = parameter("How long it lasts from now, in milliseconds.", default=DEFAULT_LEASE_TTL_MS)
+
+
+@dataclass(frozen=True)
+class Output:
+    """The one row it returns."""
+
+    lease_id: str = column("The lease.")
+    buckets: int = column("Number of buckets whose newest snapshot is leased now.", arrow_type=INT)
+    unavailable: int = column("Number of buckets whose snapshot went before it could be leased.", arrow_type=INT)
+    expires_at: datetime | None = column("When it ends unless it is renewed; NULL for a dry run.")
+
+
+@procedure(NAME, Parameters, Output, comment="Keeps the newest KV snapshots of a table alive.", mutates=True)
+async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, given.table)
+    request = AcquireLease(given.lease_id, table.path, call.caller, given.ttl_ms, call.dry_run, call.idempotency_key)
+    result = await call.handle.control.lease(request)
+    yield Output(result.lease_id, result.buckets, result.unavailable, result.expires_at)

@@ -1,0 +1,54 @@
+"""sys.kv_snapshot_lease_buckets: which KV snapshot of which bucket each lease keeps alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sys_tables.columns import INT, column
+from sys_tables.definitions import system_table
+from sys_tables.scan import ScanRequest
+from tiering.coordinator.api import CoordinatorView
+from tiering.model import TableInfo
+
+
+@dataclass(frozen=True)
+class KvSnapshotLeaseBucketRow:
+    """One leased bucket."""
+
+    lease_id: str = column("The lease.")
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    partition_name: str | None = column("Name of the partition; NULL in a table without partitions.")
+    bucket_id: int = column("The bucket.", arrow_type=INT)
+    snapshot_id: int = column("The KV snapshot that is kept.")
+    log_offset: int = column("The snapshot holds the bucket as of this offset of its log.")
+    available: bool = column("Whether the snapshot's files are there.")
+
+
+@system_table("kv_snapshot_lease_buckets", KvSnapshotLeaseBucketRow, comment="The KV snapshots that leases keep alive.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseBucketRow]:
+    wanted = scan.equals("lease_id")
+    leases = [lease for lease in view.leases() if wanted in (None, lease.lease_id)]
+    tables: dict[int, TableInfo] = {}
+    if any(lease.snapshots for lease in leases):
+        tables = {table.table_id: table for database in view.databases() for table in view.tables(database)}
+    partitions: dict[int, dict[int, str]] = {}
+    for lease in leases:
+        for one in lease.snapshots:
+            table = tables.get(one.table_bucket.table_id)
+            if table is None:
+                continue  # dropped a moment ago, and its leases with it
+            partition_id = one.table_bucket.bucket.partition_id
+            if partition_id is not None and table.table_id not in partitions:
+                partitions[table.table_id] = {each.partition_id: each.partition_name for each in view.partitions(table)}
+            yield KvSnapshotLeaseBucketRow(
+                lease_id=lease.lease_id,
+                database_name=table.path.database_name,
+                table_name=table.path.table_name,
+                partition_name=None if partition_id is None else partitions[table.table_id].get(partition_id),
+                bucket_id=one.table_bucket.bucket.bucket_id,
+                snapshot_id=one.snapshot_id,
+                log_offset=one.log_offset,
+                available=one.available,
+            )

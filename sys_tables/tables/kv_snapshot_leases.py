@@ -1,0 +1,47 @@
+"""sys.kv_snapshot_leases: who keeps which KV snapshots alive, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sys_tables.columns import INT, column
+from sys_tables.definitions import system_table
+from sys_tables.scan import ScanRequest
+from tiering.coordinator.api import CoordinatorView, lease_state
+
+
+@dataclass(frozen=True)
+class KvSnapshotLeaseRow:
+    """One lease."""
+
+    lease_id: str = column("Identifier of the lease, chosen by its owner.")
+    owner: str | None = column("Who acquired it: a tierer or a caller; NULL if the owner did not say.")
+    acquired_at: datetime = column("When it was acquired first.")
+    renewed_at: datetime = column("When it was acquired or renewed last.")
+    expires_at: datetime = column("When the server drops the lease unless it is renewed.")
+    ttl_ms: int = column("How long it lasts from a renewal, in milliseconds.")
+    remaining_ms: int = column("Milliseconds until expires_at; 0 once expired.")
+    tables: int = column("Number of tables it holds snapshots of.", arrow_type=INT)
+    buckets: int = column("Number of buckets it holds snapshots of.", arrow_type=INT)
+    state: str = column("ACTIVE; EXPIRING with less than a tenth of its time left; EXPIRED until the next clean-up.")
+
+
+@system_table("kv_snapshot_leases", KvSnapshotLeaseRow, comment="Live leases on KV snapshots.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRow]:
+    wanted = scan.equals("lease_id")
+    for lease in view.leases():
+        if wanted in (None, lease.lease_id):
+            yield KvSnapshotLeaseRow(
+                lease_id=lease.lease_id,
+                owner=lease.owner,
+                acquired_at=lease.acquired_at,
+                renewed_at=lease.renewed_at,
+                expires_at=lease.expires_at,
+                ttl_ms=lease.ttl_ms,
+                remaining_ms=max(0, (lease.expires_at - view.now) // timedelta(milliseconds=1)),
+                tables=len({one.table_bucket.table_id for one in lease.snapshots}),
+                buckets=len(lease.snapshots),
+                state=lease_state(lease, view.now),
+            )

@@ -1,0 +1,139 @@
+"""Primary-key tables, tiered by real rounds from the embedded cluster to Iceberg, against a dict that was told the same changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.processes import wait_for
+from tiering.model import RoundState, TableInfo
+from tiering.validate.results import Level
+from tiering.validate.run import validate
+
+Model = dict[int, str | None]
+
+
+class Keyed:
+    """One table, and what its rows must be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = LakeWorld(folder)
+        self.table: TableInfo = self.world.keyed_table("planes")
+        self.rows: Model = {}
+        self._sequence = 0
+
+    def _next(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    def upsert(self, rows: Model) -> None:
+        data = pa.table({"id": list(rows), "text": list(rows.values())}, schema=KEYED_SCHEMA)
+        self.world.storage.upsert(self.table.path, data, "test", self._next())
+        self.rows |= rows
+
+    def delete(self, keys: list[int]) -> None:
+        data = pa.table({"id": pa.array(keys, pa.int64())}, schema=pa.schema([KEYED_SCHEMA.field("id")]))
+        self.world.storage.delete(self.table.path, data, "test", self._next())
+        for key in keys:
+            self.rows.pop(key, None)
+
+    def snapshot(self) -> None:
+        self.world.storage.snapshot_kv(self.table.path)
+
+    def restart(self) -> None:
+        self.world.restart()
+
+    def tier(self) -> RoundState:
+        return self.world.tier(self.table).state
+
+    def lake(self) -> list[tuple[int, str | None]]:
+        view = self.world.lake.view(self.table.path)
+        if view is None:
+            return []
+        rows = self.world.iceberg(self.table).scan().to_arrow()
+        return sorted(zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+
+    def check(self) -> None:
+        """The lake has each key once, with its newest row; DuckDB, which reads the files itself, finds the same."""
+        assert self.lake() == sorted(self.rows.items())
+        if self.world.lake.view(self.table.path) is not None:
+            results = validate(self.world.storage, self.world.lake, self.table.path, Level.ROWS)
+            assert not [one for one in results if one.ok is False], results
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Iterator[Keyed]:
+    made = Keyed(tmp_path)
+    yield made
+    made.world.close()
+
+
+def test_inserts_updates_deletes_and_what_comes_back(keyed: Keyed) -> None:
+    keyed.upsert({key: f"row {key}" for key in range(20)})
+    assert keyed.tier() is RoundState.SUCCEEDED
+    keyed.check()
+    keyed.upsert({3: "changed", 4: None, 50: "new"})
+    keyed.delete([1, 2, 99])
+    keyed.tier()
+    keyed.check()
+    keyed.upsert({1: "back", 2: "back"})
+    keyed.upsert({1: "and changed"})
+    keyed.delete([2])
+    keyed.tier()
+    keyed.check()
+    assert keyed.tier() is RoundState.EMPTY
+
+
+def test_a_first_round_begins_with_the_kv_snapshot_and_goes_on_in_the_log(keyed: Keyed) -> None:
+    keyed.upsert({key: f"row {key}" for key in range(20)})
+    keyed.delete([7])
+    keyed.snapshot()
+    keyed.upsert({3: "after the snapshot"})
+    keyed.delete([4])
+    assert keyed.tier() is RoundState.SUCCEEDED
+    keyed.check()
+    rows = keyed.world.iceberg(keyed.table).scan().to_arrow()
+    offsets = dict(zip(rows["id"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
+    assert offsets[5] == -1
+    assert offsets[3] > 0
+    keyed.upsert({5: "changed in a later round"})
+    keyed.tier()
+    keyed.check()
+
+
+def test_snapshots_are_leased_while_the_round_reads_and_free_afterwards(keyed: Keyed) -> None:
+    keyed.upsert(dict.fromkeys(range(10), "x"))
+    keyed.snapshot()
+    keyed.tier()
+    keyed.check()
+    wait_for("the lease to be released", lambda: not keyed.world.storage.leases())
+
+
+changes = st.one_of(
+    st.tuples(st.just("upsert"), st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.text(max_size=4)), min_size=1, max_size=6)),
+    st.tuples(st.just("delete"), st.lists(st.integers(0, 12), min_size=1, max_size=4, unique=True)),
+    st.tuples(st.sampled_from(["snapshot", "restart", "tier"]), st.none()),
+)
+
+
+@seed(20261121)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(story=st.lists(changes, max_size=14))
+def test_after_every_round_the_lake_equals_the_table(tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, object]]) -> None:
+    keyed = Keyed(tmp_path_factory.mktemp("story"))
+    try:
+        for what, argument in [*story, ("tier", None)]:
+            if argument is None:
+                getattr(keyed, what)()
+            else:
+                getattr(keyed, what)(argument)
+            if what == "tier":
+                keyed.check()
+    finally:
+        keyed.world.close()
