@@ -1,4 +1,4 @@
-"""A person's view: `lakeward up`, and a Spark with the properties that `lakeward spark-conf` and `lake-conf` print."""
+"""A person's view: `lakeward up`, and a Spark with the properties that `lakeward spark-conf --lake` prints."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def make_the_setting(made: Deployment) -> None:
 
 @pytest.fixture(scope="module")
 def spark(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """With the catalogs `fluss` and `lake`, as the two commands print them."""
-    printed = service.lakeward("spark-conf") + service.lakeward("lake-conf", "--for", "spark")
+    """With the catalogs `fluss` and `lake`, as the command prints them."""
+    printed = service.lakeward("spark-conf", "--lake")
     properties = dict(line.split(maxsplit=1) for line in printed.splitlines())
     with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
         yield session
@@ -84,6 +84,7 @@ def test_a_call_moves_rows_and_the_status_shows_it(service: Deployment, spark: S
     assert (before.status, before.pending_records, before.last_tiered_time) == ("Scheduled", COUNT, None)
     assert (called.state, called.records, called.lag_ms_after) == ("SUCCEEDED", COUNT, 0)
     assert (after.pending_records, after.lag_ms, after.lake_records) == (0, 0, COUNT)
+    assert spark.table("fluss.live.orders").count() == COUNT
     assert after.last_tiered_time is not None
     assert after.lake_snapshot_id == called.lake_snapshot_id
     service.assert_exact(LIVE, COUNT)

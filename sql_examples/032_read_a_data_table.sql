@@ -1,0 +1,14 @@
+-- Title: Rows of a table of the store
+-- Answers: what is in the lake copy of this table, and at which offsets of its log did the rows lie?
+--   The columns of the source come with SELECT *; those that begin with two underscores only by name.
+
+SELECT id, text, __bucket, __offset
+FROM fluss.demo.flights
+WHERE id < 2
+ORDER BY id;
+
+-- Expected:
+-- | id | text | __bucket | __offset |
+-- | --- | --- | --- | --- |
+-- | 0 | row 0 | * | 0 |
+-- | 1 | row 1 | * | 1 |
