@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,13 +14,10 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.transforms import BucketTransform
 
+from support.lake_files import B0, B1, commit, commit_all, context, write
 from tiering.errors import InvalidData
-from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.data_files import decode_files
-from tiering.lake.marker import TieredRange
 from tiering.model import BucketKey, TableInfo
-
-B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 
 EVERY_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
     "boolean": (pa.bool_(), [True, None, False]),
@@ -45,30 +41,6 @@ EVERY_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
     "struct": (pa.struct([("a", pa.int16()), ("b", pa.string())]), [{"a": 1, "b": "x"}, None, {"a": None, "b": None}]),
     "only_nulls": (pa.string(), [None, None, None]),
 }
-
-
-def context(table: TableInfo, view: Any, key: BucketKey = B0, partition: str | None = None, nonce: str = "n") -> WriterInitContext:
-    return WriterInitContext(table, view.table_uuid, key, partition, "round", nonce)
-
-
-def write(kit: Any, table: TableInfo, *batches: pa.RecordBatch, key: BucketKey = B0, start: int = 0, stop: int | None = None) -> Any:
-    view = kit.lake.ensure_table(table)
-    writer = kit.lake.tiering_factory(table).create_writer(context(table, view, key))
-    for batch in batches:
-        writer.write(batch)
-    return writer.complete(start, start + sum(batch.num_rows for batch in batches) if stop is None else stop)
-
-
-def commit(kit: Any, table: TableInfo, result: Any) -> Any:
-    return commit_all(kit, table, [result])
-
-
-def commit_all(kit: Any, table: TableInfo, results: list[Any]) -> Any:
-    prepared = kit.prepare(table, "round", {})
-    marker = replace(prepared.marker, buckets={one.bucket: TieredRange(0, one.reached_offset) for one in results})
-    committer = prepared.committer()
-    committer.commit(committer.to_committable(results), prepared.base, marker)
-    return kit.catalog().load_table(str(table.path))
 
 
 def every_type(kit: Any) -> tuple[TableInfo, pa.RecordBatch]:

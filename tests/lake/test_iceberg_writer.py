@@ -10,40 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.lake_files import B0, B1, commit, context, write
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import CommitterInitContext, WriterInitContext
+from tiering.lake.base import CommitterInitContext
 from tiering.lake.iceberg import writer as writer_module
 from tiering.lake.iceberg.data_files import decode_files
 from tiering.lake.iceberg.encodings import choose_encodings
-from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey, TableInfo
-
-B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
-
-
-def context(table: TableInfo, view: Any, key: BucketKey = B0, partition: str | None = None, nonce: str = "n") -> WriterInitContext:
-    return WriterInitContext(table, view.table_uuid, key, partition, "round", nonce)
-
-
-def write(kit: Any, table: TableInfo, *batches: pa.RecordBatch, key: BucketKey = B0, start: int = 0, stop: int | None = None) -> Any:
-    view = kit.lake.ensure_table(table)
-    writer = kit.lake.tiering_factory(table).create_writer(context(table, view, key))
-    for batch in batches:
-        writer.write(batch)
-    return writer.complete(start, start + sum(batch.num_rows for batch in batches) if stop is None else stop)
-
-
-def commit(kit: Any, table: TableInfo, result: Any) -> Any:
-    return commit_all(kit, table, [result])
-
-
-def commit_all(kit: Any, table: TableInfo, results: list[Any]) -> Any:
-    prepared = kit.prepare(table, "round", {})
-    marker = replace(prepared.marker, buckets={one.bucket: TieredRange(0, one.reached_offset) for one in results})
-    committer = prepared.committer()
-    committer.commit(committer.to_committable(results), prepared.base, marker)
-    return kit.catalog().load_table(str(table.path))
-
 
 # --- files
 

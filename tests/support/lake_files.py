@@ -1,0 +1,42 @@
+"""Files of single splits, written and committed by hand into a `LakeKit`'s lake."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.lake.base import WriterInitContext
+from tiering.lake.marker import TieredRange
+from tiering.model import BucketKey, TableInfo
+
+B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
+
+
+def context(table: TableInfo, view: Any, key: BucketKey = B0, partition: str | None = None, nonce: str = "n") -> WriterInitContext:
+    """Of the round `round`."""
+    return WriterInitContext(table, view.table_uuid, key, partition, "round", nonce)
+
+
+def write(kit: Any, table: TableInfo, *batches: pa.RecordBatch, key: BucketKey = B0, start: int = 0, stop: int | None = None) -> Any:
+    """One split's write result, up to `stop` or the end of the batches."""
+    view = kit.lake.ensure_table(table)
+    writer = kit.lake.tiering_factory(table).create_writer(context(table, view, key))
+    for batch in batches:
+        writer.write(batch)
+    return writer.complete(start, start + sum(batch.num_rows for batch in batches) if stop is None else stop)
+
+
+def commit(kit: Any, table: TableInfo, result: Any) -> Any:
+    """As `commit_all`, one result."""
+    return commit_all(kit, table, [result])
+
+
+def commit_all(kit: Any, table: TableInfo, results: list[Any]) -> Any:
+    """The table as pyiceberg loads it, after one round with these results."""
+    prepared = kit.prepare(table, "round", {})
+    marker = replace(prepared.marker, buckets={one.bucket: TieredRange(0, one.reached_offset) for one in results})
+    committer = prepared.committer()
+    committer.commit(committer.to_committable(results), prepared.base, marker)
+    return kit.catalog().load_table(str(table.path))
