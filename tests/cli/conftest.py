@@ -10,6 +10,7 @@ import pytest
 from support.cluster_of_processes import Deployment
 from support.commands import Ended, Lakeward
 from support.processes import wait_for
+from tiering.cli import ingest_csv, ingest_ndjson
 from tiering.cli.main import main
 from tiering.client import LakewardClient
 from tiering.names import table_path
@@ -47,3 +48,10 @@ def lakeward(stocked: Deployment, capsys: pytest.CaptureFixture[str], monkeypatc
         return Ended(int(ended.value.code or 0), said.out, said.err)
 
     return run
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a few lines span several blocks."""
+    monkeypatch.setattr(ingest_csv, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(ingest_ndjson, "BLOCK_BYTES", 64)

@@ -1,34 +1,19 @@
-"""The embedded log: dense offsets, exactly-once appends, scans of exactly the range that was asked for."""
+"""The embedded log: dense offsets and exactly-once appends."""
 
 from __future__ import annotations
 
-import pickle
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from support.embedded import PATH, SCHEMA, ManualClock, all_threads, make_table, orders, scan, scan_all, split_of
-from tiering.cluster.base import SplitReader
+from support.embedded import PATH, SCHEMA, ManualClock, all_threads, make_table, orders, scan, scan_all
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster
-from tiering.cluster.embedded.reader import TARGET_BATCH_ROWS, open_reader
-from tiering.cluster.embedded.service import SEGMENTS_PER_PAGE
-from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.errors import Fenced, InvalidArgument, InvalidData, LogTruncated, UnknownTable
-from tiering.model import BucketKey, BucketOffsets, RecordedLakeSnapshot, TableInfo, TableType
+from tiering.errors import InvalidArgument, InvalidData, UnknownTable
+from tiering.model import BucketKey, BucketOffsets
 
 B0 = BucketKey(None, 0)
-
-
-@pytest.fixture
-def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Appends become segments of three rows or so; thousands of them need not be synced here."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("tiering.cluster.embedded.segments.MAX_SEGMENT_BYTES", 48)
 
 
 def test_rows_come_back_with_bucket_offset_and_commit_time(cluster: EmbeddedCluster, clock: ManualClock) -> None:
@@ -186,131 +171,9 @@ def test_oldest_timestamps_are_of_the_record_at_the_offset(cluster: EmbeddedClus
     assert cluster.oldest_timestamps(table, {}) == {}
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 11), (-1, 3), (5, 4)])
-def test_a_range_outside_of_the_log_is_refused(cluster: EmbeddedCluster, start: int, stop: int) -> None:
-    table = make_table(cluster)
-    cluster.append(PATH, orders(0, 10), "writer", 0)
-    with pytest.raises(InvalidArgument, match="ends at 10"):
-        cluster.reader(table, split_of(table, 0, start, stop))
-
-
-def test_a_bucket_that_is_not_there_is_refused(cluster: EmbeddedCluster) -> None:
-    table = make_table(cluster)
-    with pytest.raises(InvalidArgument, match="bucket 4, which does not exist"):
-        cluster.reader(table, split_of(table, 4, 0, 0))
-
-
-def test_a_log_that_starts_later_is_truncated_not_skipped() -> None:
-    table = TableInfo(1, PATH, TableType.LOG, SCHEMA, 1, datetime(2024, 1, 1, tzinfo=UTC))
-    with pytest.raises(LogTruncated, match="starts at offset 5, after 3"):
-        open_reader(table, split_of(table, 0, 3, 9), BucketOffsets(5, 10), lambda *_: ("", ()))
-
-
-def test_readers_pickle_and_need_no_cluster(cluster: EmbeddedCluster) -> None:
-    table = make_table(cluster)
-    cluster.append(PATH, orders(0, 10), "writer", 0)
-
-    reader = pickle.loads(pickle.dumps(cluster.reader(table, split_of(table, 0, 2, 7))))
-
-    assert isinstance(reader, SplitReader)
-    assert reader.split == split_of(table, 0, 2, 7)
-    assert pa.Table.from_batches(reader.read())["id"].to_pylist() == [2, 3, 4, 5, 6]
-    assert [batch.num_rows for batch in reader.read()] == [5]
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_two_thousand_small_segments_become_few_batches(cluster: EmbeddedCluster, storage: EmbeddedStorage) -> None:
-    table = make_table(cluster)
-    cluster.append(PATH, orders(0, 6_000), "writer", 0)
-    assert len(storage.log.segments(table.table_id, B0, 0, 6_000)) >= 2_000
-
-    batches = list(cluster.reader(table, split_of(table, 0, 1, 5_999)).read())
-
-    assert len(batches) == 1
-    assert batches[0]["__offset"].to_pylist() == batches[0]["id"].to_pylist() == list(range(1, 5_999))
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_more_segments_than_one_message_holds(cluster: EmbeddedCluster, storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make_table(cluster)
-    monkeypatch.setattr("tiering.cluster.embedded.service.SEGMENTS_PER_PAGE", 7)
-    cluster.append(PATH, orders(0, 90), "writer", 0)
-    assert len(storage.log.segments(table.table_id, B0, 0, 90)) >= 30
-
-    assert scan(cluster, table, 0, 2, 89)["id"].to_pylist() == list(range(2, 89))
-    assert SEGMENTS_PER_PAGE * 150 < 4 * 1024 * 1024
-
-
-def test_large_appends_are_cut_and_read_in_large_batches(cluster: EmbeddedCluster) -> None:
-    table = make_table(cluster)
-    writer = LogWriter(cluster, PATH, "writer")
-    rows = orders(0, 400_000)
-
-    ranges = writer.append(rows)
-
-    assert writer.sequence == len(ranges) > 1
-    batches = list(cluster.reader(table, split_of(table, 0, 0, 400_000)).read())
-    assert pa.Table.from_batches(batches).select(["id", "city"]) == pa.Table.from_batches([rows])
-    assert all(batch.num_rows >= TARGET_BATCH_ROWS // 2 for batch in batches[:-1])
-
-
 def test_a_row_larger_than_a_message_is_refused(cluster: EmbeddedCluster) -> None:
     table = make_table(cluster)
     rows = pa.table({"id": [1, 2], "city": ["small", "x" * 4_000_000]}, schema=SCHEMA)
     with pytest.raises(InvalidData, match="one row has 40000"):
         LogWriter(cluster, PATH, "writer").append(rows)
     assert scan_all(cluster, table).num_rows <= 1
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12),
-    repeats=st.lists(st.integers(0, 11), max_size=8),
-    data=st.data(),
-)
-def test_any_scan_is_the_rows_appended(storage: EmbeddedStorage, sizes: list[int], repeats: list[int], data: st.DataObject) -> None:
-    if PATH in [table.path for table in storage.tables()]:
-        storage.drop_table(PATH)
-    table = make_table(storage)
-    starts = [sum(sizes[:number]) for number in range(len(sizes))]
-    answers = {}
-    for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        answers[number] = storage.append(PATH, orders(start, size), "writer", number)
-        for repeat in repeats:
-            if repeat <= number:
-                assert storage.append(PATH, orders(starts[repeat], sizes[repeat]), "writer", repeat) == answers[repeat]
-
-    total = sum(sizes)
-    start = data.draw(st.integers(0, total))
-    stop = data.draw(st.integers(start, total))
-    rows = scan(storage, table, 0, start, stop)
-    assert rows["id"].to_pylist() == rows["__offset"].to_pylist() == list(range(start, stop))
-
-
-def test_the_lake_record_is_kept_and_repeats_are_harmless(cluster: EmbeddedCluster, storage: EmbeddedStorage) -> None:
-    table = make_table(cluster)
-    assert cluster.lake_snapshot(table) is None
-    first = RecordedLakeSnapshot(7, {B0: 5})
-    for _ in range(2):
-        storage.record_lake_snapshot(table, first)
-        assert cluster.lake_snapshot(table) == first
-
-    storage.record_lake_snapshot(table, RecordedLakeSnapshot(6_000_000_000_000_000_000, {B0: 8}))
-    assert cluster.lake_snapshot(table) == RecordedLakeSnapshot(6_000_000_000_000_000_000, {B0: 8})
-
-
-@pytest.mark.parametrize("offsets", [{B0: 4}, {}])
-def test_the_lake_record_never_goes_back(storage: EmbeddedStorage, offsets: dict[BucketKey, int]) -> None:
-    table = make_table(storage)
-    storage.record_lake_snapshot(table, RecordedLakeSnapshot(7, {B0: 5}))
-    with pytest.raises(Fenced, match="bucket 0, from offset 5 to"):
-        storage.record_lake_snapshot(table, RecordedLakeSnapshot(8, offsets))
-    assert storage.lake_snapshot(table) == RecordedLakeSnapshot(7, {B0: 5})
-
-
-def test_the_lake_record_of_a_dropped_table_is_refused(storage: EmbeddedStorage) -> None:
-    table = make_table(storage)
-    storage.drop_table(PATH)
-    with pytest.raises(UnknownTable):
-        storage.record_lake_snapshot(table, RecordedLakeSnapshot(7, {B0: 5}))
-    assert storage.lake_snapshot(make_table(storage)) is None
