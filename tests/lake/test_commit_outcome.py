@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
+from support.lake_views import B0, B1, EMPTY, KNOWN, MARKER, OURS, snapshot, view
 from tiering import errors
-from tiering.lake.base import LakeSnapshot, LakeView
+from tiering.lake.base import LakeView
 from tiering.lake.base_check import (
     Base,
     CommitOutcome,
-    KnownLake,
     check_base,
     check_same_base,
     reaches,
     resolve_commit,
     tiered_offsets,
 )
-from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, TablePath
-
-PATH = TablePath("sales", "orders")
-B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
-MARKER = Marker("cluster", 7, "uuid", "r2", 2, "r1", {B0: TieredRange(0, 20), B1: TieredRange(5, 9)})
-KNOWN = KnownLake("cluster", 7, "uuid", None, ())
-
-
-def snapshot(number: int, parent: int | None, sequence: int | None = None, **more: str) -> LakeSnapshot:
-    return LakeSnapshot(number, parent, number if sequence is None else sequence, datetime(2024, 1, 1, tzinfo=UTC), "append", **more)
-
-
-def view(*snapshots: LakeSnapshot, head: int | None = 2, tag: int | None = 2, marker: Marker | None = MARKER) -> LakeView:
-    """By default: r1 made snapshot 1, r2 made 2, which is the head and has the tag."""
-    ones = snapshots or (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))
-    return LakeView(PATH, "uuid", head, tag, marker, {one.snapshot_id: one for one in ones})
-
-
-OURS = (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))
-EMPTY = LakeView(PATH, "uuid", None, None, None, {})
-
+from tiering.model import BucketKey
 
 # --- after a commit that did not land
 
