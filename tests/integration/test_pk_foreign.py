@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -168,6 +170,38 @@ def test_a_rewrite_never_brings_back_rows_that_were_deleted_meanwhile(kit: LakeK
     table.tier("r2")
     left = [row for row in table.expected() if row["id"] != 199]
     assert table.in_lake() == by_spark(spark, table) == left
+
+
+def test_rounds_go_on_over_equality_deletes_of_others(kit: LakeKit, spark: SparkSession) -> None:
+    """Fluss's own tiering writes them. Dead rows are deleted again, which is harmless, and nothing is rewritten."""
+    big = 2**40
+    table = KeyedTable(kit, keyed_info("equality", bucket_count=1))
+    table.put(*table.rows(20), *table.rows(5, start=big))
+    table.tier("r1")
+    delete_by_equality(spark, table, big, big + 1)
+    assert kit.view(table.info).records is None
+    table.put(*table.rows(1, start=big, name="again"), *table.rows(15, name="second"))
+    table.tier("r2")
+    assert by_spark(spark, table) == [row for row in table.expected() if row["id"] != big + 1]
+    table.put(*table.rows(2, start=big, name="both"))
+    table.tier("r3")
+    assert by_spark(spark, table) == table.expected()
+
+
+def delete_by_equality(spark: SparkSession, table: KeyedTable, *ids: int) -> None:
+    """One file of equality deletes in the first data file's partition, committed by Iceberg's row delta."""
+    jvm: Any = spark._jvm
+    loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table.info.path}")
+    field_id = loaded.schema().findField("id").fieldId()
+    location = loaded.locationProvider().newDataLocation("equality-deletes.parquet")
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(field_id)})])
+    pq.write_table(pa.table([pa.array(ids)], schema=schema), _path(location))
+    keys = spark._sc._gateway.new_array(jvm.int, 1)  # type: ignore[union-attr]
+    keys[0] = field_id
+    deletes = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(loaded.spec()).ofEqualityDeletes(keys).withFormat("PARQUET")
+    deletes = deletes.withPath(location).withFileSizeInBytes(Path(_path(location)).stat().st_size).withRecordCount(len(ids))
+    deletes = deletes.withPartition(loaded.newScan().planFiles().iterator().next().file().partition())
+    loaded.newRowDelta().addDeletes(deletes.build()).commit()
 
 
 class StagedCompaction:
