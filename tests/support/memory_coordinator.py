@@ -13,6 +13,7 @@ from sys_tables.columns import schema_of
 from sys_tables.row_columns import RowColumns
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.api import (
+    CheckResult,
     LeaseCall,
     LeaseResult,
     Progress,
@@ -23,6 +24,7 @@ from tiering.coordinator.api import (
     TableStatus,
     TierTable,
     TierTableResult,
+    ValidateTable,
 )
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
@@ -94,6 +96,9 @@ class MemoryView:
     def leases(self) -> Sequence[KvSnapshotLease]:
         return self.all_leases
 
+    def validations(self) -> Sequence[CheckResult]:
+        return ()
+
     def open_calls(self) -> Sequence[OpenCall]:
         return self.calls
 
@@ -161,6 +166,10 @@ class MemoryCoordinator:
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         self.others.append(call)
         return ReconcileResult(call.path, call.action, "r9", 77, "would_reconcile" if call.dry_run else "reconciled", {"0": 5, "1": 6})
+
+    async def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
+        raise AssertionError("nothing is validated here")
+        yield ""
 
     async def lease(self, call: LeaseCall) -> LeaseResult:
         self.others.append(call)

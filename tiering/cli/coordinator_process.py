@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import signal
-from collections.abc import AsyncIterator, Mapping
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,11 @@ from tiering.coordinator.lock import FolderLock
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server import RunningServer, serve
 from tiering.coordinator.sql_store import SqlStore
+from tiering.coordinator.validations import ValidateTable, Validator
 from tiering.errors import SetupError
 from tiering.lake.registry import open_lake
+from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.results import CheckResult
 
 log = structlog.get_logger(__name__)
 
@@ -118,7 +122,24 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     storage = EmbeddedStorage(folder.cluster)
     stack.callback(storage.close)
     stack.enter_context(running_upkeep(storage.upkeep))
-    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options), storage
+    validator = _validator(folder, options)
+    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options, validator=validator), storage
+
+
+def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
+    def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
+        request = ValidationRequest(
+            cluster_folder=str(folder.cluster),
+            lake_format=options.lake_format,
+            database_name=call.path.database_name,
+            table_name=call.path.table_name,
+            level=call.level.lower(),
+            snapshot_id=call.snapshot_id,
+            lake_properties=options.lake_properties,
+        )
+        return run_validation(request, started)
+
+    return validate
 
 
 async def serve_coordinator(settings: CoordinatorSettings) -> None:

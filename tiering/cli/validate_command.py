@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.data_folder import read_data_folder
 from tiering.cli.options import FormatOption, TableArgument, read_pairs
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.names import parse_table_path
-from tiering.validate.child import ValidationRequest, run_validation
-from tiering.validate.engine import DEFAULT_MEMORY_LIMIT
-from tiering.validate.results import Level
+from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")
 
@@ -39,6 +36,10 @@ def validate(
 
     Example: lakeward validate sales.orders --data ./data --level rows
     """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.data_folder import read_data_folder
+    from tiering.validate.child import ValidationRequest, run_validation
+
     path = parse_table_path(table)
     folder = read_data_folder(data)
     request = ValidationRequest(

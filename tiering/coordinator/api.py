@@ -6,7 +6,7 @@ a CALL may wait for minutes and must not hold a thread.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
@@ -34,11 +34,14 @@ from tiering.coordinator.mutations import (
     RetryTiering,
 )
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
+from tiering.coordinator.validations import ValidateTable
 from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
+from tiering.validate.results import CheckResult
 
 __all__ = [
     "DEFAULT_LEASE_TTL_MS",
     "AcquireLease",
+    "CheckResult",
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
@@ -57,6 +60,7 @@ __all__ = [
     "TableStatus",
     "TierTable",
     "TierTableResult",
+    "ValidateTable",
     "lease_state",
 ]
 
@@ -178,6 +182,10 @@ class CoordinatorView(Protocol):
         """All leases on KV snapshots, by id."""
         ...
 
+    def validations(self) -> Sequence[CheckResult]:
+        """What validations found, the newest first."""
+        ...
+
     def open_calls(self) -> Sequence[OpenCall]:
         """CALLs under way, the oldest first."""
         ...
@@ -289,6 +297,10 @@ class CoordinatorControl(Protocol):
 
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
+        ...
+
+    def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
+        """Lines of progress, then a row a check. Closing the iterator ends the validation. Raises InvalidArgument, LakeUnavailable."""
         ...
 
     async def lease(self, call: LeaseCall) -> LeaseResult:

@@ -10,7 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import structlog
@@ -26,6 +26,7 @@ from tiering.effects import Clock, Ids
 from tiering.errors import Fenced, StoreError
 from tiering.model import TablePath
 from tiering.state import TableState
+from tiering.validate.results import CheckResult
 
 _log = structlog.get_logger(__name__)
 
@@ -122,10 +123,16 @@ class Book:
         draft = self._draft
         return draft.records if draft is not None and draft.thread == threading.get_ident() else self._records
 
-    def put(self, *changes: Change, operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> None:
+    def put(
+        self,
+        *changes: Change,
+        operations: Sequence[OperationRecord] = (),
+        events: Sequence[EventRecord] = (),
+        validations: Sequence[CheckResult] = (),
+    ) -> None:
         """Stores the changes and then shows them; of several of one table, each made on the one before. Call it inside `changing`.
 
-        `events`: those of no table.
+        `events`: those of no table. `validations` are no part of a draft.
         """
         if self._draft is not None:
             self._draft.changes += changes
@@ -134,8 +141,8 @@ class Book:
             self._draft.records.update({change.record.table_id: change.record for change in changes})
             return
         durable = [change for change in changes if change.durable]
-        if durable or operations or events:
-            self._apply(Writes.of(durable, operations, events))
+        if durable or operations or events or validations:
+            self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
         if changes:
             self._records = {**self._records, **{change.record.table_id: change.record for change in changes}}
         if durable:

@@ -33,7 +33,9 @@ from tiering.coordinator.lease_calls import LeaseCall, LeaseCalls, LeaseResult
 from tiering.coordinator.mutations import CancelResult, CancelTiering, PauseResult, PauseTiering, ResetErrors, ResetResult, ResumeTiering
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.sweep import Sweeper
+from tiering.coordinator.validations import ValidateTable, Validations
 from tiering.errors import InvalidArgument
+from tiering.validate.results import CheckResult
 
 Result = TypeVar("Result")
 
@@ -49,12 +51,14 @@ class Calls:
         reconciler: Reconciler,
         sweeper: Sweeper,
         leases: LeaseCalls,
+        validations: Validations,
         tierer_connected: Callable[[], bool],
     ) -> None:
         self._book = book
         self._reconciler = reconciler
         self._sweeper = sweeper
         self._leases = leases
+        self._validations = validations
         self._steps = steps
         self._controls = controls
         self._tierer_connected = tierer_connected
@@ -79,6 +83,10 @@ class Calls:
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """See `CoordinatorControl.retry_tiering`."""
         return await self._run(partial(self._controls.retry, call))
+
+    def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
+        """See `CoordinatorControl.validate_table`."""
+        return self._validations.run(call)
 
     async def lease(self, call: LeaseCall) -> LeaseResult:
         """See `CoordinatorControl.lease`."""
@@ -114,6 +122,7 @@ class Calls:
     def close(self) -> None:
         """No call can be made any more."""
         self._pool.shutdown(wait=False, cancel_futures=False)
+        self._validations.close()
 
     async def _follow(self, call: TierTable, goal: Goal) -> AsyncGenerator[Progress | TierTableResult, None]:
         said = ""

@@ -33,6 +33,7 @@ from tiering.coordinator.records import TableRecord
 from tiering.coordinator.status_columns import StatusColumns
 from tiering.coordinator.store import Store
 from tiering.coordinator.sweep import Sweeper
+from tiering.coordinator.validations import Validations, Validator
 from tiering.coordinator.view import View
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.model import TablePath
@@ -50,6 +51,7 @@ class Coordinator:
         clock: Clock | None = None,
         ids: Ids | None = None,
         jitter: Callable[[], float] = random.random,
+        validator: Validator | None = None,
     ) -> None:
         self.options = options or CoordinatorOptions()
         self.cluster = cluster
@@ -68,15 +70,24 @@ class Coordinator:
         reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
         sweeper = Sweeper(self.book, lakes)
         lease_calls = LeaseCalls(self.book, cluster, operations)
-        self.control = Calls(
-            self.book, steps, controls, reconciler, sweeper, lease_calls, lambda: self.heartbeats.connected(self.book.now())
-        )
+        validations = Validations(self.book, validator)
+        connected = lambda: self.heartbeats.connected(self.book.now())  # noqa: E731
+        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lease_calls, validations, connected)
 
     def view(self) -> View:
         """Now. Never waits."""
         now = self.book.now()
         connected, calls = self.heartbeats.connected(now), self.open_calls.list()
-        return View(now, self.book.all(), self.cluster, self.observer, self._columns, tierer_connected=connected, open_calls=calls)
+        return View(
+            now,
+            self.book.all(),
+            self.cluster,
+            self.observer,
+            self._columns,
+            tierer_connected=connected,
+            open_calls=calls,
+            validations=self.book.store.validations,
+        )
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from tiering.coordinator.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.store import Writes
 from tiering.errors import Fenced
+from tiering.validate.results import CheckResult
 
 
 class MemoryStore:
@@ -24,6 +25,7 @@ class MemoryStore:
         self._operations: dict[str, OperationRecord] = {}
         self._events: list[EventRecord] = []
         self._next_event_id = 1
+        self._validations: list[CheckResult] = []
 
     def take_over(self) -> int:
         with self._lock:
@@ -41,6 +43,7 @@ class MemoryStore:
             self._rounds.update({row.round_id: row for row in writes.rounds})
             self._commits.update({row.round_id: row for row in writes.commits})
             self._operations.update({row.idempotency_key: row for row in writes.operations})
+            self._validations += writes.validations
             for event in writes.events:
                 self._events.append(replace(event, event_id=self._next_event_id))
                 self._next_event_id += 1
@@ -66,6 +69,10 @@ class MemoryStore:
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         with self._lock:
             return self._events[::-1][:limit]
+
+    def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
+        with self._lock:
+            return self._validations[::-1][:limit]
 
     def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:
         rounds = {row.round_id for row in self.rounds(limit=keep_rounds)}

@@ -55,6 +55,13 @@ events = sa.Table(
     sa.Column("body", sa.JSON, nullable=False),
     sqlite_autoincrement=True,
 )
+validations = sa.Table(
+    "lakeward_validations",
+    _metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("body", sa.JSON, nullable=False),
+    sqlite_autoincrement=True,
+)
 operations = sa.Table(
     "lakeward_operations",
     _metadata,

@@ -23,6 +23,7 @@ from tiering.coordinator.records import EventRecord, LakeCommitRecord, Operation
 from tiering.coordinator.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.redact import redact
+from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
 
@@ -31,6 +32,9 @@ _ROUND = TypeAdapter(RoundRecord)
 _COMMIT = TypeAdapter(LakeCommitRecord)
 _EVENT = TypeAdapter(EventRecord)
 _OPERATION = TypeAdapter(OperationRecord)
+
+KEEP_VALIDATIONS = 10_000
+"""Newest results of checks that are kept."""
 
 _CHUNK = 500
 """Ids in one IN list: SQLite's oldest limit of bound variables is 999."""
@@ -66,6 +70,8 @@ class SqlStore:
             _replace(connection, schema.operations, "idempotency_key", [_operation_row(row) for row in writes.operations])
             if writes.events:
                 connection.execute(sa.insert(schema.events), [{"body": _EVENT.dump_python(row, mode="json")} for row in writes.events])
+            if writes.validations:
+                connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
             crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
         crash_points.reach(crash_points.STORE_AFTER_COMMIT)
 
@@ -88,12 +94,19 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             return [_EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
 
+    def validations(self, limit: int = KEEP_VALIDATIONS) -> Sequence[CheckResult]:
+        query = sa.select(schema.validations.c.body).order_by(schema.validations.c.number.desc()).limit(limit)
+        with _border("read"), self._engine.connect() as connection:
+            return [CheckResult.from_plain(body) for body in connection.scalars(query)]
+
     def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:
         with self._owned(coordinator_epoch) as connection:
             for table in (schema.rounds, schema.commits):
                 connection.execute(_beyond(table, keep_rounds).where(table.c.closed))
             last = sa.select(sa.func.max(schema.events.c.event_id)).scalar_subquery()
             connection.execute(sa.delete(schema.events).where(schema.events.c.event_id <= last - keep_events))
+            newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()
+            connection.execute(sa.delete(schema.validations).where(schema.validations.c.number <= newest - KEEP_VALIDATIONS))
             before = _sortable(operations_before)
             connection.execute(sa.delete(schema.operations).where(schema.operations.c.started_us < before))
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tiering.coordinator.core import Change
 from tiering.coordinator.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.validate.results import CheckResult
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Writes:
     commits: tuple[LakeCommitRecord, ...] = ()
     events: tuple[EventRecord, ...] = ()
     operations: tuple[OperationRecord, ...] = ()
+    validations: tuple[CheckResult, ...] = ()
 
     @staticmethod
     def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
@@ -73,6 +75,10 @@ class Store(Protocol):
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         """Events with their numbers, the newest first."""
+        ...
+
+    def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
+        """What validations found, the newest first."""
         ...
 
     def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:

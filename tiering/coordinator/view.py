@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from tiering.cluster.base import Cluster
@@ -15,6 +15,7 @@ from tiering.coordinator.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.statuses import table_status
 from tiering.coordinator.timebase import Moment
 from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
+from tiering.validate.results import CheckResult
 
 
 class View:
@@ -30,6 +31,7 @@ class View:
         *,
         tierer_connected: bool,
         open_calls: Sequence[OpenCall] = (),
+        validations: Callable[[], Sequence[CheckResult]] = tuple,
     ) -> None:
         self._moment = moment
         self._records = records
@@ -38,6 +40,7 @@ class View:
         self._columns = columns
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
+        self._validations = validations
 
     @property
     def now(self) -> datetime:
@@ -81,6 +84,9 @@ class View:
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         return self._cluster.partitions(table)
+
+    def validations(self) -> Sequence[CheckResult]:
+        return self._validations()
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         return self._cluster.leases()

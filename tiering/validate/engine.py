@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from tiering.errors import LakewardError
 from tiering.model import BUCKET_COLUMN, TableInfo, TieringLogSplit
+from tiering.validate.results import DEFAULT_MEMORY_LIMIT
 from tiering.validate.subject import Stretch, Subject
 
-DEFAULT_MEMORY_LIMIT = "1GB"
 PARTITION_SEPARATOR = "$"
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 ENGINE = "duckdb"
+DEFAULT_MEMORY_LIMIT = "1GB"
 
 
 class Level(StrEnum):

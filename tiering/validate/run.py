@@ -13,9 +13,9 @@ from tiering.lake.base import Lake
 from tiering.model import TablePath, TableType
 from tiering.redact import redact
 from tiering.validate import keyed_checks, log_checks
-from tiering.validate.engine import DEFAULT_MEMORY_LIMIT, Engine, open_engine
+from tiering.validate.engine import Engine, open_engine
 from tiering.validate.report import Report
-from tiering.validate.results import CheckResult, Level
+from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.subject import LogSource, Subject, read_subject
 
 

@@ -1,0 +1,44 @@
+"""sys.validation_results: what validations found, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.columns import column
+from sys_tables.definitions import system_table
+from sys_tables.scan import ScanRequest
+from tiering.coordinator.api import CheckResult, CoordinatorView
+
+
+@dataclass(frozen=True)
+class ValidationResultRow:
+    """One check of one table."""
+
+    validated_at: datetime = column("When the validation began.")
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    lake_snapshot_id: int | None = column("The lake snapshot that was looked at.")
+    level: str = column("counts, offsets or rows.")
+    check: str = column("base, files, log, rows, offsets, keys or values.")
+    scope: str = column("table, or the bucket: 3, or partition/3.")
+    expected: str | None = column("What the log or the marker says.")
+    actual: str | None = column("What the lake has.")
+    ok: bool | None = column("Whether they agree; NULL if it cannot be told, which details explains.")
+    details: str | None = column("The first difference: bucket, offset and key or columns.")
+    duration_ms: int = column("How long the check took, in milliseconds.")
+    engine: str = column("What compared them.")
+
+
+def row_of(result: CheckResult) -> ValidationResultRow:
+    """A result as its row."""
+    return ValidationResultRow(**vars(result))
+
+
+@system_table("validation_results", ValidationResultRow, comment="What validations found, the newest first.")
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[ValidationResultRow]:
+    database_name, table_name = scan.equals("database_name"), scan.equals("table_name")
+    for one in view.validations():
+        if database_name in (None, one.database_name) and table_name in (None, one.table_name):
+            yield row_of(one)

@@ -1,0 +1,84 @@
+"""CALL sys.validate_table over the real service: rows, history, one at a time, and a child that goes with its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from support.calling import until
+from support.lake_world import LakeWorld
+from support.sys_catalog import error_of, serving
+from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.memory_store import MemoryStore
+from tiering.coordinator.sql_store import SqlStore, sqlite_url
+from tiering.coordinator.store import Store
+from tiering.coordinator.validations import ValidateTable
+from tiering.errors import InvalidArgument
+from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.results import CheckResult
+
+
+@pytest.fixture(params=["memory", "sql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = MemoryStore() if request.param == "memory" else SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tiered(world: LakeWorld) -> LakeWorld:
+    table = world.table("orders")
+    world.append(table, 0, 50)
+    world.tier(table)
+    return world
+
+
+def validating(world: LakeWorld, folder: Path, store: Store, children: list[subprocess.Popen[str]], stop: bool = False) -> Coordinator:
+    """A coordinator over the same cluster and lake. `stop`: children are stopped as soon as they run."""
+
+    def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
+        def also(child: subprocess.Popen[str]) -> None:
+            if stop:
+                child.send_signal(19)
+            children.append(child)
+            started(child)
+
+        names = (call.path.database_name, call.path.table_name)
+        request = ValidationRequest(str(folder / "cluster"), "iceberg", *names, call.level, lake_properties=world.lake_properties)
+        return run_validation(request, also)
+
+    return Coordinator(store, world.storage, lambda _: world.lake, clock=world.clock, validator=validate)
+
+
+def test_it_answers_a_row_a_check_and_keeps_them(tiered: LakeWorld, tmp_path: Path, store: Store) -> None:
+    async def scenario() -> None:
+        async with serving(validating(tiered, tmp_path, store, [])) as client:
+            said, rows = await client.call("validate_table", table="sales.orders", level="rows")
+            assert rows.column("check").to_pylist() == ["base", "files", "rows", "rows", "offsets", "offsets", "values", "values"]
+            assert rows.column("ok").to_pylist() == [True] * 8
+            assert said == ["compares the lake table sales.orders with its log, level rows"]
+            kept = list(store.validations())
+            assert [one.check for one in reversed(kept)] == rows.column("check").to_pylist()
+            error = await error_of(client.call("validate_table", table="sales.orders", level="everything"))
+            assert isinstance(error, InvalidArgument)
+            assert "counts, offsets, rows" in error.hint
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_that_goes_takes_the_child_with_it(tiered: LakeWorld, tmp_path: Path) -> None:
+    children: list[subprocess.Popen[str]] = []
+
+    async def scenario() -> None:
+        async with serving(validating(tiered, tmp_path, MemoryStore(), children, stop=True)) as client:
+            call = asyncio.create_task(client.call("validate_table", table="sales.orders"))
+            await until(lambda: len(children) == 1)
+            call.cancel()
+            await until(lambda: children[0].poll() is not None)
+
+    asyncio.run(scenario())
+    assert children[0].returncode == -9
