@@ -1,0 +1,10 @@
+-- Title: Leases on KV snapshots
+-- Answers: who keeps old KV snapshots alive, and whose lease is about to end?
+
+SELECT lease_id, owner, tables, buckets, state, remaining_ms
+FROM fluss.sys.kv_snapshot_leases
+ORDER BY expires_at;
+
+-- Expected:
+-- | lease_id | owner | tables | buckets | state | remaining_ms |
+-- | --- | --- | --- | --- | --- | --- |
