@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -11,9 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from support.embedded import PATH, ManualClock, cities, make_table, order_ids, scan
 from support.keyed import rows_of
+from tiering.cluster.embedded.kv_snapshots import StoredSnapshot
 from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
+from tiering.cluster.embedded.leases import MAX_TTL_MS
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.model import BucketKey, KvSnapshot, TieringSnapshotSplit
+from tiering.model import BucketKey, BucketOffsets, KvSnapshot, TableBucket, TieringSnapshotSplit
 
 Rows = dict[int, str | None]
 KEYS = st.integers(0, 12)
@@ -33,6 +36,7 @@ class KeyedTable(RuleBasedStateMachine):
         self.table = make_table(self.storage, bucket_count=2, primary_key=("id",), properties=options)
         self.rows: Rows = {}
         self.writes = 0
+        self.leased: dict[BucketKey, KvSnapshot] = {}
 
     def teardown(self) -> None:
         if hasattr(self, "storage"):
@@ -60,6 +64,20 @@ class KeyedTable(RuleBasedStateMachine):
             found |= self._read(bucket, snapshot)
         assert found == self.rows
 
+    @rule()
+    def lease(self) -> None:
+        """The newest snapshots, instead of those leased before."""
+        newest = self.storage.kv_snapshots(self.table)
+        wanted = {TableBucket(self.table.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in newest.items()}
+        if wanted:
+            assert self.storage.acquire_lease("story", MAX_TTL_MS, wanted) == []
+            self.leased = dict(newest)
+
+    @rule()
+    def drop_the_lease(self) -> None:
+        assert self.storage.drop_lease("story") == bool(self.leased)
+        self.leased = {}
+
     @rule(lose_state=st.booleans())
     def restart(self, lose_state: bool) -> None:
         self.storage.close()
@@ -77,14 +95,22 @@ class KeyedTable(RuleBasedStateMachine):
         if not hasattr(self, "storage"):
             return
         assert self._state() == self.rows
-        snapshots = self.storage.kv_snapshots(self.table)
         replayed: Rows = {}
         for bucket, ends in self.storage.offsets(self.table).items():
-            base = self._read(bucket, snapshots[bucket]) if bucket in snapshots else {}
-            start = snapshots[bucket].log_offset if bucket in snapshots else 0
-            assert ends.log_start <= start
-            replayed |= rows_of(scan(self.storage, self.table, bucket, start, ends.log_end), base.items())
+            kept = [KvSnapshot(stored.snapshot_id, stored.log_offset) for stored in self._snapshots(bucket)]
+            assert {self.leased[bucket].snapshot_id} if bucket in self.leased else set() <= {snapshot.snapshot_id for snapshot in kept}
+            found = [self._replayed(bucket, self._read(bucket, snapshot), snapshot.log_offset, ends) for snapshot in kept]
+            if ends.log_start == 0:
+                found.append(self._replayed(bucket, {}, 0, ends))
+            assert all(rows == found[0] for rows in found)
+            replayed |= found[0]
         assert replayed == self.rows
+
+    def _replayed(self, bucket: BucketKey, base: Rows, start: int, ends: BucketOffsets) -> Rows:
+        return rows_of(scan(self.storage, self.table, bucket, start, ends.log_end), base.items())
+
+    def _snapshots(self, bucket: BucketKey) -> Sequence[StoredSnapshot]:
+        return self.storage.keyed._snapshots(self.table.table_id, bucket)
 
     def _read(self, bucket: BucketKey, snapshot: KvSnapshot) -> Rows:
         split = TieringSnapshotSplit(PATH, bucket, None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)

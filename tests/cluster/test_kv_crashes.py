@@ -144,12 +144,9 @@ def test_a_state_ahead_of_its_log_is_made_anew(tmp_path: Path) -> None:
     with EmbeddedStorage(tmp_path) as storage:
         table = make_table(storage, primary_key=("id",))
         storage.upsert(PATH, cities((1, "a")), "writer", 0)
-        storage.keyed.close()
+        (bucket,) = storage.offsets(table)
         with storage.keyed.exclusive(table.table_id):
-            kv = KvState(state_file(tmp_path, table.table_id), table)
-            (bucket,) = storage.offsets(table)
-            kv.load(bucket, [cities((1, "x"), (2, "never"))], 17)
-            kv.close()
+            storage.keyed._using(table, lambda kv: kv.load(bucket, [cities((1, "x"), (2, "never"))], 17))
         assert assert_like_its_log(storage) == {1: "a"}
 
 

@@ -12,11 +12,13 @@ import pytest
 
 from support.embedded import DAYS, PATH, ManualClock, cities, days, make_table, order_ids, orders, scan
 from support.keyed import SIGNS, rows_of
+from support.processes import wait_for
 from tiering.cluster.base import Cluster
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.leases import MAX_TTL_MS
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.errors import DataCorrupt, InvalidArgument, KvSnapshotGone, SourceChanged, UnknownLease, UnknownTable
+from tiering.cluster.embedded.upkeep import running_upkeep
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, KvSnapshotGone, SourceChanged, UnknownLease, UnknownTable
 from tiering.model import BucketKey, KvSnapshot, TableBucket, TableInfo, TieringSnapshotSplit
 
 ONLY = BucketKey(None, 0)
@@ -258,3 +260,14 @@ def test_snapshots_are_taken_by_themselves_when_they_are_due_and_something_chang
     storage.upsert(PATH, cities((1, "b")), "writer", 1)
     storage.upkeep.run()
     assert storage.kv_snapshots(table)[ONLY].log_offset == 3
+
+
+def test_house_is_kept_while_the_context_is_open(storage: EmbeddedStorage, clock: ManualClock) -> None:
+    table = make_table(storage, primary_key=("id",), properties={"table.kv.snapshot.interval": "1 ms"})
+    storage.upsert(PATH, cities((1, "a")), "writer", 0)
+    clock.advance(1)
+    with running_upkeep(storage.upkeep, period_s=0.001):
+        wait_for("a snapshot", lambda: storage.kv_snapshots(table))
+    storage.close()
+    with pytest.raises(ClusterUnavailable, match="was closed"):
+        storage.upsert(PATH, cities((1, "b")), "writer", 1)

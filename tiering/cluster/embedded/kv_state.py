@@ -31,6 +31,8 @@ SUFFIX = ".duckdb"
 MEMORY_LIMIT = "512MB"
 """Per open table; beyond it DuckDB spills into a folder beside the file."""
 THREADS = 2
+CHECKPOINT_THRESHOLD = "64MB"
+"""Of changes before DuckDB rewrites its file: it is a copy, so a long tail of changes to replay costs only time."""
 EXPORT_BATCH_ROWS = 8_192
 """Few enough that wide rows stay small, many enough that a batch costs nothing."""
 _FORMAT = 1
@@ -42,8 +44,14 @@ class KvState:
     def __init__(self, file: Path, table: TableInfo) -> None:
         """Opens or makes it. One of another table or format is refused as a damaged one is."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        config: dict[str, Any] = {"memory_limit": MEMORY_LIMIT, "threads": THREADS, "temp_directory": f"{file}.tmp"}
-        self._connection = duckdb.connect(str(file), config=config | {"preserve_insertion_order": False})
+        config: dict[str, Any] = {
+            "memory_limit": MEMORY_LIMIT,
+            "threads": THREADS,
+            "temp_directory": f"{file}.tmp",
+            "checkpoint_threshold": CHECKPOINT_THRESHOLD,
+            "preserve_insertion_order": False,
+        }
+        self._connection = duckdb.connect(str(file), config=config)
         try:
             self._prepare(table)
         except BaseException:
