@@ -1,52 +1,27 @@
+"""Reads of system tables: columns, filters, order, aggregates and pieces."""
+
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
-import grpc
 import pyarrow as pa
 import pytest
-from structlog.testing import capture_logs
 
-from support.memory_coordinator import NOON, MemoryCoordinator, table_info, table_status
+from support.memory_coordinator import NOON, MemoryCoordinator, table_status
 from support.sys_catalog import error_of, pb, serving, where
+from support.word_table import THREE, WordRow
 from sys_tables.arrow_stream import PIECE_BYTES
-from sys_tables.columns import INT, column
-from sys_tables.definitions import SystemTable, system_table
-from sys_tables.registry import Registry, default_registry
+from sys_tables.definitions import system_table
+from sys_tables.registry import default_registry
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
-from tiering import rpc_errors
 from tiering.coordinator.api import TableStatus
-from tiering.errors import ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
+from tiering.errors import InvalidArgument
 
 Run = Callable[[Any], None]
-
-THREE = (
-    table_status("d.a", status="Failed", last_error="boom", error_count=2, consecutive_failures=2, lag_ms=9_000, fraction_completed=0.25),
-    table_status("d.b", status="Tiering", lag_ms=0, round_started_time=NOON, fraction_completed=0.5),
-    table_status("e.a", status="Scheduled"),
-)
-
-
-@dataclass(frozen=True)
-class WordRow:
-    word: str = column("A word.")
-    length: int = column("Its length.")
-
-
-@dataclass(frozen=True)
-class NarrowWordRow:
-    word: str = column("A word, at last explained.")
-    length: int = column("Its length.", arrow_type=INT)
-    vowels: int = column("Its vowels.")
-
-
-def words(row_class: type, rows: Callable[[], Iterator[Any]]) -> Registry:
-    """A registry with one table, `sys.words`."""
-    return Registry([SystemTable("words", row_class, "Words.", lambda view, scan: rows())])
 
 
 def test_the_status_has_the_columns_of_the_coordinators_api_in_order() -> None:
@@ -163,19 +138,6 @@ def test_rows_of_several_batches_arrive_as_one_stream(run: Run) -> None:
     run(scenario())
 
 
-def test_a_condition_nested_too_deep_is_refused(run: Run) -> None:
-    async def scenario() -> None:
-        condition = pb.Condition(filter=where("status", "IS_NULL"))
-        for _ in range(60):
-            condition = pb.Condition(negated=condition)
-        async with serving(MemoryCoordinator(statuses=THREE)) as client:
-            error = await error_of(client.table(pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", conditions=[condition])))
-        assert isinstance(error, InvalidArgument)
-        assert "nested" in error.message
-
-    run(scenario())
-
-
 def test_a_limit_cuts_and_zero_rows_still_have_a_schema(run: Run) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
@@ -200,91 +162,6 @@ def test_five_thousand_tables_come_in_pieces_of_a_mebibyte_at_most(run: Run) -> 
         assert pa.ipc.open_stream(pieces[0] + b"".join(pieces[1:])).read_all().column("table_name").to_pylist() == [
             s.table_name for s in statuses
         ]
-
-    run(scenario())
-
-
-def test_what_a_read_cannot_have_is_named_with_what_there_is(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(MemoryCoordinator(statuses=THREE)) as client:
-            table = await error_of(client.read("lake_status"))
-            name = await error_of(client.read("procedures", "procedur"))
-            condition = await error_of(client.read("procedures", filters=(where("procedure_name", "EQUAL", 5),)))
-            operator = await error_of(client.read("procedures", filters=(pb.Filter(column="procedure_name"),)))
-        assert isinstance(table, UnknownTable)
-        assert table.hint == "The system tables are: lake_tiering_status, open_calls, procedures, tables."
-        assert isinstance(name, InvalidArgument)
-        assert "procedure_name" in name.hint
-        assert "'procedure_name' is STRING" in condition.message
-        assert "OPERATOR_UNSPECIFIED" in operator.message
-
-    run(scenario())
-
-
-def test_the_rows_of_data_tables_are_not_read_here(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(MemoryCoordinator([table_info("d.a")])) as client:
-            call = client.stub.ReadTable(pb.ReadTableRequest(namespace="d", name="a"))
-            assert isinstance(await error_of(call.read()), UnknownTable)
-
-    run(scenario())
-
-
-def test_an_old_token_works_while_the_asked_columns_are_as_they_were(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(MemoryCoordinator(), words(WordRow, lambda: iter([WordRow("one", 3)]))) as client:
-            token = await client.token()
-            assert (await client.read("words", token=token)).num_rows == 1
-        newer = words(NarrowWordRow, lambda: iter([NarrowWordRow("one", 3, 2)]))
-        async with serving(MemoryCoordinator(), newer) as client:
-            assert (await client.read("words", "word", token=token)).to_pylist() == [{"word": "one"}]
-            for columns, filters in [(["length"], ()), (["word"], (where("length", "EQUAL", 3),)), ([], ()), (["word", "gone"], ())]:
-                outdated = await error_of(client.read("words", *columns, filters=filters, token=token))
-                assert isinstance(outdated, StatementOutdated)
-                assert outdated.hint == "Run the statement again."
-            assert (await client.read("words", "length", token=await client.token())).num_rows == 1
-            assert isinstance(await error_of(client.read("words", "word", token="no token")), StatementOutdated)
-
-    run(scenario())
-
-
-def test_an_error_of_the_tree_arrives_as_itself_and_an_unexpected_one_redacted(run: Run) -> None:
-    def unavailable() -> Iterator[Any]:
-        raise ClusterUnavailable("the cluster does not answer", hint="Start it.", table_id=7)
-
-    def broken() -> Iterator[Any]:
-        yield WordRow("one", 3)
-        raise KeyError("password=hunter2")
-
-    async def scenario() -> None:
-        async with serving(MemoryCoordinator(), words(WordRow, unavailable)) as client:
-            error = await error_of(client.read("words"))
-            assert isinstance(error, ClusterUnavailable)
-            assert (error.message, error.hint, error.ids) == ("the cluster does not answer", "Start it.", {"table_id": "7"})
-        with capture_logs() as logs:
-            async with serving(MemoryCoordinator(), words(WordRow, broken)) as client:
-                error = await error_of(client.read("words"))
-        assert isinstance(error, RoundFailed)
-        assert error.error_class == "KeyError"
-        (log,) = logs
-        assert (log["log_level"], log["error_class"], log["rpc"]) == ("error", "KeyError", "ReadTable")
-        assert "hunter2" not in error.message + log["traceback"]
-
-    run(scenario())
-
-
-def test_a_long_message_in_another_script_still_arrives(run: Run) -> None:
-    def broken() -> Iterator[Any]:
-        raise ClusterUnavailable("錯" * 5_000, hint="誤" * 5_000)
-
-    async def scenario() -> None:
-        async with serving(MemoryCoordinator(), words(WordRow, broken)) as client:
-            with pytest.raises(grpc.RpcError) as raised:
-                await client.read("words")
-        error = rpc_errors.from_rpc_error(raised.value, "")
-        assert isinstance(error, ClusterUnavailable)
-        assert error.message.startswith("錯" * 300)
-        assert error.message.endswith("…")
 
     run(scenario())
 
