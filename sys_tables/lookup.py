@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from sys_tables.definitions import Call
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath
@@ -65,3 +66,16 @@ def resolve_table(view: CoordinatorView, path: TablePath) -> TableInfo:
 async def find_table(handle: CoordinatorHandle, path: TablePath) -> TableInfo:
     """As resolve_table, now and off the event loop: for procedures."""
     return await asyncio.to_thread(resolve_table, handle.view(), path)
+
+
+async def find_path(call: Call, path: TablePath) -> TablePath:
+    """The path of the table that a CALL is about, as it is spelled. Raises UnknownDatabase, UnknownTable.
+
+    A repeat gets its answer also when the table is gone by now: then the path is taken as it was written.
+    """
+    try:
+        return (await find_table(call.handle, path)).path
+    except (UnknownDatabase, UnknownTable):
+        if call.idempotency_key is None or not await call.handle.control.knows(call.idempotency_key):
+            raise
+        return path

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_table
+from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.mutations import PauseTiering
 from tiering.model import TablePath
@@ -37,7 +37,7 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Stops the tiering of a table until it is resumed.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    request = PauseTiering(table.path, call.caller, given.reason, given.until, call.dry_run, call.idempotency_key)
+    path = await find_path(call, given.table)
+    request = PauseTiering(path, call.caller, given.reason, given.until, call.dry_run, call.idempotency_key)
     result = await call.handle.control.pause_tiering(request)
     yield Output(str(result.path), result.previous_paused, result.paused, result.status)

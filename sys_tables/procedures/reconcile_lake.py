@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_table
+from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.api import ReconcileLake
 from tiering.errors import InvalidArgument
@@ -44,8 +44,8 @@ async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     action = given.action.lower()
     if action not in ACTIONS:
         raise InvalidArgument(f"the argument 'action' of sys.{NAME} is {given.action!r}: it must be one of {', '.join(ACTIONS)}")
-    table = await find_table(call.handle, given.table)
-    request = ReconcileLake(table.path, action, call.caller, call.dry_run, call.idempotency_key)
+    path = await find_path(call, given.table)
+    request = ReconcileLake(path, action, call.caller, call.dry_run, call.idempotency_key)
     result = await call.handle.control.reconcile_lake(request)
     goes_on = ", ".join(f"bucket {bucket} at {offset}" for bucket, offset in list(result.offsets.items())[:20])
     yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on or 'every bucket at the start of its log'}"

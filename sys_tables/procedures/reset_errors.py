@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_table
+from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.mutations import ResetErrors
 from tiering.model import TablePath
@@ -32,6 +32,6 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Counts the errors of a table anew.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    result = await call.handle.control.reset_errors(ResetErrors(table.path, call.caller, call.dry_run, call.idempotency_key))
+    path = await find_path(call, given.table)
+    result = await call.handle.control.reset_errors(ResetErrors(path, call.caller, call.dry_run, call.idempotency_key))
     yield Output(str(result.path), result.cleared)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_table
+from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.mutations import ResumeTiering
 from tiering.model import TablePath
@@ -35,7 +35,7 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Ends a pause: the table is tiered again.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    request = ResumeTiering(table.path, call.caller, given.reason, call.dry_run, call.idempotency_key)
+    path = await find_path(call, given.table)
+    request = ResumeTiering(path, call.caller, given.reason, call.dry_run, call.idempotency_key)
     result = await call.handle.control.resume_tiering(request)
     yield Output(str(result.path), result.previous_paused, result.paused, result.status)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_table
+from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.api import RetryTiering
 from tiering.model import TablePath
@@ -34,6 +34,6 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Tries a failed table again now and forgets its back-off.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    result = await call.handle.control.retry_tiering(RetryTiering(table.path, call.caller, call.dry_run, call.idempotency_key))
+    path = await find_path(call, given.table)
+    result = await call.handle.control.retry_tiering(RetryTiering(path, call.caller, call.dry_run, call.idempotency_key))
     yield Output(str(result.path), result.status, result.next_retry_time)

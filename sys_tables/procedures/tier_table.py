@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sys_tables.columns import INT, column
 from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_table
+from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from sys_tables.streams import closing
 from tiering.coordinator.api import Progress, TierTable, TierTableResult
@@ -48,8 +48,8 @@ class Output:
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     if given.timeout_ms < 0:
         raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {given.timeout_ms}: it cannot be negative")
-    table = await find_table(call.handle, given.table)
-    request = TierTable(table.path, call.caller, given.wait, given.timeout_ms, call.dry_run, call.idempotency_key)
+    path = await find_path(call, given.table)
+    request = TierTable(path, call.caller, given.wait, given.timeout_ms, call.dry_run, call.idempotency_key)
     async with closing(call.handle.control.tier_table(request)) as steps:
         async for step in steps:
             yield step.message if isinstance(step, Progress) else _output(step)

@@ -163,6 +163,9 @@ class MemoryCoordinator:
             self.now, infos, statuses, self.empty_databases, self.asked, self.cluster_answers, calls, self.leases, self.partitions
         )
 
+    async def knows(self, idempotency_key: str) -> bool:
+        return False
+
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         self.others.append(call)
         return ReconcileResult(call.path, call.action, "r9", 77, "would_reconcile" if call.dry_run else "reconciled", {"0": 5, "1": 6})

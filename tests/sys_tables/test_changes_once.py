@@ -18,7 +18,7 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
 from tiering.coordinator.operations import KEY_LIMIT
-from tiering.errors import InvalidArgument
+from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model import TableBucket, TableInfo, TablePath
 
 RUNNING = "the running round"
@@ -164,5 +164,23 @@ def test_a_key_names_nothing_else_and_has_to_be_possible(world: LakeWorld, name:
             assert isinstance(error, InvalidArgument)
             assert f"the idempotency key 'k' already names {name} of" in error.message
         assert state(world) == before
+
+    talk(world, scenario)
+
+
+def test_a_repeat_is_answered_though_its_table_is_gone(world: LakeWorld) -> None:
+    async def scenario(client: Client) -> None:
+        for key in ("k", "queued"):
+            name, more = ("retry_tiering", {}) if key == "k" else ("tier_table", {"wait": False})
+            await client.call(name, key=key, table="sales.orders", **more)
+        _, first = await client.call("retry_tiering", key="k", table="sales.orders")
+        await asyncio.to_thread(world.storage.drop_table, TablePath("sales", "orders"))
+        await asyncio.to_thread(world.coordinator.tick)
+        _, again = await client.call("retry_tiering", key="k", table="sales.orders")
+        assert again == first
+        for key in ("another", "queued", None):
+            error = await error_of(client.call("tier_table", key=key, table="sales.orders"))
+            assert isinstance(error, UnknownTable)
+            assert error.hint or key == "queued"
 
     talk(world, scenario)

@@ -299,12 +299,17 @@ class CoordinatorControl(Protocol):
         """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
         ...
 
+    async def knows(self, idempotency_key: str) -> bool:
+        """Whether the key names an operation already."""
+        ...
+
     def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
         """Lines of progress, then a row a check. Closing the iterator ends the validation. Raises InvalidArgument, LakeUnavailable."""
         ...
 
     async def lease(self, call: LeaseCall) -> LeaseResult:
         """Acquires, renews, releases or drops a lease on KV snapshots. Raises UnknownLease, UnknownTable, InvalidArgument."""
+        ...
 
     async def pause_tiering(self, call: PauseTiering) -> PauseResult:
         """The table is not assigned any more; a running round ends normally. Raises UnknownTable, InvalidArgument."""

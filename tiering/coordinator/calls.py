@@ -92,6 +92,10 @@ class Calls:
         """See `CoordinatorControl.lease`."""
         return await self._run(partial(self._leases.run, call))
 
+    async def knows(self, idempotency_key: str) -> bool:
+        """See `CoordinatorControl.knows`."""
+        return await self._run(lambda: self._book.store.operation(idempotency_key) is not None)
+
     async def pause_tiering(self, call: PauseTiering) -> PauseResult:
         """See `CoordinatorControl.pause_tiering`."""
         return await self._run(partial(self._controls.pause, call))

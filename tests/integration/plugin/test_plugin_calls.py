@@ -200,6 +200,22 @@ def test_every_call_has_its_own_key_unless_the_user_names_it(spark: SparkSession
     assert named == ["mine", "mine"]
 
 
+def test_a_statement_that_connect_runs_again_has_the_same_key_and_a_script_has_a_key_for_each_call(spark: SparkSession) -> None:
+    operation = "SparkConnect_OperationTag_User_ann_Session_s-1_Operation_o-1"
+    spark.sparkContext.setLocalProperty("spark.job.tags", f"SparkConnect_Execute_User_ann_Session_s-1_Tag_mine,{operation}")
+    try:
+        again = [spark.sql("CALL fluss.sys.act()").first() for _ in range(2)]
+        named = spark.sql("CALL fluss.sys.act(idempotency_key => 'mine')").first()
+        scripted = spark.sql("BEGIN CALL fluss.sys.act(); CALL fluss.sys.act(); END").first()
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.tags", None)
+    assert [tuple(row) for row in again if row] == [(operation, "ann")] * 2
+    assert named is not None
+    assert scripted is not None
+    assert named.key == "mine"
+    assert operation != scripted.key
+
+
 def test_the_service_learns_who_called(spark: SparkSession) -> None:
     assert spark.sql("CALL fluss.sys.act()").first().caller == os.environ.get("SPARK_USER", pwd.getpwuid(os.getuid()).pw_name)
 
