@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from support.embedded import PATH, LoopbackServer, scan_all
 from support.keyed import SIGNS
 from tiering.cli.ingest import IngestOptions, ingest_file
+from tiering.cli.main import main
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable, UnsupportedType
@@ -116,3 +118,17 @@ def test_keys_are_not_deleted_from_a_log_table(cluster: RemoteEmbeddedCluster, t
     ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES))
     with pytest.raises(InvalidArgument, match="is a log table"):
         ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "tail\nN1\n"), IngestOptions(deletes=True))
+
+
+def test_the_command_says_what_it_did(
+    server: LoopbackServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planes, gone = written(tmp_path, "planes.csv", PLANES), written(tmp_path, "gone.csv", "tail\nN1\nN9\n")
+    for arguments, said in (
+        ([str(planes), "--primary-key", "tail"], "sales.orders: made, 3 rows upserted; offsets by bucket: 0: [0, 2)"),
+        ([str(gone), "--deletes"], "sales.orders: 1 of 2 keys deleted; offsets by bucket: 0: [2, 3)"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["lakeward", "ingest", "sales.orders", *arguments, "--uri", server.uri])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert (ended.value.code, capsys.readouterr().out.strip()) == (0, said)

@@ -33,6 +33,8 @@ def ingest(
     file_format: Annotated[FileFormat | None, typer.Option(help="Default: by the file's ending.")] = None,
     buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
     bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
+    primary_key: Annotated[str | None, typer.Option(help="Key columns of a new primary-key table: a,b. Rows are upserted.")] = None,
+    deletes: Annotated[bool, typer.Option("--deletes", help="The file has keys, whose rows are deleted.")] = False,
     partition_by: Annotated[str | None, typer.Option(help="Columns that make the partitions of a new table: a,b.")] = None,
     freshness: Annotated[str | None, typer.Option(help="How old the lake copy may be: '30 s', '5 min'.")] = None,
     lake: Annotated[bool | None, typer.Option(help="Tier the table into the lake (a new table is, by default).")] = None,
@@ -41,20 +43,27 @@ def ingest(
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Load a file into a table of the embedded cluster. Nothing is appended unless the whole file can be read.
+    """Load a file into a table of the embedded cluster. Nothing is written unless the whole file can be read.
 
     Example: lakeward ingest sales.orders orders.csv --buckets 4 --freshness '30 s'
+
+    Example: lakeward ingest sales.customers customers.csv --primary-key id
     """
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None
-    partition_keys = None if partition_by is None else tuple(name.strip() for name in partition_by.split(","))
-    options = IngestOptions(file_format, buckets, keys, freshness, lake, create, writer_id, partition_keys, add_columns)
+    options = IngestOptions(
+        file_format, buckets, keys, freshness, lake, create, writer_id, _names(partition_by), add_columns, _names(primary_key), deletes
+    )
     with RemoteEmbeddedCluster(uri) as cluster:
         result = _with_progress(cluster, path, file, options)
     if output is OutputFormat.TABLE:
         print(_summary(path, result))
     else:
         print_rows([_row(path, result)], output)
+
+
+def _names(columns: str | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(name.strip() for name in columns.split(","))
 
 
 def _with_progress(cluster: RemoteEmbeddedCluster, path: TablePath, file: Path, options: IngestOptions) -> IngestResult:
@@ -70,7 +79,7 @@ def _with_progress(cluster: RemoteEmbeddedCluster, path: TablePath, file: Path, 
             path,
             file,
             options,
-            lambda done, total: bar.update(task, description=f"appending to {path}", completed=done, total=total),
+            lambda done, total: bar.update(task, description=f"writing to {path}", completed=done, total=total),
         )
 
 
@@ -81,7 +90,13 @@ def _summary(path: TablePath, result: IngestResult) -> str:
     partitions = {bucket.partition_id for bucket in result.ranges} - {None}
     into = f" to {len(partitions)} partition{'s' if len(partitions) > 1 else ''}" if partitions else ""
     ranges = ", ".join(shown) + (f", and {more} more" if more else "")
-    return f"{path}: {made}{result.rows} rows appended{into}; offsets by bucket: {ranges or 'none'}"
+    return f"{path}: {made}{_done(result)}{into}; offsets by bucket: {ranges or 'none'}"
+
+
+def _done(result: IngestResult) -> str:
+    if result.deletes:
+        return f"{result.records} of {result.rows} keys deleted"
+    return f"{result.rows} rows {'upserted' if result.table.primary_key else 'appended'}"
 
 
 def _row(path: TablePath, result: IngestResult) -> dict[str, Any]:
