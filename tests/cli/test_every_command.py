@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -115,3 +116,10 @@ def test_completing_a_table_without_a_service_says_nothing(
     monkeypatch.setitem(os.environ, "LAKEWARD_URI", "127.0.0.1:1")
     ended = lakeward()
     assert (ended.out.strip(), ended.err) == ("", "")
+
+
+def test_asking_for_help_waits_for_no_engine() -> None:
+    """Each of these takes from a tenth of a second to two seconds to import."""
+    heavy = "{'pyspark', 'pyiceberg', 'pandas', 'duckdb', 'sqlalchemy', 'sqlglot'}"
+    look = f"import sys, tiering.cli.main; print(sorted({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip() == "[]"

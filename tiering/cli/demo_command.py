@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tiering.cli.demo.story import open_stage, tell
 from tiering.cli.java import require_java
 
 
@@ -27,6 +26,9 @@ def demo(
 
     Example: lakeward demo --data /tmp/lakeward-demo
     """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.demo.story import open_stage, tell
+
     require_java()
     started = time.monotonic()
     console = Console(soft_wrap=True)

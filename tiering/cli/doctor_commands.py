@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +11,7 @@ import typer
 from rich.text import Text
 
 from tiering.cli.consoles import output_console, printable
-from tiering.cli.doctor import folders, machine
-from tiering.cli.doctor.findings import Check, Finding, Verdict, findings
-from tiering.cli.doctor.service import Service
+from tiering.cli.doctor.findings import Finding, Verdict, findings
 from tiering.cli.exit_status import ExitStatus
 from tiering.cli.options import DEFAULT_URI, FormatOption
 from tiering.cli.output import OutputFormat, print_rows
@@ -39,24 +37,14 @@ def doctor(
 
     Example: lakeward doctor --data ./lakeward-data --spark
     """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.doctor.checks import all_checks
+    from tiering.cli.doctor.service import Service
+
     service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
-    found = _tell_each(findings(_checks(service, data, spark)), output)
+    found = _tell_each(findings(all_checks(service, data, spark)), output)
     if any(each.verdict is Verdict.FAIL for each in found):
         raise typer.Exit(ExitStatus.FAILED)
-
-
-def _checks(service: Service, data: Path, spark: bool) -> Iterator[tuple[str, Check]]:
-    yield "python", machine.python
-    yield "java", machine.java
-    yield "plugin", machine.plugin
-    yield "spark", machine.spark
-    yield "data folder", lambda: folders.data_folder(data)
-    yield "temporary files", folders.temporary_folder
-    yield "port", service.port
-    yield "service", service.reachable
-    yield "lake", lambda: service.lake(data)
-    if spark:
-        yield "sql", lambda: machine.spark_reads(service.uri)
 
 
 def _tell_each(coming: Iterable[Finding], output: OutputFormat) -> list[Finding]:

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Protocol
@@ -19,6 +18,7 @@ import pyarrow as pa
 from pyarrow import ipc
 from pyarrow import parquet as pq
 
+from tiering.cli.file_formats import FileFormat as FileFormat  # its callers know it from here
 from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
 from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values
@@ -27,14 +27,6 @@ from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
 
 PARQUET_BATCH_ROWS = 65_536
-
-
-class FileFormat(StrEnum):
-    """How a file is read."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    NDJSON = "ndjson"
 
 
 _ENDINGS = {

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tiering.cli.consoles import message_console, printable
-from tiering.cli.ingest import IngestOptions, IngestResult, ingest_file
-from tiering.cli.ingest_files import FileFormat
+from tiering.cli.file_formats import FileFormat
 from tiering.cli.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.output import OutputFormat, print_rows
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.model import TablePath
 from tiering.names import parse_table_path
+
+if TYPE_CHECKING:
+    from tiering.cli.ingest import IngestResult
 
 SHOWN_BUCKETS = 16
 """Of a table with many partitions nobody reads more."""
@@ -49,13 +52,17 @@ def ingest(
 
     Example: lakeward ingest sales.customers customers.csv --primary-key id
     """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.ingest import IngestOptions, ingest_file
+    from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None
     options = IngestOptions(
         file_format, buckets, keys, freshness, lake, create, writer_id, _names(partition_by), add_columns, _names(primary_key), deletes
     )
-    with RemoteEmbeddedCluster(uri) as cluster:
-        result = _with_progress(cluster, path, file, options)
+    with RemoteEmbeddedCluster(uri) as cluster, _bar(path, file) as progress:
+        result = ingest_file(cluster, path, file, options, progress)
     if output is OutputFormat.TABLE:
         print(_summary(path, result))
     else:
@@ -66,21 +73,17 @@ def _names(columns: str | None) -> tuple[str, ...] | None:
     return None if columns is None else tuple(name.strip() for name in columns.split(","))
 
 
-def _with_progress(cluster: RemoteEmbeddedCluster, path: TablePath, file: Path, options: IngestOptions) -> IngestResult:
-    """A bar on a terminal; nothing elsewhere."""
+@contextmanager
+def _bar(path: TablePath, file: Path) -> Iterator[Callable[[int, int], None] | None]:
+    """Takes rows done and rows in all: a bar on a terminal, gone at the end; nothing elsewhere."""
     console = message_console()
     if not console.is_terminal:
-        return ingest_file(cluster, path, file, options)
+        yield None
+        return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"reading {printable(file.name)}", total=None)
-        return ingest_file(
-            cluster,
-            path,
-            file,
-            options,
-            lambda done, total: bar.update(task, description=f"writing to {path}", completed=done, total=total),
-        )
+        yield lambda done, total: bar.update(task, description=f"writing to {path}", completed=done, total=total)
 
 
 def _summary(path: TablePath, result: IngestResult) -> str:

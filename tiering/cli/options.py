@@ -14,6 +14,9 @@ from tiering.rpc_channel import DEFAULT_PORT
 
 DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
 
+DEFAULT_SLOTS = 4
+"""Tables of a tierer at a time: a CALL need not wait for a long round of another table."""
+
 UriOption = Annotated[str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port.", show_default=True)]
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="For people, or for programs: everything, and no colours.")]
 TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=table_names)]

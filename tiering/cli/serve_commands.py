@@ -1,4 +1,7 @@
-"""`lakeward up`, `lakeward coordinator`, `lakeward tierer`: the long-running parts."""
+"""`lakeward up`, `lakeward coordinator`, `lakeward tierer`: the long-running parts.
+
+What they run is imported by each: other commands, and the help, do without.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,8 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.coordinator_process import CoordinatorSettings, serve_coordinator
 from tiering.cli.logs import configure_logging
-from tiering.cli.options import DEFAULT_URI, LogLevelOption, UriOption, read_pairs
-from tiering.cli.tierer_process import DEFAULT_SLOTS, TiererSettings, run_tierer
-from tiering.cli.up import UpSettings, serve_up
+from tiering.cli.options import DEFAULT_SLOTS, DEFAULT_URI, LogLevelOption, UriOption, read_pairs
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.rpc_channel import DEFAULT_PORT
 
@@ -56,6 +56,9 @@ def up(
 
     Example: lakeward up --data ./lakeward-data --port 7707
     """
+    from tiering.cli.coordinator_process import CoordinatorSettings
+    from tiering.cli.up import UpSettings, serve_up
+
     configure_logging(log_level)
     settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, _lake_properties(lake_property), insecure)
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))
@@ -75,6 +78,8 @@ def coordinator(
 
     Example: lakeward coordinator --data ./lakeward-data --port 7707
     """
+    from tiering.cli.coordinator_process import CoordinatorSettings, serve_coordinator
+
     configure_logging(log_level)
     settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, _lake_properties(lake_property), insecure)
     asyncio.run(serve_coordinator(settings))
@@ -93,6 +98,8 @@ def tierer(
 
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
+    from tiering.cli.tierer_process import TiererSettings, run_tierer
+
     configure_logging(log_level)
     run_tierer(TiererSettings(uri, master, slots, tierer_id, read_pairs(conf or [], "--conf"), parent_pid))
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,14 +14,12 @@ from tiering.cli.consoles import message_console
 from tiering.cli.java import require_java
 from tiering.cli.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.output import OutputFormat
-from tiering.cli.spark_properties import catalog_lake_properties
 from tiering.cli.sql.engine import Engine, EngineKind
-from tiering.cli.sql.prompt import converse, line_editing
-from tiering.cli.sql.session import SqlSession
-from tiering.cli.sql.statements import Statement, split
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.errors import InvalidArgument, InvalidData
-from tiering.round.transport import GrpcTransport
+
+if TYPE_CHECKING:
+    from tiering.cli.sql.statements import Statement
 
 WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "GROUP BY", "LIMIT", "SHOW TABLES IN", "SHOW NAMESPACES IN", "DESCRIBE TABLE", "CALL")
 
@@ -57,6 +55,10 @@ def sql(
 
     Example: lakeward sql -f report.sql
     """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.sql.prompt import converse, line_editing
+    from tiering.cli.sql.session import SqlSession
+
     text, source = _given(statement, file)
     statements = () if text is None else _statements(text, source)
     options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake)
@@ -94,6 +96,8 @@ def _given(statement: str | None, file: Path | None) -> tuple[str | None, str]:
 
 def _statements(text: str, source: str) -> tuple[Statement, ...]:
     """Raises InvalidData for a text without a statement, or whose last one never ends."""
+    from tiering.cli.sql.statements import split
+
     try:
         found = split(text).all
     except InvalidData as error:
@@ -117,13 +121,15 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
         case EngineKind.SPARK:
             require_java()
             conf = {**(_lake_conf(options.uri) if options.lake else {}), **options.conf}
-            # Here, for the other commands do without PySpark.
             from tiering.cli.sql.spark_engine import SparkEngine
 
             return SparkEngine(options.uri, options.master, conf)
 
 
 def _lake_conf(uri: str) -> dict[str, str]:
+    from tiering.cli.spark_properties import catalog_lake_properties
+    from tiering.round.transport import GrpcTransport
+
     transport = GrpcTransport(uri, "sql")
     try:
         return catalog_lake_properties(transport.service_config_now().lake_properties)

@@ -8,8 +8,6 @@ from types import TracebackType
 from typing import Any
 
 import grpc
-import pyarrow as pa
-from pyarrow import ipc
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
@@ -42,6 +40,9 @@ class SystemCatalog:
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters)
         with self._border():
             stream = b"".join(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
+        import pyarrow as pa  # takes longer than the answer of a describe()
+        from pyarrow import ipc
+
         rows: list[dict[str, Any]] = ipc.open_stream(pa.py_buffer(stream)).read_all().to_pylist()
         return rows
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 import structlog
 
 from tiering.cli.java import require_java
+from tiering.cli.options import DEFAULT_SLOTS
 from tiering.effects import RandomIds, SystemClock
 from tiering.round.connect import connect_cluster, lake_opener
 from tiering.round.inline import InlineTaskRunner
@@ -28,8 +29,6 @@ log = structlog.get_logger(__name__)
 END_SECONDS = 9.0
 """After a SIGTERM the process is gone by then, whatever Spark does (the promise is ten seconds)."""
 PARENT_POLL_SECONDS = 1.0
-DEFAULT_SLOTS = 4
-"""Tables at a time: a CALL need not wait for a long round of another table."""
 
 
 @dataclass(frozen=True)

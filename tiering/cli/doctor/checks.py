@@ -1,0 +1,25 @@
+"""All checks, in the order in which a first start would stumble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tiering.cli.doctor import folders, machine
+from tiering.cli.doctor.findings import Check
+from tiering.cli.doctor.service import Service
+
+
+def all_checks(service: Service, data: Path, spark: bool) -> Iterator[tuple[str, Check]]:
+    """Names and checks. `spark`: start one too."""
+    yield "python", machine.python
+    yield "java", machine.java
+    yield "plugin", machine.plugin
+    yield "spark", machine.spark
+    yield "data folder", lambda: folders.data_folder(data)
+    yield "temporary files", folders.temporary_folder
+    yield "port", service.port
+    yield "service", service.reachable
+    yield "lake", lambda: service.lake(data)
+    if spark:
+        yield "sql", lambda: machine.spark_reads(service.uri)
