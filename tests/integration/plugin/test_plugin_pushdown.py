@@ -5,51 +5,19 @@ Each condition is answered twice: by the service through the plugin, and by Spar
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
-from sys_tables.columns import INT, column
-from sys_tables.definitions import system_table
+from support.values_table import values
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]
 
-
-@dataclass(frozen=True)
-class ValueRow:
-    id: int = column("Number of the row.")
-    text: str | None = column("A STRING.")
-    small: int | None = column("An INT.", arrow_type=INT)
-    big: int | None = column("A BIGINT.")
-    real: float | None = column("A DOUBLE.")
-    truth: bool | None = column("A BOOLEAN.")
-    moment: datetime | None = column("A TIMESTAMP.")
-    words: tuple[str, ...] | None = column("An ARRAY.")
-
-
-def moment(second: int, microsecond: int = 0) -> datetime:
-    return datetime(2026, 3, 1, 12, 0, second, microsecond, tzinfo=UTC)
-
-
-ROWS = [
-    ValueRow(1, "apple", 1, 10, 1.5, True, moment(1), ("a",)),
-    ValueRow(2, "Apple", -1, 2**62, math.nan, False, moment(2, 1), ()),
-    ValueRow(3, "", 0, 0, -0.0, True, moment(2), None),
-    ValueRow(4, None, None, None, None, None, None, None),
-    ValueRow(5, "ap_le%", 2**31 - 1, -(2**63), math.inf, False, moment(3), ("b",)),
-    ValueRow(6, "\U0001f600 emoji", 7, 7, -math.inf, None, moment(4), None),
-    ValueRow(7, "\uffff last of the basic plane", 8, 8, 0.0, None, moment(5), None),
-]
 
 PUSHED = [
     ("text = 'apple'", ["IS_NOT_NULL text", "EQUAL text"]),
@@ -81,13 +49,20 @@ PUSHED = [
     ("moment = TIMESTAMP '2026-03-01 12:00:02.000001 UTC'", ["IS_NOT_NULL moment", "EQUAL moment"]),
     ("words IS NULL", ["IS_NULL words"]),
     ("id > 2 AND text IS NOT NULL", ["GREATER id", "IS_NOT_NULL text"]),
-    ("text <=> 'apple'", None),
-    ("text <=> NULL", None),
+    ("text LIKE '%le%'", ["IS_NOT_NULL text", "CONTAINS text"]),
+    ("text LIKE '%le'", ["IS_NOT_NULL text", "ENDS_WITH text"]),
+    ("text <=> 'apple'", ["(IS_NOT_NULL text AND EQUAL text)"]),
+    ("text <=> NULL", ["IS_NULL text"]),
+    ("NOT (text <=> 'apple')", ["NOT (IS_NOT_NULL text AND EQUAL text)"]),
+    ("NOT (text IN ('apple', ''))", ["NOT IN text"]),
+    ("text = 'apple' OR big = 7", ["(EQUAL text OR EQUAL big)"]),
+    ("NOT (text = 'apple' AND big = 10)", ["(NOT EQUAL text OR NOT EQUAL big)"]),
+    ("(small > 0 AND truth) OR real IS NULL", None),
+    ("NOT (text LIKE 'ap%' OR small > 5)", None),
+    ("(truth OR small = 7) AND (text > 'a' OR text IS NULL)", None),
+    ("text = 'apple' OR upper(text) = 'APPLE'", None),
     ("NOT (text IN ('apple', NULL))", None),
-    ("NOT (text IN ('apple', ''))", None),
     ("text IN (NULL)", None),
-    ("text = 'apple' OR big = 7", None),
-    ("text LIKE '%le%'", None),
     ("text LIKE 'ap\\\\_%'", None),
     ("upper(text) = 'APPLE'", None),
     ("small = 1.0D", None),
@@ -109,10 +84,6 @@ PUSHED = [
 
 @pytest.fixture
 def server(serve: Serve) -> Any:
-    @system_table("values", ValueRow, comment="Values.")
-    def values(view: CoordinatorView, scan: ScanRequest) -> Iterator[ValueRow]:
-        yield from ROWS
-
     return serve(MemoryCoordinator(), tables=[values])
 
 
@@ -128,8 +99,21 @@ def ids(rows: list[Row]) -> list[int]:
     return sorted(row.id for row in rows)
 
 
-def filters(read: pb.ReadTableRequest) -> list[str]:
-    return [f"{pb.Filter.Operator.Name(condition.operator)} {condition.column}" for condition in read.filters]
+def asked(read: pb.ReadTableRequest) -> list[str]:
+    return [said(pb.Condition(filter=condition)) for condition in read.filters] + [said(condition) for condition in read.conditions]
+
+
+def said(condition: pb.Condition) -> str:
+    """A condition in words."""
+    match condition.WhichOneof("kind"):
+        case "filter":
+            return f"{pb.Filter.Operator.Name(condition.filter.operator)} {condition.filter.column}"
+        case "all":
+            return f"({' AND '.join(said(part) for part in condition.all.conditions)})"
+        case "any":
+            return f"({' OR '.join(said(part) for part in condition.any.conditions)})"
+        case _:
+            return f"NOT {said(condition.negated)}"
 
 
 @pytest.mark.parametrize(("condition", "pushed"), PUSHED, ids=[condition for condition, _ in PUSHED])
@@ -138,7 +122,7 @@ def test_a_condition_selects_the_rows_that_spark_would(condition: str, pushed: l
 
     assert ids(selected) == ids(spark.sql(f"SELECT id FROM alone WHERE {condition}").collect())
     if pushed is not None:
-        assert sorted(filters(server.reads[0])) == sorted(pushed)
+        assert sorted(asked(server.reads[0])) == sorted(pushed)
 
 
 def test_what_is_pushed_is_not_done_again(spark: SparkSession) -> None:
@@ -154,9 +138,17 @@ def test_only_the_columns_of_the_statement_are_asked_for(server: Any, spark: Spa
     assert sorted(server.reads[0].columns) == ["small", "truth"]
 
 
-def test_rows_are_counted_without_reading_them_all(server: Any, spark: SparkSession) -> None:
+def test_rows_are_counted_by_the_service(server: Any, spark: SparkSession) -> None:
     assert spark.sql("SELECT count(*) AS n FROM fluss.sys.values WHERE text IS NOT NULL").first().n == 6
-    assert list(server.reads[0].columns) == ["id"]
+    assert [pb.Aggregate.Function.Name(each.function) for each in server.reads[0].aggregates] == ["COUNT"]
+
+
+def test_sort_and_limit_are_the_service_s(server: Any, spark: SparkSession) -> None:
+    largest = spark.sql("SELECT id, real AS r FROM fluss.sys.values ORDER BY r DESC NULLS LAST, id LIMIT 2").collect()
+
+    assert [row.id for row in largest] == [2, 5]
+    assert [(key.column, key.descending, key.nulls_first) for key in server.reads[0].order] == [("real", True, False), ("id", False, True)]
+    assert server.reads[0].limit == 2
 
 
 def test_a_limit_is_the_service_s_only_when_no_filter_is_left_to_spark(server: Any, spark: SparkSession) -> None:

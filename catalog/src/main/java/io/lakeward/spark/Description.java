@@ -5,6 +5,7 @@ import io.lakeward.sys.rpc.v1.Procedure;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * What the service has, at one moment: namespaces, system tables, procedures. A value; names are
@@ -24,6 +25,11 @@ final class Description {
    */
   String token() {
     return said.getToken();
+  }
+
+  /** What ReadTable understands beyond its first version (proto DescribeResponse.capabilities). */
+  Set<String> capabilities() {
+    return Set.copyOf(said.getCapabilitiesList());
   }
 
   List<String> namespaces() {

@@ -6,6 +6,7 @@ import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Names in statements to what the service has; of what is not there, an error that lists what is.
@@ -13,8 +14,8 @@ import java.util.Optional;
  */
 final class Directory {
 
-  /** A system table, and the token of the description that it is from. */
-  record Found(SystemTable table, String token) {}
+  /** A system table, and the token and the capabilities of the description that it is from. */
+  record Found(SystemTable table, String token, Set<String> capabilities) {}
 
   private final String catalog;
   private final DescriptionCache descriptions;
@@ -69,7 +70,9 @@ final class Directory {
             description ->
                 description
                     .table(namespace, name)
-                    .map(table -> new Found(table, description.token())));
+                    .map(
+                        table ->
+                            new Found(table, description.token(), description.capabilities())));
     if (found.isPresent()) {
       return found.get();
     }

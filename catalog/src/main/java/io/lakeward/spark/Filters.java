@@ -4,6 +4,7 @@ import io.lakeward.sys.rpc.v1.Filter;
 import io.lakeward.sys.rpc.v1.Filter.Operator;
 import io.lakeward.sys.rpc.v1.Literal;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -47,10 +48,20 @@ final class Filters {
           DataTypes.BooleanType,
           DataTypes.TimestampType);
 
-  private final StructType schema;
+  /** What only services with the capability "conditions" know. */
+  private static final Map<String, Operator> LATER_COMPARISONS =
+      Map.of("ENDS_WITH", Operator.ENDS_WITH, "CONTAINS", Operator.CONTAINS);
 
-  Filters(StructType schema) {
+  private final StructType schema;
+  private final Map<String, Operator> comparisons;
+
+  /** {@code later}: also the operators that came with conditions. */
+  Filters(StructType schema, boolean later) {
     this.schema = schema;
+    this.comparisons = new HashMap<>(COMPARISONS);
+    if (later) {
+      comparisons.putAll(LATER_COMPARISONS);
+    }
   }
 
   /**
@@ -71,13 +82,13 @@ final class Filters {
   }
 
   private Optional<Filter> comparison(String name, Expression[] children) {
-    if (!COMPARISONS.containsKey(name) || children.length != 2) {
+    if (!comparisons.containsKey(name) || children.length != 2) {
       return Optional.empty();
     }
     boolean mirrored = column(children[0]).isEmpty() && MIRRORED.containsKey(name);
     Expression left = children[mirrored ? 1 : 0];
     Expression right = children[mirrored ? 0 : 1];
-    Operator operator = COMPARISONS.get(mirrored ? MIRRORED.get(name) : name);
+    Operator operator = comparisons.get(mirrored ? MIRRORED.get(name) : name);
     return comparable(left)
         .flatMap(
             field ->
@@ -85,16 +96,15 @@ final class Filters {
                     .map(value -> filter(field, operator, List.of(value))));
   }
 
-  /** `c IN (a, b, NULL)` is true for a and b alone: NULL members make it unknown, never true. */
+  /** NULL members are sent, too: they make `c IN (a, NULL)` unknown where it is not true. */
   private Optional<Filter> membership(Expression[] children) {
-    List<Expression> members =
-        Arrays.stream(children).skip(1).filter(member -> !isNull(member)).toList();
+    List<Expression> members = Arrays.stream(children).skip(1).toList();
     return comparable(children[0])
         .flatMap(
             field -> {
               List<Literal> values =
                   members.stream()
-                      .flatMap(member -> literal(member, field.dataType()).stream())
+                      .flatMap(member -> member(member, field.dataType()).stream())
                       .toList();
               boolean complete = values.size() == members.size() && !values.isEmpty();
               return complete ? Optional.of(filter(field, Operator.IN, values)) : Optional.empty();
@@ -108,12 +118,13 @@ final class Filters {
         : Optional.empty();
   }
 
-  private Optional<StructField> comparable(Expression expression) {
+  /** A column whose values the service compares as Spark does. */
+  Optional<StructField> comparable(Expression expression) {
     return column(expression).filter(field -> COMPARABLE.contains(field.dataType()));
   }
 
   /** A column of the table itself, not a field inside one. */
-  private Optional<StructField> column(Expression expression) {
+  Optional<StructField> column(Expression expression) {
     if (expression instanceof NamedReference reference && reference.fieldNames().length == 1) {
       String name = reference.fieldNames()[0];
       return Arrays.stream(schema.fields()).filter(field -> field.name().equals(name)).findFirst();
@@ -130,12 +141,18 @@ final class Filters {
     return Optional.empty();
   }
 
-  private static boolean isNull(Expression expression) {
+  private static Optional<Literal> member(Expression expression, DataType type) {
+    return isNull(expression)
+        ? Optional.of(Literal.getDefaultInstance())
+        : literal(expression, type);
+  }
+
+  static boolean isNull(Expression expression) {
     return expression instanceof org.apache.spark.sql.connector.expressions.Literal<?> literal
         && literal.value() == null;
   }
 
-  private static Filter filter(StructField field, Operator operator, List<Literal> values) {
+  static Filter filter(StructField field, Operator operator, List<Literal> values) {
     return Filter.newBuilder()
         .setColumn(field.name())
         .setOperator(operator)

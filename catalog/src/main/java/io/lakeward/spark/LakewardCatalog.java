@@ -224,7 +224,8 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
             .setToken(found.token())
             .build();
     StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
-    return new VirtualTable(fullName, table.getComment(), schema, this::rows, request);
+    return new VirtualTable(
+        fullName, table.getComment(), schema, this::rows, request, found.capabilities());
   }
 
   private InternalRow[] rows(ReadTableRequest request, StructType schema) throws LakewardException {

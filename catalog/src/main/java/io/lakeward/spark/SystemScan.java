@@ -20,18 +20,31 @@ final class SystemScan implements LocalScan {
   private final StructType fetchedSchema;
   private InternalRow[] rows;
 
+  private SystemScan(
+      RowSource source, ReadTableRequest request, StructType schema, StructType fetchedSchema) {
+    this.source = source;
+    this.request = request;
+    this.schema = schema;
+    this.fetchedSchema = fetchedSchema;
+  }
+
   /**
    * {@code request} lacks only the columns; {@code schema} has those wanted, in order, of {@code
-   * whole}. To count rows Spark wants none of them; since no columns means all of them to the
+   * whole}. To count rows Spark may want none of them; since no columns means all of them to the
    * service, it is asked for the first one then.
    */
-  SystemScan(RowSource source, ReadTableRequest request, StructType schema, StructType whole) {
-    this.source = source;
-    this.schema = schema;
-    this.fetchedSchema =
+  static SystemScan ofRows(
+      RowSource source, ReadTableRequest request, StructType schema, StructType whole) {
+    StructType fetched =
         schema.isEmpty() ? new StructType(new StructField[] {whole.fields()[0]}) : schema;
-    this.request =
-        request.toBuilder().addAllColumns(Arrays.asList(fetchedSchema.fieldNames())).build();
+    ReadTableRequest complete =
+        request.toBuilder().addAllColumns(Arrays.asList(fetched.fieldNames())).build();
+    return new SystemScan(source, complete, schema, fetched);
+  }
+
+  /** {@code request} asks for aggregates, and {@code schema} is what they are answered with. */
+  static SystemScan ofAggregates(RowSource source, ReadTableRequest request, StructType schema) {
+    return new SystemScan(source, request, schema, schema);
   }
 
   @Override

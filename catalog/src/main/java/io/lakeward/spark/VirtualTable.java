@@ -1,6 +1,7 @@
 package io.lakeward.spark;
 
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import java.util.Set;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -10,21 +11,30 @@ final class VirtualTable extends ReadOnlyTable {
 
   private final RowSource source;
   private final ReadTableRequest request;
+  private final Set<String> capabilities;
 
   /**
-   * {@code request} names the table and carries the token of the description that {@code schema} is
-   * from.
+   * {@code request} names the table and carries the token of the description that {@code schema}
+   * and {@code capabilities} are from.
    */
   VirtualTable(
-      String name, String comment, StructType schema, RowSource source, ReadTableRequest request) {
+      String name,
+      String comment,
+      StructType schema,
+      RowSource source,
+      ReadTableRequest request,
+      Set<String> capabilities) {
     super(name, comment, schema);
     this.source = source;
     this.request = request;
+    this.capabilities = capabilities;
+    // Now, while Spark analyses: when it optimises, it has its rules together already.
+    RowsInPlan.install();
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new SystemScanBuilder(source, request, schema());
+    return new SystemScanBuilder(source, request, schema(), capabilities);
   }
 
   @Override

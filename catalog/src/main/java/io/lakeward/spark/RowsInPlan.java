@@ -1,0 +1,114 @@
+package io.lakeward.spark;
+
+import java.util.Arrays;
+import org.apache.spark.sql.ExperimentalMethods;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering;
+import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import scala.Option;
+import scala.collection.immutable.ArraySeq;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Spark starts a job for whatever is left above a scan, be it an alias. The rows of system tables
+ * are here while it plans; so this puts them into the plan, and Spark's own rule computes columns,
+ * conditions and limits over them on the spot, as it does for VALUES. Sorting is done here, by
+ * Spark's ordering. What cannot be computed so (joins, other aggregates) is left to a job.
+ */
+final class RowsInPlan extends Rule<LogicalPlan> {
+
+  private RowsInPlan() {}
+
+  /** Gives the active session this rule, if it has one and lacks the other. */
+  static void install() {
+    Option<SparkSession> active = SparkSession.getActiveSession();
+    if (active.isEmpty()) {
+      return;
+    }
+    ExperimentalMethods methods = active.get().experimental();
+    synchronized (methods) {
+      if (!methods.extraOptimizations().exists(rule -> rule instanceof RowsInPlan)) {
+        methods.extraOptimizations_$eq(
+            cast(methods.extraOptimizations().appended(new RowsInPlan())));
+      }
+    }
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return plan.exists(node -> systemScan((LogicalPlan) node) != null)
+        ? (LogicalPlan) plan.transformUp(new Step())
+        : plan;
+  }
+
+  /** One node of a plan, whose children are done already. */
+  private static final class Step extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return systemScan(node) != null
+          || (node instanceof UnaryNode unary && unary.child() instanceof LocalRelation);
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      SystemScan scan = systemScan(node);
+      if (scan != null) {
+        return relation(cast(((DataSourceV2ScanRelation) node).output()), scan.rows());
+      }
+      LocalRelation rows = (LocalRelation) ((UnaryNode) node).child();
+      if (node instanceof Sort sort && canSort(sort)) {
+        return sorted(sort, rows);
+      }
+      // Spark's rule takes the local half of a limit away, and knows the other only with it.
+      if (node instanceof GlobalLimit limit && limit.limitExpr() instanceof Literal number) {
+        return rows.copy(
+            rows.output(),
+            cast(rows.data().take((Integer) number.value())),
+            rows.isStreaming(),
+            rows.stream());
+      }
+      return ConvertToLocalRelation.apply(node);
+    }
+  }
+
+  private static SystemScan systemScan(LogicalPlan node) {
+    return node instanceof DataSourceV2ScanRelation relation
+            && relation.scan() instanceof SystemScan scan
+        ? scan
+        : null;
+  }
+
+  private static boolean canSort(Sort sort) {
+    return sort.global()
+        && !sort.order().exists(key -> ConvertToLocalRelation.hasUnevaluableExpr(key.child()));
+  }
+
+  private static LogicalPlan sorted(Sort sort, LocalRelation rows) {
+    InternalRow[] sorted = new InternalRow[rows.data().length()];
+    rows.data().copyToArray(sorted);
+    Arrays.sort(sorted, new LazilyGeneratedOrdering(sort.order(), rows.output()));
+    return relation(rows.output(), sorted);
+  }
+
+  private static LocalRelation relation(Seq<Attribute> output, InternalRow[] rows) {
+    return new LocalRelation(output, ArraySeq.unsafeWrapArray(rows), false, Option.empty());
+  }
+
+  /** Scala's sequences are covariant, which Java cannot say. */
+  @SuppressWarnings("unchecked")
+  private static <T> Seq<T> cast(Object sequence) {
+    return (Seq<T>) sequence;
+  }
+}
