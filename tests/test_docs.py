@@ -19,3 +19,12 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_command_program_and_statement_of_the_page_on_clients_is_run_by_a_test() -> None:
+    page = (ROOT / "docs" / "connect.md").read_text()
+    tests = "".join(file.read_text() for file in (ROOT / "tests" / "integration" / "clients").glob("*.py"))
+    opened = re.findall(r"^```(\w+)(?: (\S+))?$", page, re.MULTILINE)
+
+    assert [language for language, name in opened if not name] == [], "a block without a name is not run"
+    assert [name for _, name in opened if f'blocks["{name}"]' not in tests and f'blocks.statements("{name}")' not in tests] == []

@@ -20,16 +20,15 @@ class DocBlocks:
         self._blocks = dict(found)
         assert len(self._blocks) == len(found), f"{page.name} has two blocks of one name"
         self._instead = instead
-        self.used: set[str] = set()
 
-    @property
-    def names(self) -> set[str]:
-        """Of all named blocks."""
-        return set(self._blocks)
+    def statements(self, name: str) -> list[str]:
+        """Of a block of SQL."""
+        *found, rest = self[name].split(";\n")
+        assert rest == "", f"the block {name} does not end in ';'"
+        return found
 
     def __getitem__(self, name: str) -> str:
         """The text of a block, as a user with the test's addresses would write it."""
-        self.used.add(name)
         text = self._blocks[name]
         for written, real in self._instead.items():
             text = text.replace(written, real)

@@ -21,7 +21,8 @@ from tiering.model import TablePath
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect.md"
 FLIGHTS, PLANES = TablePath("demo", "flights"), TablePath("demo", "planes")
-SERVER_SECONDS = 120
+SERVER_SECONDS = 240
+"""A Spark is ready after 10 s, but two start at once here, and machines are busy."""
 OWN_PROPERTIES = """
 # of this machine
 spark.master local[2]
@@ -32,6 +33,8 @@ spark.ui.enabled false
 spark.sql.shuffle.partitions 2
 """
 """What a user adds to the file: here, that the machine of the tests is small."""
+NO_METASTORE = "spark.sql.catalogImplementation in-memory\n"
+"""For a Spark that has no use for one: making it takes seconds. The Thrift server has its own, as it has by default."""
 
 
 @pytest.fixture(scope="package")
@@ -73,7 +76,7 @@ def servers(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFact
     """The Thrift server and the Connect server, both ready; the folder that the commands were run in."""
     started = [
         (_server(blocks["thrift-server"], home, tmp_path_factory.mktemp("thrift")), "HiveThriftServer2 started"),
-        (_server(blocks["connect-server"], home, tmp_path_factory.mktemp("connect")), "Spark Connect server started"),
+        (_server(blocks["connect-server"], home, tmp_path_factory.mktemp("connect"), NO_METASTORE), "Spark Connect server started"),
     ]
     try:
         for process, said in started:
@@ -84,9 +87,9 @@ def servers(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFact
             process.close()
 
 
-def _server(command: str, home: Path, folder: Path) -> Process:
+def _server(command: str, home: Path, folder: Path, further: str = "") -> Process:
     """In a folder of its own, for its metastore."""
-    (folder / "fluss.conf").write_text((home / "fluss.conf").read_text())
+    (folder / "fluss.conf").write_text((home / "fluss.conf").read_text() + further)
     return Process("-c", f"exec {command}", log=folder / "log", env={"PATH": COMMANDS}, program=("bash",), cwd=folder)
 
 
@@ -117,7 +120,7 @@ def jvm() -> Iterator[Any]:
 @pytest.fixture
 def folder(home: Path, tmp_path: Path) -> Path:
     """A folder of the test's own, with the properties."""
-    (tmp_path / "fluss.conf").write_text((home / "fluss.conf").read_text())
+    (tmp_path / "fluss.conf").write_text((home / "fluss.conf").read_text() + NO_METASTORE)
     return tmp_path
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.client_statements import SQL, Rows, problems
 from support.doc_blocks import DocBlocks
 from support.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, run
+
+pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers
 
 
 def test_the_spark_sql_shell(folder: Path, blocks: DocBlocks) -> None:
@@ -24,6 +28,19 @@ def test_a_jdbc_connection_over_the_thrift_server(servers: Path, jdbc_url: str, 
         assert problems(ask_jdbc(connection, SQL)) == []
     finally:
         connection.close()
+
+
+def test_the_statements_of_the_page(servers: Path, blocks: DocBlocks, jdbc_url: str, jvm: Any) -> None:
+    connection = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
+    try:
+        late, called, *there = ask_jdbc(connection, [*blocks.statements("first"), *blocks.statements("what-is-there")])
+    finally:
+        connection.close()
+
+    assert late == Rows(("table_name", "status", "lag_ms"), (("flights", "Scheduled", "0"),))
+    assert isinstance(called, Rows)
+    assert called.cells[0][0] == "demo.flights"
+    assert [problem for problem in there if not isinstance(problem, Rows) or not problem.cells] == []
 
 
 def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
@@ -50,7 +67,7 @@ def test_the_java_program_of_the_page(servers: Path, blocks: DocBlocks, tmp_path
 
 def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, folder: Path, tmp_path: Path) -> None:
     [jar] = [line.split()[1] for line in (folder / "fluss.conf").read_text().splitlines() if line.startswith("spark.driver.extraClassPath")]
-    *settings, query = [sql.strip() for sql in blocks["late"].replace("/path/to/lakeward-spark-plugin.jar", jar).split(";\n")[:-1]]
+    *settings, query = [sql.replace("/path/to/lakeward-spark-plugin.jar", jar) for sql in blocks.statements("late")]
     plain = 'from pyspark.sql import SparkSession\nspark = SparkSession.builder.master("local[1]").getOrCreate()'
 
     _, answers = ask_python(plain, tmp_path, [query, *settings, query, "USE fluss", "SHOW TABLES IN sys LIKE 'tables'"])
