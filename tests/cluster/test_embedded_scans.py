@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.embedded import PATH, SCHEMA, make_table, orders, scan, split_of
+from support.embedded import PATH, SCHEMA, make_table, orders, scan, served, split_of
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.reader import TARGET_BATCH_ROWS, open_reader
@@ -121,3 +122,26 @@ def test_any_scan_is_the_rows_appended(storage: EmbeddedStorage, sizes: list[int
     stop = data.draw(st.integers(start, total))
     rows = scan(storage, table, 0, start, stop)
     assert rows["id"].to_pylist() == rows["__offset"].to_pylist() == list(range(start, stop))
+
+
+@pytest.mark.parametrize("older_service", [False, True])
+def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch, older_service: bool) -> None:
+    with served(storage) as remote:
+        table = make_table(remote)
+        remote.append(PATH, orders(0, 10), "writer", 0)
+        asked: list[str] = []
+        ask = remote._repeatable
+
+        def counted(call: Any) -> Any:
+            answer = ask(call)
+            asked.append(type(answer).__name__)
+            if older_service and asked[-1] == "ListSegmentsResponse":
+                answer.ClearField("bounds")
+            return answer
+
+        monkeypatch.setattr(remote, "_repeatable", counted)
+        reader = remote.reader(table, split_of(table, 0, 2, 7))
+        assert asked == ["ListSegmentsResponse", "ListOffsetsResponse"][: 2 if older_service else 1]
+        assert [batch.num_rows for batch in reader.read()] == [5]
+        with pytest.raises(InvalidArgument, match="whose log ends at 10"):
+            remote.reader(table, split_of(table, 0, 2, 11))

@@ -19,7 +19,6 @@ import tenacity
 from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
-from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
 from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
@@ -204,20 +203,23 @@ class RemoteEmbeddedCluster:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
         if isinstance(split, TieringSnapshotSplit):
             return self._snapshot_reader(table, split)
-        request = messages.ListOffsetsRequest(table_id=table.table_id, bucket=bucket_to_pb(split.bucket))
+        pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
+        segments = [pb.segment_from_pb(segment) for page in pages for segment in page.segments]
+        told = pages[0].HasField("bounds")  # one question a split is enough
+        bounds = pb.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
+        return open_reader(table, split, bounds, lambda *_: (pages[0].root, segments))
+
+    def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
+        request = messages.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
         found = {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
-        return open_reader(table, split, found.get(split.bucket), partial(self._segments, table.table_id))
+        return found.get(bucket)
 
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
         bucket = bucket_to_pb(split.bucket)
         request = messages.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
         answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
         return open_snapshot_reader(answer.root, table, split, pb.stored_snapshot_from_pb(split.snapshot_id, answer))
-
-    def _segments(self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int) -> tuple[str, list[Segment]]:
-        pages = list(self._segment_pages(table_id, bucket, starting_offset, stopping_offset))
-        return pages[0].root, [pb.segment_from_pb(segment) for page in pages for segment in page.segments]
 
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int

@@ -16,9 +16,10 @@ import grpc.aio
 import structlog
 
 from tiering.cluster.embedded import pb
+from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
-from tiering.model import TableInfo
+from tiering.model import BucketOffsets, TableInfo
 from tiering.names import parse_table_path
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
@@ -179,12 +180,18 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         )
 
     async def ListSegments(self, request: messages.ListSegmentsRequest, context: Context) -> messages.ListSegmentsResponse:
-        bucket = bucket_from_pb(request.bucket)
-        work = partial(
-            self._storage.log.segments, request.table_id, bucket, request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE
+        bucket, log = bucket_from_pb(request.bucket), self._storage.log
+
+        def look() -> tuple[list[Segment], BucketOffsets | None]:
+            wanted = (request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE)
+            return log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
+
+        segments, bounds = await self._run(context, look)
+        return messages.ListSegmentsResponse(
+            root=str(self._storage.root),
+            segments=map(pb.segment_to_pb, segments),
+            bounds=None if bounds is None else pb.bounds_to_pb(bucket, bounds),
         )
-        segments = await self._run(context, work)
-        return messages.ListSegmentsResponse(root=str(self._storage.root), segments=map(pb.segment_to_pb, segments))
 
     async def GetLakeSnapshot(self, request: messages.GetLakeSnapshotRequest, context: Context) -> messages.GetLakeSnapshotResponse:
         snapshot = await self._run(context, partial(self._storage.lake_record, request.table_id))
