@@ -122,6 +122,16 @@ def test_a_round_whose_changes_leave_nothing_writes_no_file(table: KeyedTable) -
     table.check()
 
 
+def test_batches_may_be_as_small_as_one_record(kit: Any) -> None:
+    """Then some hold nothing but a row as it was before."""
+    table = KeyedTable(kit, keyed_info("orders", bucket_count=1), batch_rows=1)
+    table.put(*table.rows(5))
+    table.tier("r1")
+    table.put(*table.rows(3, name="new"))
+    table.tier("r2")
+    table.check()
+
+
 def test_a_bucket_with_many_dead_rows_is_rewritten_and_its_delete_files_go(table: KeyedTable) -> None:
     table.put(*table.rows(400))
     table.tier("r1")

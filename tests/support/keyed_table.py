@@ -40,7 +40,9 @@ def keyed_info(
 class KeyedTable:
     """`put` and `delete` write the log as a cluster does; `tier` runs a round over what is new in it."""
 
-    def __init__(self, kit: LakeKit, info: TableInfo, place_of: Callable[[Row], tuple[BucketKey, str | None]] | None = None) -> None:
+    def __init__(
+        self, kit: LakeKit, info: TableInfo, place_of: Callable[[Row], tuple[BucketKey, str | None]] | None = None, batch_rows: int = 50
+    ) -> None:
         self.kit = kit
         self.info = info
         self.logs: dict[BucketKey, list[Change]] = {}
@@ -48,6 +50,7 @@ class KeyedTable:
         self._now: dict[tuple[Any, ...], Row] = {}
         self._place_of = place_of or self._hashed
         self._nonces = 0
+        self._batch_rows = batch_rows
 
     # --- the source
 
@@ -107,8 +110,8 @@ class KeyedTable:
         self._nonces += 1
         context = WriterInitContext(self.info, view.table_uuid, key, self.partition_names[key], round_id, f"n{self._nonces}", base)
         writer = factory.create_writer(context)
-        for first in range(start, stop, 50):
-            writer.write(self.batch(key, first, min(first + 50, stop)))
+        for first in range(start, stop, self._batch_rows):
+            writer.write(self.batch(key, first, min(first + self._batch_rows, stop)))
         return factory.deserialize_write_result(factory.serialize_write_result(writer.complete(start, stop)))
 
     def batch(self, key: BucketKey, start: int, stop: int) -> pa.RecordBatch:

@@ -65,13 +65,10 @@ class PrimaryKeyWriter:
         rows, kinds = fit(batch, self._files.schema), _change_types(batch)
         self._guard.check_changes(rows, kinds, [key.name for key in self._keys])
         before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round: it is never the last
-        if before.any():
-            kept = pa.array(~before)
-            rows, kinds = rows.filter(kept), kinds.filter(kept)
-        if rows.num_rows:
-            self._kinds.append(kinds.to_numpy())
-            with lake_border("keep changes in a temporary file", table_path=self._context.table.path):
-                self._spool.add(rows)
+        with lake_border("keep changes in a temporary file", table_path=self._context.table.path):
+            for kept in _kept(iter([rows]), ~before):
+                self._spool.add(kept)
+                self._kinds.append(kinds.to_numpy()[~before])
 
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Folds, finds what dies, and closes all files. Raises InvalidData, DataCorrupt, RoundFailed, LakeUnavailable."""
