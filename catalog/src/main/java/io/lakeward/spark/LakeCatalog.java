@@ -115,7 +115,8 @@ final class LakeCatalog {
       return readable;
     }
     throw new LakewardException(
-        "the catalog %s, which the option %s names, has %s as a table that cannot be read through it (%s)"
+        ("the catalog %s, which the option %s names, has %s as a table that cannot be read through"
+                + " it (%s)")
             .formatted(name.get(), option, ident, table.getClass().getSimpleName()));
   }
 

@@ -225,7 +225,8 @@ public final class LakewardSessionCatalog extends DelegatingCatalogExtension
     String asked = String.join(".", namespace);
     throw new LakewardException(
             isSystemName(namespace)
-                ? "%s.%s is a database of the session catalog's own, which hides Lakeward's: give Lakeward a catalog of its own, as `lakeward spark-conf` prints it"
+                ? ("%s.%s is a database of the session catalog's own, which hides Lakeward's: give"
+                        + " Lakeward a catalog of its own, as `lakeward spark-conf` prints it")
                     .formatted(name(), asked)
                 : "%s.%s has no procedures: those of Lakeward are in %s.%s"
                     .formatted(name(), asked, name(), SYSTEM))
