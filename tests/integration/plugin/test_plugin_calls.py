@@ -200,20 +200,20 @@ def test_every_call_has_its_own_key_unless_the_user_names_it(spark: SparkSession
     assert named == ["mine", "mine"]
 
 
-def test_a_statement_that_connect_runs_again_has_the_same_key_and_a_script_has_a_key_for_each_call(spark: SparkSession) -> None:
+def test_a_statement_that_connect_runs_again_has_the_same_key_and_each_call_of_a_script_its_own(
+    spark: SparkSession, effects: Effects
+) -> None:
     operation = "SparkConnect_OperationTag_User_ann_Session_s-1_Operation_o-1"
     spark.sparkContext.setLocalProperty("spark.job.tags", f"SparkConnect_Execute_User_ann_Session_s-1_Tag_mine,{operation}")
     try:
-        again = [spark.sql("CALL fluss.sys.act()").first() for _ in range(2)]
-        named = spark.sql("CALL fluss.sys.act(idempotency_key => 'mine')").first()
-        scripted = spark.sql("BEGIN CALL fluss.sys.act(); CALL fluss.sys.act(); END").first()
+        callers = [row.caller for _ in range(2) for row in spark.sql("CALL fluss.sys.act()").collect()]
+        spark.sql("CALL fluss.sys.act(idempotency_key => 'mine')")
+        spark.sql("BEGIN CALL fluss.sys.act(); CALL fluss.sys.act(); END")
     finally:
         spark.sparkContext.setLocalProperty("spark.job.tags", None)
-    assert [tuple(row) for row in again if row] == [(operation, "ann")] * 2
-    assert named is not None
-    assert scripted is not None
-    assert named.key == "mine"
-    assert operation != scripted.key
+    assert callers == ["ann", "ann"]
+    assert effects.keys[:3] == [operation, operation, "mine"]
+    assert len({operation, None, *effects.keys[3:]}) == 4
 
 
 def test_the_service_learns_who_called(spark: SparkSession) -> None:
