@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.processes import wait_for
 from tiering.model import RoundState, TableInfo
+from tiering.round import actions as act
 from tiering.validate.results import Level
 from tiering.validate.run import validate
 
@@ -24,7 +25,7 @@ class Keyed:
 
     def __init__(self, folder: Path) -> None:
         self.world = LakeWorld(folder)
-        self.table: TableInfo = self.world.keyed_table("planes")
+        self.table: TableInfo = self.world.keyed_table("planes", log_ttl="1 s")
         self.rows: Model = {}
         self._sequence = 0
 
@@ -45,6 +46,11 @@ class Keyed:
 
     def snapshot(self) -> None:
         self.world.storage.snapshot_kv(self.table.path)
+
+    def upkeep(self) -> None:
+        """Time passes; old segments and snapshots go that nobody needs."""
+        self.world.clock.advance(5)
+        self.world.storage.upkeep.run()
 
     def restart(self) -> None:
         self.world.restart()
@@ -115,10 +121,51 @@ def test_snapshots_are_leased_while_the_round_reads_and_free_afterwards(keyed: K
     wait_for("the lease to be released", lambda: not keyed.world.storage.leases())
 
 
+def test_a_snapshot_that_goes_while_it_is_read_fails_the_round_and_the_next_one_plans_afresh(keyed: Keyed) -> None:
+    keyed.upsert(dict.fromkeys(range(10), "x"))
+    keyed.snapshot()
+    keyed.world.due()
+    begun = keyed.world.begin(keyed.table).advance_to(act.RunSplits)
+    for lease in keyed.world.storage.leases():
+        keyed.world.storage.drop_lease(lease.lease_id)
+    for key in range(3):
+        keyed.upsert({key: "newer"})
+        keyed.snapshot()
+    outcome = begun.end()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "KvSnapshotGone")
+    keyed.world.clock.advance(600)
+    keyed.world.coordinator.tick()
+    assert keyed.world.begin(keyed.table).end().state is RoundState.SUCCEEDED
+    keyed.check()
+
+
+def test_keys_of_several_columns_and_rows_that_are_only_keys(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    fields = [pa.field("line", pa.string(), nullable=False), pa.field("stop", pa.int32(), nullable=False)]
+    table = world.keyed_table("stops", schema=pa.schema(fields), key=("line", "stop"))
+
+    def rows(*keys: tuple[str, int]) -> pa.Table:
+        return pa.table({"line": [line for line, _ in keys], "stop": [stop for _, stop in keys]}, schema=pa.schema(fields))
+
+    def lake() -> list[tuple[str, int]]:
+        world.due()
+        assert world.begin(table).end().state is RoundState.SUCCEEDED
+        found = world.iceberg(table).scan().to_arrow()
+        return sorted(zip(found["line"].to_pylist(), found["stop"].to_pylist(), strict=True))
+
+    world.storage.upsert(table.path, rows(("a", 1), ("a", 2), ("", -5), ("é", 1)), "w", 0)
+    assert lake() == [("", -5), ("a", 1), ("a", 2), ("é", 1)]
+    world.storage.delete(table.path, rows(("a", 1), ("", -5)), "w", 1)
+    world.storage.upsert(table.path, rows(("", -5), ("a", 3)), "w", 2)
+    assert lake() == [("", -5), ("a", 2), ("a", 3), ("é", 1)]
+    world.close()
+
+
 changes = st.one_of(
     st.tuples(st.just("upsert"), st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.text(max_size=4)), min_size=1, max_size=6)),
     st.tuples(st.just("delete"), st.lists(st.integers(0, 12), min_size=1, max_size=4, unique=True)),
-    st.tuples(st.sampled_from(["snapshot", "restart", "tier"]), st.none()),
+    st.tuples(st.sampled_from(["snapshot", "restart", "tier", "upkeep"]), st.none()),
 )
 
 

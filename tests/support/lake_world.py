@@ -135,11 +135,14 @@ class LakeWorld:
         self.coordinator.tick()
         return made
 
-    def keyed_table(self, name: str, buckets: int = 2, schema: pa.Schema = KEYED_SCHEMA, key: tuple[str, ...] = ("id",)) -> TableInfo:
-        """A new lake-enabled primary-key table."""
+    def keyed_table(
+        self, name: str, buckets: int = 2, schema: pa.Schema = KEYED_SCHEMA, key: tuple[str, ...] = ("id",), **options: str
+    ) -> TableInfo:
+        """A new lake-enabled primary-key table. An option `log_ttl` is `table.log.ttl`."""
         path = TablePath("sales", name)
         self.storage.create_database(path.database_name, ignore_if_exists=True)
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+        properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key))
         self.coordinator.tick()
         return made
