@@ -184,7 +184,7 @@ def test_a_file_runs_until_a_statement_fails_with_data_and_errors_apart(stocked:
     report = tmp_path / "report.sql"
     report.write_text(REPORT, encoding="utf-8")
     command = [sys.executable, "-m", "tiering.cli.main", "sql", "-f", str(report), "--format", "json", "--uri", stocked.uri]
-    ended = subprocess.run([*command, "--master", "local[1]"], capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    ended = subprocess.run([*command, "--master", "local[1]"], capture_output=True, text=True, timeout=240, cwd=tmp_path, check=False)
     assert ended.returncode == 1, ended.stderr
     decoder, results, rest = json.JSONDecoder(), [], ended.stdout
     while rest.strip():
@@ -213,7 +213,7 @@ def test_a_file_runs_until_a_statement_fails_with_data_and_errors_apart(stocked:
 def test_the_prompt_answers_keeps_on_after_an_error_and_leaves_on_ctrl_d(stocked: Deployment, tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path)}
     with Terminal("sql", "--uri", stocked.uri, "--master", "local[1]", env=env) as terminal:
-        terminal.wait_for(FIRST, 90)
+        terminal.wait_for(FIRST, 200)
         terminal.type("SELECT table_name\n")
         terminal.wait_for(NEXT)
         terminal.type("FROM sys.tables ORDER BY 1;\n")
