@@ -1,0 +1,183 @@
+"""System tables in Spark SQL beside the same rows as a local relation of Spark, at several numbers of tables.
+
+    .venv/bin/python bench/sys_query.py --tables 1 --tables 1000 --tables 10000 --tables 100000
+
+A real coordinator process and one real Spark session (`local[2]`). Every question is asked several times when all is warm, the two
+ways in turn; medians. **sys** is `fluss.sys.lake_tiering_status`, **local** the same rows as a `LocalRelation`, **server** the
+same question straight to the service, to the last byte, without Spark. Rows are collected inside the JVM, so Python has no part in it.
+Prints a table; the last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import idle
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
+from tiering.cli.spark_properties import catalog_properties, plugin_jar
+
+STATUS = "fluss.sys.lake_tiering_status"
+RARE_TABLES = 10
+"""Due at once, with no tierer to take them: they wait as Pending among the many that are Scheduled."""
+
+QUESTIONS = {
+    "all": "SELECT * FROM {}",
+    "one name": "SELECT * FROM {} WHERE table_name = 't00000'",
+    "rare status": "SELECT * FROM {} WHERE status = 'Pending'",
+    "count": "SELECT count(*) FROM {}",
+}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Milliseconds of one question; `first_ms` is the server's first answer, which makes its columns."""
+
+    tables: int
+    question: str
+    sys_ms: float
+    local_ms: float
+    server_ms: float
+    first_ms: float
+
+    @property
+    def ratio(self) -> float:
+        return self.sys_ms / self.local_ms
+
+
+def requests() -> dict[str, pb.ReadTableRequest]:
+    """The questions as the plugin puts them."""
+    table = {"namespace": "sys", "name": "lake_tiering_status"}
+
+    def equal(column: str, text: str) -> list[pb.Filter]:
+        return [pb.Filter(column=column, operator=pb.Filter.EQUAL, values=[pb.Literal(text=text)])]
+
+    return {
+        "all": pb.ReadTableRequest(**table),
+        "one name": pb.ReadTableRequest(**table, filters=equal("table_name", "t00000")),
+        "rare status": pb.ReadTableRequest(**table, filters=equal("status", "Pending")),
+        "count": pb.ReadTableRequest(**table, aggregates=[pb.Aggregate(function=pb.Aggregate.COUNT)]),
+    }
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1_000
+
+
+def count_of(stub: Any) -> int:
+    """Tables that the coordinator knows."""
+    pieces = b"".join(answer.arrow for answer in stub.ReadTable(requests()["count"]))
+    return int(pa.ipc.open_stream(pieces).read_all().column(0)[0].as_py())
+
+
+@contextmanager
+def coordinator(work: Path, tables: int) -> Iterator[str]:
+    """A coordinator that knows so many tables, a few of them due; where it listens."""
+    now = datetime.now(UTC)
+    rare = min(RARE_TABLES, tables - 1)
+    idle.make_tables(work / "data", "idle", tables - rare, "12 h", now)
+    if rare:
+        idle.make_tables(work / "data", "rare", rare, "1 s", now)
+    log = work / "coordinator.out"
+    with idle.process("coordinator", "--data", str(work / "data"), "--port", "0", "--log-level", "warning", log=log):
+        uri = idle.said(log, "lakeward is ready: ", seconds=600).split(": ")[1].strip()
+        with grpc.insecure_channel(uri) as channel:
+            end = time.monotonic() + 600
+            while (known := count_of(SysCatalogStub(channel))) < tables:
+                if time.monotonic() > end:
+                    raise SystemExit(f"the coordinator knows {known} of {tables} tables after 600 s")
+                time.sleep(0.5)
+        yield uri
+
+
+def as_local(spark: SparkSession, name: str) -> None:
+    """The rows of now as a view over a LocalRelation: `createDataFrame` of Python would make an RDD."""
+    frame = spark.table(STATUS)._jdf
+    java = spark._jsparkSession
+    java.createDataFrame(frame.collectAsList(), frame.schema()).createOrReplaceTempView(name)
+
+
+def collect(spark: SparkSession, sql: str) -> None:
+    spark.sql(sql)._jdf.collectAsList().size()
+
+
+def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
+    """All questions at one number of tables."""
+    found = []
+    with coordinator(work, tables) as uri, grpc.insecure_channel(uri) as channel:
+        stub: Any = SysCatalogStub(channel)
+        session = spark.newSession()
+        for key, value in catalog_properties(uri, plugin_jar()).items():
+            if key.startswith("spark.sql.catalog"):
+                session.conf.set(key, value)
+        firsts = {name: milliseconds(lambda: list(stub.ReadTable(request))) for name, request in requests().items()}  # noqa: B023
+        as_local(session, "alone")
+        for name, sql in QUESTIONS.items():
+            ways = {
+                "sys_ms": lambda: collect(session, sql.format(STATUS)),  # noqa: B023
+                "local_ms": lambda: collect(session, sql.format("alone")),  # noqa: B023
+                "server_ms": lambda: list(stub.ReadTable(requests()[name])),  # noqa: B023
+            }
+            taken: dict[str, list[float]] = {way: [] for way in ways}
+            for number in range(times + 3):
+                for way, ask in ways.items():
+                    spent = milliseconds(ask)
+                    if number >= 3:
+                        taken[way].append(spent)
+            medians = {way: statistics.median(each) for way, each in taken.items()}
+            found.append(Figures(tables, name, **medians, first_ms=firsts[name]))
+    return found
+
+
+def show(found: list[Figures]) -> None:
+    table = Table("tables", "question", "sys ms", "local ms", "sys / local", "server ms", "server, first")
+    for each in found:
+        row = (f"{each.sys_ms:.1f}", f"{each.local_ms:.1f}", f"{each.ratio:.2f}", f"{each.server_ms:.1f}", f"{each.first_ms:.1f}")
+        table.add_row(f"{each.tables:,}", each.question, *row)
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, action="append", help="repeat it; default 1, 1,000, 10,000 and 100,000")
+    parser.add_argument("--times", type=int, default=9, help="how often each question is asked")
+    parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
+    arguments = parser.parse_args()
+    builder = SparkSession.builder.master("local[2]").appName("sys_query").config("spark.driver.memory", "3g")
+    for key, value in {"spark.ui.enabled": "false", "spark.driver.extraClassPath": str(plugin_jar())}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    found: list[Figures] = []
+    try:
+        for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
+            with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+                found += measure(spark, Path(folder), tables, arguments.times)
+        show(found)
+    finally:
+        spark.stop()
+    figures = [{name: round(value, 2) if isinstance(value, float) else value for name, value in asdict(each).items()} for each in found]
+    print(json.dumps({"bench": "sys_query", "figures": figures}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
