@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from support.embedded import PATH, ManualClock, cities, make_table, order_ids, scan
 from support.keyed import rows_of
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot
 from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
 from tiering.cluster.embedded.leases import MAX_TTL_MS
+from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.model import BucketKey, BucketOffsets, KvSnapshot, TableBucket, TieringSnapshotSplit
 

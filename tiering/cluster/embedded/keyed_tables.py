@@ -24,14 +24,14 @@ from tiering.cluster.embedded.batches import fit_rows
 from tiering.cluster.embedded.catalog import StoredTable, find_table
 from tiering.cluster.embedded.changelog import delete_changes, upsert_changes
 from tiering.cluster.embedded.kv_catch_up import catch_up
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot, delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
+from tiering.cluster.embedded.kv_snapshots import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
 from tiering.cluster.embedded.leases import end_expired
 from tiering.cluster.embedded.log import Log
 from tiering.cluster.embedded.metadata import Metadata
 from tiering.cluster.embedded.pb import rows_to_bytes
 from tiering.cluster.embedded.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
-from tiering.cluster.embedded.snapshot_files import remove_files, write_snapshot_files
+from tiering.cluster.embedded.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
 from tiering.effects import Clock, Ids
 from tiering.errors import ClusterUnavailable, LakewardError, UnknownTable
 from tiering.model import BucketKey, KvSnapshot, TableInfo, TablePath

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot
 from tiering.cluster.embedded.kv_state import KvState
 from tiering.cluster.embedded.log import Log
 from tiering.cluster.embedded.metadata import NO_PARTITION
 from tiering.cluster.embedded.segments import Segment, read_segment
-from tiering.cluster.embedded.snapshot_files import read_snapshot_files
+from tiering.cluster.embedded.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.errors import DataCorrupt, KvSnapshotGone
 from tiering.model import BucketKey, BucketOffsets, TableInfo
 

@@ -7,29 +7,18 @@ may be removed from the disk afterwards; a crash in between leaves files that ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots
-from tiering.cluster.embedded.snapshot_files import SnapshotFile
+from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.model import BucketKey, KvSnapshot
 
 RETAINED = 2
 """Per bucket: the newest, and the one that a reader who just asked may still hold."""
-
-
-@dataclass(frozen=True)
-class StoredSnapshot:
-    """A KV snapshot with its files. They hold the first `columns` columns of the table."""
-
-    snapshot_id: int
-    log_offset: int
-    columns: int
-    files: tuple[SnapshotFile, ...]
 
 
 def newest_snapshots(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, KvSnapshot]:

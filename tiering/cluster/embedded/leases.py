@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot, find_snapshot
+from tiering.cluster.embedded.kv_snapshots import find_snapshot
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots, leases
+from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, UnknownLease

@@ -10,10 +10,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pyarrow import ipc
 
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.segments import Segment
-from tiering.cluster.embedded.snapshot_files import SnapshotFile
+from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.errors import InvalidData
 from tiering.model import BucketKey, BucketOffsets, KvSnapshot, Partition, TableInfo, TablePath, TableType

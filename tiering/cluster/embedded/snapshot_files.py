@@ -36,6 +36,16 @@ class SnapshotFile:
     records: int
 
 
+@dataclass(frozen=True)
+class StoredSnapshot:
+    """A KV snapshot with its files. They hold the first `columns` columns of the table."""
+
+    snapshot_id: int
+    log_offset: int
+    columns: int
+    files: tuple[SnapshotFile, ...]
+
+
 def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[SnapshotFile]:
     """Writes rows of `schema` as files that begin with `name`, durably. Raises ClusterUnavailable; its files are gone then."""
     folder = root / SNAPSHOT_FOLDER / str(table_id)

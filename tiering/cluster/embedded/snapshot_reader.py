@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot
-from tiering.cluster.embedded.snapshot_files import read_snapshot_files
+from tiering.cluster.embedded.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.errors import KvSnapshotGone, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo, TieringSnapshotSplit
 

@@ -27,7 +27,7 @@ from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.batches import fit_rows
 from tiering.cluster.embedded.folder import Published, lock_folder, sweep
 from tiering.cluster.embedded.keyed_tables import KeyedTables
-from tiering.cluster.embedded.kv_snapshots import StoredSnapshot, all_paths
+from tiering.cluster.embedded.kv_snapshots import all_paths
 from tiering.cluster.embedded.lake_record import read_lake_record, write_lake_record
 from tiering.cluster.embedded.log import NO_LIMIT, Log
 from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
@@ -35,7 +35,7 @@ from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.primary_keys import check_log_table
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
-from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, files_exist
+from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
