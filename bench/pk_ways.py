@@ -127,7 +127,11 @@ class DeltaMerge:
         merger = table.merge(rows, predicate="t.id = s.id", source_alias="s", target_alias="t")
         merger = merger.when_matched_delete(predicate=f"s.op = {int(ChangeType.DELETE)}")
         merger.when_matched_update(updates=columns).when_not_matched_insert(updates=columns).execute()
-        return time.perf_counter() - start
+        taken = time.perf_counter() - start
+        count = pc.sum(pa.table(table.get_add_actions(flatten=True))["num_records"]).as_py()  # it copies on write
+        if count != changes.rows_after:
+            raise SystemExit(f"deltalake left {count} of {changes.rows_after} rows")
+        return taken
 
 
 @contextmanager
