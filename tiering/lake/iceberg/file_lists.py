@@ -60,9 +60,7 @@ def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
 
 def _file(entry: ManifestEntry) -> LakeFile:
     file = entry.data_file
-    return LakeFile(
-        file.file_path, local_path(file), entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}"
-    )
+    return LakeFile(file.file_path, local_path(file), entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
 
 
 def local_path(file: DataFile) -> str:
