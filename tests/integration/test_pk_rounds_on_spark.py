@@ -1,0 +1,78 @@
+"""Rounds of a primary-key table that Spark carries out: from a KV snapshot, over changes, and over a rewrite of others in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from support.lake_proof import rewrite_by_hand
+from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.processes import wait_for
+from support.spark_sessions import spark_session
+from tiering.model import RoundState, TableInfo
+from tiering.round import actions as act
+from tiering.round.session import DEFAULTS
+from tiering.round.spark import SparkTaskRunner
+from tiering.validate.results import Level
+from tiering.validate.run import validate
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """As a tierer's."""
+    with spark_session(tmp_path_factory.mktemp("warehouse"), DEFAULTS, "primary keys") as session:
+        yield session
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path)
+    made.spark = SparkTaskRunner(spark)
+    yield made
+    made.close()
+
+
+def write(world: LakeWorld, table: TableInfo, keys: range, text: str) -> None:
+    rows = pa.table({"id": keys, "text": [f"{text} {key}" for key in keys]}, schema=KEYED_SCHEMA)
+    world.storage.upsert(table.path, rows, text, keys.start)
+
+
+def delete(world: LakeWorld, table: TableInfo, keys: range) -> None:
+    rows = pa.table({"id": keys}, schema=pa.schema([KEYED_SCHEMA.field("id")]))
+    world.storage.delete(table.path, rows, "deletes", keys.start)
+
+
+def lake(world: LakeWorld, table: TableInfo) -> dict[int, str]:
+    rows = world.iceberg(table).scan().to_arrow()
+    found = dict(zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    assert len(found) == rows.num_rows
+    results = validate(world.storage, world.lake, table.path, Level.ROWS)
+    assert not [one for one in results if one.ok is False], results
+    return found
+
+
+def test_snapshot_changes_and_a_rewrite_in_between_end_as_the_table_is(world: LakeWorld) -> None:
+    table = world.keyed_table("planes")
+    write(world, table, range(200), "first")
+    world.storage.snapshot_kv(table.path)
+    write(world, table, range(150, 250), "second")
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    expected = {key: f"{'first' if key < 150 else 'second'} {key}" for key in range(250)}
+    assert lake(world, table) == expected
+    wait_for("the lease to be released", lambda: not world.storage.leases())
+
+    write(world, table, range(10), "third")
+    delete(world, table, range(240, 250))
+    world.due()
+    stepped = world.begin(table).advance_to(act.BeginCommit)
+    rewrite_by_hand(world.lake_properties, table.path)
+    outcome = stepped.end()
+    assert outcome.state is RoundState.SUCCEEDED, outcome.error
+    assert outcome.stats.deletes_written == 20
+    assert stepped.runner._state.redone == 1
+    expected = {key: text for key, text in expected.items() if key < 240} | {key: f"third {key}" for key in range(10)}
+    assert lake(world, table) == expected
