@@ -6,5 +6,7 @@ SHOW TABLES IN fluss.sys;
 -- Expected:
 -- | namespace | tableName | isTemporary |
 -- | --- | --- | --- |
+-- | sys | kv_snapshot_lease_buckets | false |
+-- | sys | kv_snapshot_leases | false |
 -- | sys | lake_tiering_status | false |
 -- | ... |

@@ -6,6 +6,6 @@ CALL fluss.sys.help();
 -- Expected:
 -- | procedure | parameter | type | required | default | comment |
 -- | --- | --- | --- | --- | --- | --- |
--- | help | NULL | NULL | NULL | NULL | Explains the procedures and their parameters. |
--- | help | procedure | STRING | false | NULL | The procedure to explain; NULL = all of them. |
+-- | acquire_kv_snapshot_lease | NULL | NULL | NULL | NULL | Keeps the newest KV snapshots of a table alive. |
+-- | acquire_kv_snapshot_lease | lease_id | STRING | true | NULL | Identifier of the lease, chosen by its owner. |
 -- | ... |

@@ -150,7 +150,7 @@ def test_procedures_are_listed_and_described(spark: SparkSession) -> None:
 
 
 def test_an_unknown_procedure_lists_the_known_ones(spark: SparkSession) -> None:
-    with pytest.raises(AnalysisException, match=r"no procedure fluss\.sys\.ekko.*act, echo, help, reconcile_lake, .*tier_table") as raised:
+    with pytest.raises(AnalysisException, match=r"no procedure fluss\.sys\.ekko.* act, .*echo, .*help, .*tier_table") as raised:
         spark.sql("CALL fluss.sys.ekko('a')")
 
     assert raised.value.getCondition() == "ROUTINE_NOT_FOUND"

@@ -137,7 +137,7 @@ def test_a_service_without_the_catalog_is_said_to_be_none(session: Session) -> N
 @pytest.mark.parametrize(
     ("sql", "condition", "words"),
     [
-        ("SELECT * FROM fluss.sys.nope", "TABLE_OR_VIEW_NOT_FOUND", ["fluss.sys.nope", "broken, changing, lake_tiering_status"]),
+        ("SELECT * FROM fluss.sys.nope", "TABLE_OR_VIEW_NOT_FOUND", ["fluss.sys.nope", "broken, changing, ", "lake_tiering_status"]),
         ("SELECT * FROM fluss.demo.nope", "TABLE_OR_VIEW_NOT_FOUND", ["demo.nope", "Flights"]),
         ("SELECT * FROM fluss.nope.t", "TABLE_OR_VIEW_NOT_FOUND", ["no namespace nope", "demo, sys"]),
         ("SHOW TABLES IN fluss.nope", "SCHEMA_NOT_FOUND", ["no namespace nope", "demo, sys"]),
