@@ -2,6 +2,8 @@
 .PHONY: setup demo test check lint unit integration plugin-test clean
 
 VENV := .venv/bin
+# Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
+WORKERS := 2
 
 setup:
 	@./setup.sh
@@ -12,10 +14,10 @@ demo: setup
 test: setup plugin-test unit integration
 
 unit: setup
-	$(VENV)/pytest --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
+	$(VENV)/pytest -n $(WORKERS) --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
 
 integration: setup
-	$(VENV)/pytest tests/integration tests/faults tests/packaging
+	$(VENV)/pytest -n $(WORKERS) tests/integration tests/faults tests/packaging
 
 plugin-test: setup
 	@mvn -q -B -f catalog/pom.xml test -DskipTests=false

@@ -1,0 +1,26 @@
+"""How the tests are dealt out to the workers of pytest-xdist (`pytest -n 2`, as the Makefile does)."""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+ONE_FIXTURE = ("tests/cli/", "tests/integration/clients/", "tests/integration/plugin/")
+"""Folders whose files share servers that take long to start: one worker runs all of a folder."""
+NO_FIXTURE = ("tests/faults/",)
+"""Folders whose tests each start processes of their own: any worker that is free takes the next test."""
+
+
+class ByFixture(LoadScopeScheduling):
+    """The tests of a file stay together, but for the folders above."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = next((folder for folder in ONE_FIXTURE if nodeid.startswith(folder)), None)
+        if folder is not None:
+            return folder
+        return nodeid if nodeid.startswith(NO_FIXTURE) else nodeid.split("::", 1)[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFixture:
+    """Called by pytest-xdist, once, where the work is dealt out."""
+    return ByFixture(config, log)
