@@ -32,7 +32,7 @@ class Output:
     lease_id: str = column("The lease.")
     buckets: int = column("Number of buckets whose newest snapshot is leased now.", arrow_type=INT)
     unavailable: int = column("Number of buckets whose snapshot went before it could be leased.", arrow_type=INT)
-    expires_at: datetime | None = column("When it ends unless it is renewed; NULL for a dry run.")
+    expires_at: datetime | None = column("When it ends unless it is renewed; NULL if nothing is leased, as after a dry run.")
 
 
 @procedure(NAME, Parameters, Output, comment="Keeps the newest KV snapshots of a table alive.", mutates=True)

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.embedded import PATH, ManualClock, cities, make_table, order_ids, scan
 from support.keyed import rows_of
 from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
-from tiering.cluster.embedded.leases import MAX_TTL_MS
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.lease_rules import MAX_TTL_MS
 from tiering.model import BucketKey, BucketOffsets, KvSnapshot, TableBucket, TieringSnapshotSplit
 
 Rows = dict[int, str | None]
@@ -98,7 +98,7 @@ class KeyedTable(RuleBasedStateMachine):
         replayed: Rows = {}
         for bucket, ends in self.storage.offsets(self.table).items():
             kept = [KvSnapshot(stored.snapshot_id, stored.log_offset) for stored in self._snapshots(bucket)]
-            assert {self.leased[bucket].snapshot_id} if bucket in self.leased else set() <= {snapshot.snapshot_id for snapshot in kept}
+            assert bucket not in self.leased or self.leased[bucket] in kept
             found = [self._replayed(bucket, self._read(bucket, snapshot), snapshot.log_offset, ends) for snapshot in kept]
             if ends.log_start == 0:
                 found.append(self._replayed(bucket, {}, 0, ends))

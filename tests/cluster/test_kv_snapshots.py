@@ -15,9 +15,9 @@ from support.keyed import SIGNS, rows_of
 from support.processes import wait_for
 from tiering.cluster.base import Cluster
 from tiering.cluster.embedded.base import EmbeddedCluster
-from tiering.cluster.embedded.leases import MAX_TTL_MS
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.upkeep import running_upkeep
+from tiering.cluster.lease_rules import MAX_TTL_MS
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, KvSnapshotGone, SourceChanged, UnknownLease, UnknownTable
 from tiering.model import BucketKey, KvSnapshot, TableBucket, TableInfo, TieringSnapshotSplit
 
@@ -175,6 +175,24 @@ def test_a_leased_snapshot_survives_newer_ones_until_its_lease_ends(storage: Emb
     with pytest.raises(KvSnapshotGone):
         storage.reader(table, split_of(table, ONLY, kept))
     assert len(snapshot_files(storage)) == 2
+
+
+def test_a_lease_outlives_restarts_and_frees_its_snapshot_at_the_first_sweep_after_its_end(tmp_path: Path, clock: ManualClock) -> None:
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        table = make_table(storage, primary_key=("id",))
+        (kept,) = take_snapshots(storage, 1)
+        storage.acquire_lease("lease", HOUR_MS, {TableBucket(table.table_id, ONLY): kept.snapshot_id}, "somebody")
+        (lease,) = storage.leases()
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        take_snapshots(storage, 3, 1)
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        assert list(storage.leases()) == [lease]
+        storage.upkeep.run()
+        assert read(storage, table, ONLY, kept).num_rows == 1
+        clock.advance(3_600)
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        storage.upkeep.run()
+        assert (list(storage.leases()), len(snapshot_files(storage))) == ([], 2)
 
 
 def test_acquiring_again_adds_moves_and_renews_and_an_empty_list_only_renews(tmp_path: Path, clock: ManualClock) -> None:

@@ -11,7 +11,7 @@ from support.keyed import rows_of
 from tiering.cluster.embedded.kv_state import state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated
-from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
+from tiering.model import BucketKey, RecordedLakeSnapshot, TableBucket, TableInfo
 
 ONLY = BucketKey(None, 0)
 TTL = {"table.log.ttl": "1 h"}
@@ -100,6 +100,28 @@ def test_the_log_of_a_primary_key_table_goes_back_to_its_oldest_snapshot(tmp_pat
         storage.upsert(PATH, cities((9, "last")), "writer", 9)
         assert rows_of(scan_all(storage, table), [(0, "a"), (1, "a"), (9, "1")]) == {0: "a", 1: "a", 2: "a", 3: "a", 9: "last"}
         assert segment.exists()
+
+
+def test_the_log_of_a_tiered_primary_key_table_waits_for_the_lake_and_for_leases(storage: EmbeddedStorage, clock: ManualClock) -> None:
+    table = make_table(storage, primary_key=("id",), properties=TIERED | {"table.kv.snapshot.interval": "365 d"})
+    for number in range(4):  # records [0, 1), [1, 2), ...: each a segment, behind each a snapshot
+        storage.upsert(PATH, cities((number, "a")), "writer", number)
+        (snapshot,) = storage.snapshot_kv(PATH).values()
+        if number == 1:
+            storage.acquire_lease("lease", 86_400_000, {TableBucket(table.table_id, ONLY): snapshot.snapshot_id})
+    clock.advance(7_200)
+    storage.upkeep.run()
+    assert bounds(storage, table) == (0, 4)  # not tiered at all
+    storage.record_lake_snapshot(table, RecordedLakeSnapshot(7, {ONLY: 1}))
+    storage.upkeep.run()
+    assert bounds(storage, table) == (1, 4)  # tiered up to 1
+    storage.record_lake_snapshot(table, RecordedLakeSnapshot(8, {ONLY: 4}))
+    storage.upkeep.run()
+    assert bounds(storage, table) == (2, 4)  # the leased snapshot is as of 2, and the log is read on from there
+    storage.drop_lease("lease")
+    for _ in range(2):  # the snapshot goes in one pass, the log behind it in the next
+        storage.upkeep.run()
+    assert bounds(storage, table) == (3, 4)  # the older of the two newest snapshots
 
 
 def test_a_reader_that_began_before_the_cut_is_told_of_it_and_damage_stays_damage(storage: EmbeddedStorage, clock: ManualClock) -> None:

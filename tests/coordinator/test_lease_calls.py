@@ -59,6 +59,9 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
     assert (renewed.state, renewed.buckets) == ("ACTIVE", 2)
     assert renewed.expires_at is not None
     assert (renewed.expires_at - leasing.world.clock.now()).total_seconds() == 600
+    longer = leasing.run(RenewLease("mine", "ann", 60 * MINUTE_MS))
+    assert longer.expires_at is not None
+    assert (longer.expires_at - leasing.world.clock.now()).total_seconds() == 3_600
     released = leasing.run(ReleaseLease("mine", leasing.table.path, "ann"))
     assert (released.state, released.buckets) == ("RELEASED", 2)
     dropped = leasing.run(DropLease("other", "ann"))
@@ -67,6 +70,7 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
     assert [name for name, who in leasing.events() if who == "ann"] == [
         "DROP_KV_SNAPSHOT_LEASE",
         "RELEASE_KV_SNAPSHOT_LEASE",
+        "RENEW_KV_SNAPSHOT_LEASE",
         "RENEW_KV_SNAPSHOT_LEASE",
         "ACQUIRE_KV_SNAPSHOT_LEASE",
         "ACQUIRE_KV_SNAPSHOT_LEASE",
@@ -98,6 +102,11 @@ def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: 
     [held] = leasing.world.storage.leases()
     assert [one.snapshot_id for one in held.snapshots] == [one.snapshot_id for one in lease.snapshots]
     assert all(one.available for one in held.snapshots)
+    files = set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
+    leasing.run(DropLease("mine", "ann"))
+    leasing.world.storage.upkeep.run()
+    gone = files - set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
+    assert len(gone) == len(held.snapshots)
 
 
 def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
@@ -106,15 +115,29 @@ def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
     with pytest.raises(UnknownLease):
         leasing.run(DropLease("nobody", "ann"))
     for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
-        with pytest.raises(InvalidArgument, match="cannot last"):
-            leasing.acquire(ttl_ms=ttl_ms)
+        for dry_run in (True, False):
+            with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms; it must be between 1 ms and 7 d"):
+                leasing.acquire(ttl_ms=ttl_ms, dry_run=dry_run)
     with pytest.raises(InvalidArgument, match="is a log table"):
         leasing.run(AcquireLease("mine", leasing.world.table("orders").path, "ann"))
     with pytest.raises(UnknownTable):
         leasing.run(AcquireLease("mine", TablePath("sales", "nothing"), "ann"))
+    with pytest.raises(InvalidArgument, match="1 to 200 characters"):
+        leasing.acquire("")
+    assert leasing.world.storage.leases() == []
     leasing.acquire()
-    with pytest.raises(UnknownLease, match=r"holds no bucket of sales\.trains"):
-        leasing.run(ReleaseLease("mine", leasing.world.keyed_table("trains").path, "ann"))
+    before = leasing.world.storage.leases()
+    for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
+        with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms"):
+            leasing.run(RenewLease("mine", "ann", ttl_ms))
+    trains = leasing.world.keyed_table("trains").path
+    for dry_run in (True, False):
+        with pytest.raises(UnknownLease, match=r"'mine' holds no bucket of sales\.trains") as refused:
+            leasing.run(ReleaseLease("mine", trains, "ann", dry_run))
+    assert refused.value.hint == "See sys.kv_snapshot_lease_buckets for what it holds."
+    with pytest.raises(UnknownLease, match="no lease 'nobody'"):
+        leasing.run(ReleaseLease("nobody", leasing.table.path, "ann"))
+    assert leasing.world.storage.leases() == before
 
 
 def test_a_table_without_snapshots_says_so(leasing: Leasing) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiering.cluster.base import Cluster
+from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.book import Book
 from tiering.coordinator.mutations import Mutation
 from tiering.coordinator.operations import Operations
@@ -130,6 +131,7 @@ class LeaseCalls:
         return result
 
     def _acquire(self, call: AcquireLease) -> LeaseResult:
+        check_lease(call.lease_id, call.ttl_ms)
         table = self._keyed(call.path)
         snapshots = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in self._cluster.kv_snapshots(table).items()}
         if not snapshots:
@@ -141,8 +143,10 @@ class LeaseCalls:
 
     def _renew(self, call: RenewLease) -> LeaseResult:
         lease = self._lease(call.lease_id)
+        ttl_ms = lease.ttl_ms if call.ttl_ms is None else call.ttl_ms
+        check_lease(call.lease_id, ttl_ms)
         if not call.dry_run:
-            self._cluster.acquire_lease(call.lease_id, call.ttl_ms or lease.ttl_ms, {})
+            self._cluster.acquire_lease(call.lease_id, ttl_ms, {})
         return self._found(call.lease_id, len(lease.snapshots))
 
     def _release(self, call: ReleaseLease) -> LeaseResult:

@@ -15,27 +15,11 @@ from tiering.cluster.embedded.kv_snapshots import find_snapshot
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots, leases
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
-from tiering.durations import format_duration
-from tiering.errors import InvalidArgument, UnknownLease
+from tiering.cluster.lease_rules import check_lease
+from tiering.errors import UnknownLease
 from tiering.model import KvSnapshotLease, LeasedSnapshot, TableBucket
 
-MIN_TTL_MS = 1
-MAX_TTL_MS = 7 * 24 * 60 * 60 * 1_000
-"""A week: a claim that nobody renews must end in a time that a disk survives."""
-MAX_ID_LENGTH = 200
-
 FilesExist = Callable[[StoredSnapshot], bool]
-
-
-def check_lease(lease_id: str, ttl_ms: int) -> None:
-    """Raises InvalidArgument naming the bounds."""
-    if not 0 < len(lease_id) <= MAX_ID_LENGTH:
-        raise InvalidArgument(f"a lease id has 1 to {MAX_ID_LENGTH} characters; this one has {len(lease_id)}")
-    if not MIN_TTL_MS <= ttl_ms <= MAX_TTL_MS:
-        raise InvalidArgument(
-            f"a lease cannot last {ttl_ms} ms; it must be between {MIN_TTL_MS} ms and {format_duration(MAX_TTL_MS)}",
-            hint="Take a shorter one and renew it." if ttl_ms > MAX_TTL_MS else "A lease is ended by dropping it.",
-        )
 
 
 def acquire(
