@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,23 @@ def wait_for(what: str, probe: Callable[[], T | None], seconds: float = 60) -> T
     raise AssertionError(f"waited {seconds} s in vain: {what}")
 
 
+@contextmanager
+def heeding_interrupts() -> Iterator[None]:
+    """Processes started within are ended by SIGINT, as those that a person starts.
+
+    A shell script's background job ignores it and hands that on; the command line keeps to it, tests of Ctrl-C cannot.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Process:
     """One running `lakeward` command. Its output goes to `log`; kill or stop it by pid."""
 
@@ -41,15 +59,16 @@ class Process:
     ) -> None:
         self.log = log
         self._out = log.open("wb")
-        self.popen = subprocess.Popen(
-            [*program, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
-            start_new_session=True,
-            cwd=cwd,
-        )
+        with heeding_interrupts():
+            self.popen = subprocess.Popen(
+                [*program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=self._out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+                start_new_session=True,
+                cwd=cwd,
+            )
 
     def output(self) -> str:
         """What it printed so far."""

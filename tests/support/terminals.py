@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 
-from support.processes import wait_for
+from support.processes import heeding_interrupts, wait_for
 
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
@@ -27,16 +27,17 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tiering.cli.main", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**environment, "TERM": "xterm-256color", **(env or {})},
-            start_new_session=True,
-            # Ctrl-C reaches whoever has the terminal as its controlling one.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        with heeding_interrupts():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tiering.cli.main", *arguments],
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                env={**environment, "TERM": "xterm-256color", **(env or {})},
+                start_new_session=True,
+                # Ctrl-C reaches whoever has the terminal as its controlling one.
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )
         os.close(theirs)
         self._said = bytearray()
         self._reader = threading.Thread(target=self._read, daemon=True)

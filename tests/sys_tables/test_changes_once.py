@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
 from tiering.coordinator.operations import KEY_LIMIT
+from tiering.coordinator.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model import TableBucket, TableInfo, TablePath
 
@@ -84,7 +86,12 @@ def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
 def state(world: LakeWorld) -> list[object]:
     """All that a CALL could change."""
     store, heads = world.store, [world.lake.view(info.path) for info in world.storage.tables()]
-    return [store.load(), store.rounds(), store.commits(), store.events(), heads, world.storage.leases()]
+    return [[unmeasured(each) for each in store.load()], store.rounds(), store.commits(), store.events(), heads, world.storage.leases()]
+
+
+def unmeasured(record: TableRecord) -> TableRecord:
+    """Without what the observer measures of the lake in the background, whenever it comes to it: no effect of a CALL."""
+    return replace(record, lake=replace(record.lake, records=None, size_bytes=None, files=None, location=None))
 
 
 def talk(world: LakeWorld, scenario: Callable[[Client], Awaitable[None]]) -> None:
