@@ -1,0 +1,195 @@
+"""The proof that the lake equals the log, beside DuckDB's own time to count and checksum the two sides, in one run.
+
+    .venv/bin/python bench/validate.py --rows 20000000 --keys 5000000 [--table flights|lineitem]
+
+counts, offsets, rows   what `lakeward validate` does at this level: a child process, from its start to its end
+own                     DuckDB alone, the plainest queries over the same files and segments, in a fresh process (validate_own.py)
+own, folded             of a primary-key table: the log's newest change of each key instead of all its changes
+
+All on two cores, whatever the machine has, and DuckDB within --memory-limit. A primary-key table has had a second round: 10 % of
+its keys were changed, 1 % deleted. Own is measured before and after the levels, the faster one counts. Memory is the peak of the process:
+the limit is DuckDB's; Python, its libraries and a batch of the log come on top. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import validate_own
+from rich.console import Console
+from rich.table import Table
+from sources import SOURCES
+from validate_tables import BUCKETS, World, keyed_table, log_table
+
+from tiering.model import TableInfo, TableType, TieringLogSplit
+from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
+
+CORES = 2
+LOOK_EVERY_S = 0.02
+"""At the child's peak memory and CPU time: what it takes in its last moment is missed."""
+OWN, FOLDED = "own", "own, folded"
+
+
+@dataclass
+class Figures:
+    """Of one table: seconds, CPU seconds and peak MiB by way; the seconds of each check of level rows."""
+
+    kind: str
+    rows: int
+    load: float
+    seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    peak_mb: dict[str, float] = field(default_factory=dict)
+    checks: dict[str, float] = field(default_factory=dict)
+
+    def add(self, way: str, seconds: float, cpu: float, peak_mb: float) -> None:
+        """The faster one, if it was measured before."""
+        if seconds < self.seconds.get(way, seconds + 1):
+            self.seconds[way], self.cpu[way], self.peak_mb[way] = seconds, cpu, peak_mb
+
+    def as_json(self) -> dict[str, object]:
+        """With level rows in the own times of DuckDB."""
+        several = ("seconds", "cpu", "peak_mb", "checks")
+        rounded = {name: {key: round(value, 2) for key, value in getattr(self, name).items()} for name in several}
+        ratios = {
+            f"rows_over_{way}": round(self.seconds[Level.ROWS] / self.seconds[way], 2) for way in (OWN, FOLDED) if way in self.seconds
+        }
+        return {**vars(self), **rounded, "load": round(self.load, 2), **ratios}
+
+
+class Watch:
+    """Looks at a process until it ends."""
+
+    def __init__(self) -> None:
+        self.peak_mb = self.cpu = 0.0
+        self._thread: threading.Thread | None = None
+
+    def start(self, process: subprocess.Popen[str]) -> None:
+        self._thread = threading.Thread(target=self._look, args=(process,))
+        self._thread.start()
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _look(self, process: subprocess.Popen[str]) -> None:
+        while process.returncode is None:  # whoever started it waits for it
+            self.peak_mb = max(self.peak_mb, validate_own.peak_mb(str(process.pid)))
+            self.cpu = max(self.cpu, validate_own.cpu_seconds(process.pid))
+            time.sleep(LOOK_EVERY_S)
+
+
+def measure_level(world: World, table: TableInfo, level: Level, memory_limit: str, figures: Figures) -> list[CheckResult]:
+    """One validation; every check must pass."""
+    watch = Watch()
+    path = table.path
+    request = ValidationRequest(
+        str(world.folder / "cluster"),
+        "iceberg",
+        path.database_name,
+        path.table_name,
+        level.value,
+        memory_limit=memory_limit,
+        lake_properties=world.lake_properties,
+    )
+    start = time.perf_counter()
+    results = list(run_validation(request, watch.start))
+    taken = time.perf_counter() - start
+    watch.join()
+    figures.add(level.value, taken, watch.cpu, watch.peak_mb)
+    if wrong := [one for one in results if not one.ok]:
+        raise SystemExit(f"the validation did not pass: {wrong[0]}")
+    return results
+
+
+def own_job(world: World, table: TableInfo, memory_limit: str) -> validate_own.OwnJob:
+    """The very files that the validation reads."""
+    view = world.lake.view(table.path)
+    assert view is not None
+    files = world.lake.file_lists(view, None)
+    segments: list[str] = []
+    for bucket, log in world.storage.offsets(table).items():
+        reader = world.storage.reader(table, TieringLogSplit(table.path, bucket, None, log.log_start, log.log_end, log.log_end))
+        segments += [str(Path(reader.root) / one.path) for one in reader.segments]  # type: ignore[union-attr]
+    data, deletes = (tuple(one.path for one in some) for some in (files.data, files.position_deletes))
+    return validate_own.OwnJob(data, deletes, tuple(segments), tuple(table.schema.names), table.primary_key, memory_limit, CORES)
+
+
+def measure_own(world: World, table: TableInfo, memory_limit: str, figures: Figures) -> None:
+    """In a fresh process; both sides must hold the very same rows."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        own = pool.submit(validate_own.run, own_job(world, table, memory_limit)).result()
+    changes = sum(log.log_end - log.log_start for log in world.storage.offsets(table).values())
+    if own.lake != own.folded or own.lake[0] != figures.rows or own.log[0] != changes:
+        raise SystemExit(f"DuckDB's own found {own.lake} in the lake, {own.log} and {own.folded} in the log, of {figures.rows} rows")
+    figures.add(OWN, own.seconds, own.cpu, own.peak_mb)
+    if table.primary_key:
+        figures.add(FOLDED, own.fold_seconds, own.fold_cpu, own.peak_mb)
+
+
+def measure(world: World, table: TableInfo, rows: int, memory_limit: str) -> Figures:
+    """Everything, one after the other."""
+    figures = Figures("log" if table.table_type is TableType.LOG else "primary-key", rows, os.getloadavg()[0])
+    measure_own(world, table, memory_limit, figures)
+    for level in Level:
+        results = measure_level(world, table, level, memory_limit, figures)
+    for one in results:
+        figures.checks[one.check] = figures.checks.get(one.check, 0.0) + one.duration_ms / 1_000
+    measure_own(world, table, memory_limit, figures)
+    return figures
+
+
+def show(figures: list[Figures], memory_limit: str) -> None:
+    """A row a table and way."""
+    title = f"Validation within {memory_limit}, {BUCKETS} buckets, {CORES} cores"
+    table = Table("table", "rows", "way", "seconds", "own x", "CPU s", "peak MiB", title=title)
+    for one in figures:
+        for way, taken in one.seconds.items():
+            times, cpu, peak = f"{taken / one.seconds[OWN]:.2f}", f"{one.cpu[way]:.2f}", f"{one.peak_mb[way]:.0f}"
+            table.add_row(one.kind, f"{one.rows:,}", way, f"{taken:.2f}", times, cpu, peak)
+    console = Console(width=100)
+    console.print(table)
+    for one in figures:
+        parts = ", ".join(f"{name} {taken:.2f}" for name, taken in one.checks.items())
+        console.print(f"{one.kind}, level rows: seconds by check: {parts}; load before: {one.load:.1f}", highlight=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, help="of the log table; default 20,000,000 if no --keys is given")
+    parser.add_argument("--keys", type=int, help="of the primary-key table; without it there is none")
+    parser.add_argument("--table", choices=sorted(SOURCES), default="flights", help="rows of the log table")
+    parser.add_argument("--memory-limit", default=DEFAULT_MEMORY_LIMIT)
+    parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
+    arguments = parser.parse_args()
+    if not arguments.rows and not arguments.keys:
+        arguments.rows = 20_000_000
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    figures = []
+    for kind, rows in (("log", arguments.rows), ("keyed", arguments.keys)):
+        if not rows:
+            continue
+        with tempfile.TemporaryDirectory(dir=arguments.work) as name:
+            scratch = Path(name)
+            world = World(scratch / "data")
+            made = log_table(world, SOURCES[arguments.table], rows, scratch) if kind == "log" else keyed_table(world, rows, scratch)
+            figures.append(measure(world, *made, arguments.memory_limit))
+            world.close()
+    show(figures, arguments.memory_limit)
+    tables = [one.as_json() for one in figures]
+    print(json.dumps({"bench": "validate", "cores": CORES, "memory_limit": arguments.memory_limit, "tables": tables}))
+
+
+if __name__ == "__main__":
+    main()
