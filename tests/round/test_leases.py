@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.processes import wait_for
 from tiering.errors import LakewardError, PeerTooOld, ServiceUnreachable, UnknownLease
 from tiering.model import BucketKey, TableBucket
-from tiering.round.leases import LeaseKeeper
+from tiering.round.leases import RELEASE_ATTEMPTS, LeaseKeeper
 
 TTL_MS = 600_000
 ONE, TWO = TableBucket(1, BucketKey(None, 0)), TableBucket(1, BucketKey(None, 1))
@@ -137,6 +139,51 @@ def test_a_round_that_ended_is_released_in_the_background_and_only_it(keeper: Le
     wait_for("the release, after one attempt that failed", lambda: cluster.calls[2:] == [("release", {ONE})] * 2)
 
 
+def test_whoever_leases_more_names_what_is_held_already(keeper: LeaseKeeper, cluster: Cluster) -> None:
+    """The lease may be gone since the last call: a lease that is made anew would hold the new snapshots only."""
+    loser, other = Round(), Round()
+    keeper.acquire({ONE: 3}, loser)
+    cluster.gone = {ONE}
+    assert set(keeper.acquire({TWO: 4}, other)) == set()
+    assert cluster.calls[-1] == ("acquire", {ONE: 3, TWO: 4})
+    assert (len(loser.lost), other.lost) == (1, [])
+
+
+def test_snapshots_whose_lease_may_have_come_about_are_released(keeper: LeaseKeeper, cluster: Cluster) -> None:
+    keeper.acquire({ONE: 3}, Round())
+    cluster.fail = [ServiceUnreachable("the answer was lost")]
+    with pytest.raises(ServiceUnreachable):
+        keeper.acquire({ONE: 5, TWO: 4}, Round())
+    wait_for("the release of what nobody holds", lambda: cluster.calls[2:] == [("release", {TWO})])
+
+
+def test_a_release_that_keeps_failing_is_logged_once_and_left_to_expiry(keeper: LeaseKeeper, cluster: Cluster) -> None:
+    ended = Round()
+    keeper.acquire({ONE: 3}, ended)
+    cluster.fail = [ServiceUnreachable("away")] * 99
+    with capture_logs() as logs:
+        keeper.release(ended)
+        wait_for("the last attempt", lambda: len(logs) == 1 and not keeper._to_release)
+        cluster.fail.clear()
+        keeper._wake.set()
+        keeper.acquire({TWO: 4}, Round())
+    assert [name for name, _ in cluster.calls] == ["acquire", *["release"] * RELEASE_ATTEMPTS, "acquire"]
+    assert "cannot release KV snapshots; it expires by itself" in logs[0]["event"]
+
+
+def test_while_others_keep_the_lease_alive_a_release_is_tried_again(keeper: LeaseKeeper, cluster: Cluster) -> None:
+    ended = Round()
+    keeper.acquire({ONE: 3}, ended)
+    keeper.acquire({TWO: 4}, Round())
+    cluster.fail = [ServiceUnreachable("away")] * (2 * RELEASE_ATTEMPTS)
+    with capture_logs() as logs:
+        keeper.release(ended)
+        wait_for("one warning", lambda: len(logs) == 1)
+        wait_for("a second try", lambda: keeper._wake.set() or len(cluster.calls) >= 3 + 2 * RELEASE_ATTEMPTS)
+    assert cluster.calls[2:] == [("release", {ONE})] * (1 + 2 * RELEASE_ATTEMPTS)
+    assert len(logs) == 1
+
+
 def test_the_release_of_an_older_round_leaves_the_newer_ones_snapshot_alone(keeper: LeaseKeeper, cluster: Cluster) -> None:
     older, newer = Round(), Round()
     keeper.acquire({ONE: 3}, older)
@@ -148,9 +195,12 @@ def test_the_release_of_an_older_round_leaves_the_newer_ones_snapshot_alone(keep
 
 def test_a_coordinator_without_leases_is_gone_on_with(keeper: LeaseKeeper, cluster: Cluster) -> None:
     cluster.fail = [PeerTooOld("UNIMPLEMENTED")]
-    assert not keeper.acquire({ONE: 3}, Round())
-    assert not keeper.acquire({ONE: 3}, Round())
+    with capture_logs() as logs:
+        for holder in (Round(), Round()):
+            assert not keeper.acquire({ONE: 3}, holder)
+            keeper.release(holder)
     assert len(cluster.calls) == 1
+    assert [(log["log_level"], "without leases" in log["event"]) for log in logs] == [("warning", True)]
 
 
 def test_closing_drops_the_lease(cluster: Any, clock: HandClock) -> None:
@@ -158,3 +208,21 @@ def test_closing_drops_the_lease(cluster: Any, clock: HandClock) -> None:
     keeper.acquire({ONE: 3}, Round())
     keeper.close()
     assert cluster.dropped.wait(5)
+
+
+def test_closing_waits_no_longer_than_a_second_for_a_coordinator_that_hangs(clock: HandClock) -> None:
+    hanging = Cluster()
+    answered, asked = threading.Event(), threading.Event()
+
+    def hang(lease_id: str) -> None:
+        asked.set()
+        answered.wait(30)
+
+    hanging.drop_lease = hang  # type: ignore[method-assign]
+    keeper = LeaseKeeper(hanging, clock, "lease", TTL_MS)  # type: ignore[arg-type]
+    keeper.acquire({ONE: 3}, Round())
+    started = time.monotonic()
+    keeper.close()
+    assert time.monotonic() - started < 10
+    assert asked.is_set()
+    answered.set()

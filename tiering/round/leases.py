@@ -1,14 +1,14 @@
 """Keeps the KV snapshots of this tierer's rounds alive: one lease for all of them, renewed at a third of its time.
 
-Releases happen in the background and are best effort: what is not released expires. Calls about the lease are made one
-after another, and a bucket that was leased again meanwhile is not released. The lease id is not persisted: a tierer that
-dies leaves its lease to expiry.
+Releases happen in the background and are best effort: what is not released expires with the lease. While other rounds keep the
+lease alive it does not, so then a release is tried again with each renewal. Calls about the lease are made one after another, and a
+bucket that was leased again meanwhile is not released. The lease id is not persisted: a tierer that dies leaves its lease to expiry.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -49,40 +49,52 @@ class LeaseKeeper:
         self._held: dict[TableBucket, _Held] = {}
         self._to_release: set[TableBucket] = set()
         self._renewed_ms = 0
+        """Guarded by `_calls`."""
         self._wake = threading.Event()
         self._closed = False
         self._unsupported = False
+        self._failed: set[str] = set()
+        """What could not be done and was logged: once, until it goes well again."""
         self._thread: threading.Thread | None = None
 
     def acquire(self, snapshots: Mapping[TableBucket, int], holder: LeaseHolder) -> Collection[TableBucket]:
-        """As `SnapshotLeases.acquire`."""
-        if self._unsupported:
-            return ()
+        """As `SnapshotLeases.acquire`. Names all that is held as well: the lease may be gone by now, after a stall or by a CALL."""
         with self._calls:
+            if self._unsupported:
+                return ()
+            others = {bucket: snapshot_id for bucket, snapshot_id in self._all_held().items() if bucket not in snapshots}
             try:
-                unavailable = self._transport.acquire_lease(self._lease_id, self._ttl_ms, snapshots)
+                unavailable = set(self._transport.acquire_lease(self._lease_id, self._ttl_ms, {**others, **snapshots}))
             except PeerTooOld as error:
                 self._unsupported = True
                 log.warning("the coordinator is older than this tierer; KV snapshots are read without leases", error=error.message)
                 return ()
+            except LakewardError:  # the request may have come through all the same
+                self._let_go(bucket for bucket in snapshots if bucket not in self._held)
+                raise
             with self._lock:
                 self._to_release.difference_update(snapshots)
                 for bucket, snapshot_id in snapshots.items():
                     if bucket not in unavailable:
                         self._held[bucket] = _Held(snapshot_id, holder)
-                self._renewed_ms = self._now_ms()
                 self._run()
-        return unavailable
+            self._renewed_ms = self._now_ms()
+            self._lose(unavailable & others.keys())
+        return unavailable & snapshots.keys()
 
     def release(self, holder: LeaseHolder) -> None:
         """As `SnapshotLeases.release`."""
         with self._lock:
             buckets = {bucket for bucket, held in self._held.items() if held.holder is holder}
-            if not buckets:
-                return
-            self._to_release |= buckets
             for bucket in buckets:
                 del self._held[bucket]
+        if buckets:
+            self._let_go(buckets)
+
+    def _let_go(self, buckets: Iterable[TableBucket]) -> None:
+        with self._lock:
+            self._to_release.update(buckets)
+            self._run()
         self._wake.set()
 
     def close(self) -> None:
@@ -102,28 +114,35 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         delay_ms = self._ttl_ms // 3
-        while not self._closed:
+        while True:
             self._wake.wait(delay_ms / 1_000)
             self._wake.clear()
+            if self._closed:
+                break
             self._release_some()
             delay_ms = self._ttl_ms // 3 if self.renew() else min(RETRY_MS, self._ttl_ms // 3)
         self._best_effort("drop the lease", lambda: self._transport.drop_lease(self._lease_id))
 
     def _release_some(self) -> None:
         with self._lock:
+            if not self._to_release:
+                return
+        done = self._best_effort("release KV snapshots", self._release_now)
+        with self._lock:
+            if not done and not self._held:  # a lease that holds nothing is not renewed: it expires
+                self._to_release.clear()
+
+    def _release_now(self) -> None:
+        """Within a call: nothing of it can be leased again before it is forgotten here."""
+        with self._lock:
             buckets = set(self._to_release)
-
-        def still() -> set[TableBucket]:
-            with self._lock:
-                return buckets & self._to_release
-
         if buckets:
-            self._best_effort("release KV snapshots", lambda: self._transport.release_lease(self._lease_id, still()))
-            with self._lock:
-                self._to_release -= buckets
+            self._transport.release_lease(self._lease_id, buckets)
+        with self._lock:
+            self._to_release -= buckets
 
-    def _best_effort(self, what: str, call: Callable[[], None]) -> None:
-        """Some attempts, then the lease is left to its expiry."""
+    def _best_effort(self, what: str, call: Callable[[], None]) -> bool:
+        """Some attempts, then the lease is left to its expiry; whether one went well."""
         retrying = Retrying(
             retry=retry_if_exception_type(LakewardError),
             stop=stop_after_attempt(RELEASE_ATTEMPTS),
@@ -135,38 +154,48 @@ class LeaseKeeper:
                 with attempt, self._calls:
                     call()
         except LakewardError as error:
-            log.warning(f"cannot {what}; it expires by itself", lease_id=self._lease_id, error=error.message)
+            if what not in self._failed:
+                log.warning(f"cannot {what}; it expires by itself", lease_id=self._lease_id, error=error.message)
+            self._failed.add(what)
+            return False
+        self._failed.discard(what)
+        return True
 
     def renew(self) -> bool:
         """Renews if it is time to; whether that went well. After a stall everything held is acquired again.
 
         A lease that lapsed may have been swept, and its snapshots with it: whoever reads one that is gone is told.
         """
-        with self._lock:
-            held, age_ms = dict(self._held), self._now_ms() - self._renewed_ms
-        if not held or age_ms < self._ttl_ms // 3:
-            return True
-        try:
-            with self._calls:
-                try:
-                    lost = self._acquire_again(held) if age_ms >= self._ttl_ms else self._only_renew()
-                except UnknownLease:
-                    lost = self._acquire_again(held)
-        except LakewardError as error:
-            log.warning("cannot renew the lease on KV snapshots; trying again", lease_id=self._lease_id, error=error.message)
-            return False
-        with self._lock:
+        with self._calls:
+            held, age_ms = self._all_held(), self._now_ms() - self._renewed_ms
+            if not held or age_ms < self._ttl_ms // 3:
+                return True
+            try:
+                lost = self._renewed(held if age_ms >= self._ttl_ms else {}, held)
+            except LakewardError as error:
+                log.warning("cannot renew the lease on KV snapshots; trying again", lease_id=self._lease_id, error=error.message)
+                return False
             self._renewed_ms = self._now_ms()
-            holders = [self._held.pop(bucket).holder for bucket in lost if bucket in self._held]
-        for holder in holders:
-            holder.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
+            self._lose(lost)
         return True
 
-    def _only_renew(self) -> Collection[TableBucket]:
-        return self._transport.acquire_lease(self._lease_id, self._ttl_ms, {})
+    def _renewed(self, named: Mapping[TableBucket, int], held: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        """Those of `held` that are lost: all are named when the service knows the lease no more."""
+        try:
+            return self._transport.acquire_lease(self._lease_id, self._ttl_ms, named)
+        except UnknownLease:
+            return self._transport.acquire_lease(self._lease_id, self._ttl_ms, held)
 
-    def _acquire_again(self, held: Mapping[TableBucket, _Held]) -> Collection[TableBucket]:
-        return self._transport.acquire_lease(self._lease_id, self._ttl_ms, {bucket: one.snapshot_id for bucket, one in held.items()})
+    def _all_held(self) -> dict[TableBucket, int]:
+        with self._lock:
+            return {bucket: one.snapshot_id for bucket, one in self._held.items()}
+
+    def _lose(self, buckets: Collection[TableBucket]) -> None:
+        """Tells those who hold snapshots that are gone."""
+        with self._lock:
+            holders = [self._held.pop(bucket).holder for bucket in buckets if bucket in self._held]
+        for holder in holders:
+            holder.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
 
     def _now_ms(self) -> int:
         """Wall time: a monotonic clock may stand still while the machine is suspended, the lease does not."""

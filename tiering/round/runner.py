@@ -57,6 +57,7 @@ class RoundRunner:
         self._assignment = assignment
         self._stopped_by: LakewardError | None = None
         self._granted = False
+        self._snapshots_read = False
         self._started_ms = world.clock.monotonic_ms()
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
 
@@ -70,8 +71,9 @@ class RoundRunner:
         self._stopped_by = Cancelled(reason, round_id=self._assignment.round_id)
 
     def lose_snapshots(self, message: str) -> None:
-        """As `LeaseHolder.lose_snapshots`: what was not read yet cannot be relied upon."""
-        self._stopped_by = KvSnapshotGone(message, round_id=self._assignment.round_id)
+        """As `LeaseHolder.lose_snapshots`: what was not read yet cannot be relied upon; what was read does not need them any more."""
+        if not self._snapshots_read:
+            self._stopped_by = KvSnapshotGone(message, round_id=self._assignment.round_id)
 
     def run(self) -> act.RoundOutcome:
         """Never raises: whatever happens is in the outcome."""
@@ -172,6 +174,7 @@ class RoundRunner:
         done = _together(outcomes)
         if self._stopped_by is not None and not self._granted:
             return WorkDone(done.results, done.stats, self._stopped_by, Phase.WRITE)
+        self._snapshots_read = True
         world.transport.report_progress(assignment, Phase.WRITE, len(done.results), len(tasks))
         return done
 

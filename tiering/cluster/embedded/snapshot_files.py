@@ -135,7 +135,8 @@ def remove_files(root: Path, paths: Iterable[str]) -> None:
 def _corrupt(what: str, root: Path, file: SnapshotFile, bucket: BucketKey) -> DataCorrupt:
     return DataCorrupt(
         f"the KV snapshot file {root / file.path} of bucket {bucket} {what}",
-        hint="Restore the file from a backup of the cluster's folder, or take a new KV snapshot of the table.",
+        hint="Restore the file from a backup of the cluster's folder, or wait until the bucket's next KV snapshot, which is taken once "
+        "a row of it has changed, and CALL sys.retry_tiering.",
         path=file.path,
         bucket=bucket,
     )

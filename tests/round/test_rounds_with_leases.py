@@ -1,0 +1,144 @@
+"""Rounds that begin with KV snapshots, on a real embedded cluster and a real lake: what becomes of the lease, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from structlog.testing import capture_logs
+
+from support.lake_world import KEYED_SCHEMA, LakeWorld, SteppedRound
+from support.processes import wait_for
+from tiering.coordinator.api import RetryTiering
+from tiering.errors import PeerTooOld, RoundFailed
+from tiering.model import Phase, RoundState, TableBucket
+from tiering.round import actions as act
+from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
+
+
+class LosesItsExecutor:
+    """A `TaskRunner` as Spark is when the executors of a job are gone."""
+
+    def __init__(self, world: LakeWorld) -> None:
+        self._world = world
+        self.leased_while_it_ran: list[int] = []
+
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+        self.leased_while_it_ran = [len(lease.snapshots) for lease in self._world.storage.leases()]
+        raise RoundFailed("Job aborted: ExecutorLostFailure (executor 1 exited)", cause_class="PySparkException")
+
+
+class Snapshots:
+    """A table of twenty keys in two buckets with a KV snapshot each, never tiered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = LakeWorld(folder)
+        self.table = self.world.keyed_table("planes")
+        self.write("first", 0)
+
+    def write(self, text: str, sequence: int) -> None:
+        rows = pa.table({"id": range(20), "text": [text] * 20}, schema=KEYED_SCHEMA)
+        self.world.storage.upsert(self.table.path, rows, "test", sequence)
+        self.world.storage.snapshot_kv(self.table.path)
+
+    def begin(self) -> SteppedRound:
+        """Also after a failure: its back-off is over."""
+        self.world.clock.advance(600)
+        self.world.coordinator.tick()
+        return self.world.begin(self.table)
+
+    def files(self) -> list[Path]:
+        return sorted((self.world.storage.root / "kv-snapshots").glob("*/*"))
+
+    def lake(self) -> dict[int, str]:
+        rows = self.world.iceberg(self.table).scan().to_arrow()
+        assert rows.num_rows == len(set(rows["id"].to_pylist()))
+        return dict(zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+
+    def assert_released(self) -> None:
+        wait_for("the lease to be released", lambda: not self.world.storage.leases())
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Iterator[Snapshots]:
+    made = Snapshots(tmp_path)
+    yield made
+    made.world.close()
+
+
+def test_all_snapshots_are_leased_while_any_is_read_and_released_when_an_executor_is_lost(snapshots: Snapshots) -> None:
+    lost = snapshots.world.spark = LosesItsExecutor(snapshots.world)
+    outcome = snapshots.begin().end()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "PySparkException")
+    assert lost.leased_while_it_ran == [2]
+    snapshots.assert_released()
+    snapshots.world.spark = None
+    assert snapshots.begin().end().state is RoundState.SUCCEEDED
+    assert snapshots.lake() == dict.fromkeys(range(20), "first")
+    snapshots.assert_released()
+
+
+def test_a_fenced_round_releases_too(snapshots: Snapshots) -> None:
+    begun = snapshots.begin().advance_to(act.BeginCommit)
+    (lease,) = snapshots.world.storage.leases()
+    assert len(lease.snapshots) == 2
+    snapshots.world.restart()  # the coordinator's next epoch gives the table away again
+    snapshots.world.clock.advance(600)
+    snapshots.world.coordinator.tick()
+    assert begun.runner.run().state is RoundState.FENCED
+    snapshots.assert_released()
+
+
+def test_a_coordinator_without_leases_gets_one_warning_and_rounds_go_on(snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Mapping[TableBucket, int]] = []
+
+    def unimplemented(lease_id: str, ttl_ms: int, wanted: Mapping[TableBucket, int]) -> set[TableBucket]:
+        asked.append(wanted)
+        raise PeerTooOld("the service does not offer this call (UNIMPLEMENTED)")
+
+    monkeypatch.setattr(snapshots.world.transport, "acquire_lease", unimplemented)
+    with capture_logs() as logs:
+        assert snapshots.begin().end().state is RoundState.SUCCEEDED
+    assert [one["log_level"] for one in logs if "without leases" in one["event"]] == ["warning"]
+    assert (len(asked), snapshots.lake()) == (1, dict.fromkeys(range(20), "first"))
+
+
+def test_a_snapshot_with_a_flipped_bit_fails_the_round_where_it_is_read_and_a_newer_one_mends_it(snapshots: Snapshots) -> None:
+    damaged = snapshots.files()[-1]
+    content = damaged.read_bytes()
+    middle = len(content) // 2
+    damaged.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+    outcome = snapshots.begin().end()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class, outcome.phase) == (RoundState.FAILED, "DataCorrupt", Phase.READ)
+    assert str(damaged) in outcome.error.message
+    assert "checksum" in outcome.error.message
+    assert "CALL sys.retry_tiering" in outcome.error.hint
+    assert snapshots.lake() == {}
+    snapshots.assert_released()
+
+    snapshots.write("second", 1)
+    asyncio.run(snapshots.world.coordinator.control.retry_tiering(RetryTiering(snapshots.table.path, "ann")))
+    assert snapshots.begin().end().state is RoundState.SUCCEEDED
+    assert snapshots.lake() == dict.fromkeys(range(20), "second")
+
+
+def test_a_snapshot_that_is_lost_before_it_was_read_fails_the_round(snapshots: Snapshots) -> None:
+    begun = snapshots.begin().advance_to(act.RunSplits)
+    begun.runner.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
+    outcome = begun.end()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "KvSnapshotGone")
+    assert snapshots.begin().end().state is RoundState.SUCCEEDED
+
+
+def test_a_snapshot_that_is_lost_after_it_was_read_changes_nothing(snapshots: Snapshots) -> None:
+    begun = snapshots.begin().advance_to(act.BeginCommit)
+    begun.runner.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
+    assert begun.end().state is RoundState.SUCCEEDED
+    assert snapshots.lake() == dict.fromkeys(range(20), "first")
