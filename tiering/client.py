@@ -12,24 +12,22 @@ the coroutines of one event loop).
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC
 from types import TracebackType
 
 import grpc
 import grpc.aio
 
-from tiering.coordinator import status_pb
+from tiering import client_pb
+from tiering.client_pb import TableName
 from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
 from tiering.errors import ServiceUnreachable
-from tiering.model import TablePath
-from tiering.names import parse_table_path
-from tiering.rpc.v1 import common_pb2
-from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest, TierTableResponse
+from tiering.leases_pb import joined, lease_from_pb
+from tiering.model import KvSnapshotLease
+from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
-from tiering.rpc.v1.status_pb2 import ListTieringStatusesRequest, ListTieringStatusesResponse
+from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.rpc_channel import open_aio_channel, open_channel
 from tiering.rpc_errors import from_rpc_error
@@ -47,9 +45,6 @@ SWEEP_SECONDS = 3_600
 
 SWEEP_GUARD_MS = 24 * 3_600_000
 """Files younger than a day stay, unless asked otherwise."""
-
-TableName = TablePath | str
-"""A path, or `database.table` as SQL has it."""
 
 OnProgress = Callable[[str], None]
 
@@ -75,14 +70,29 @@ class LakewardClient:
 
         Narrowed by path, by database and by status (`Failed`, ...). Raises UnknownTable for an unknown path.
         """
-        request = _list_request(table_path, database_name, statuses, page_size)
+        request = client_pb.list_request(table_path, database_name, statuses, page_size)
         found: list[TableStatus] = []
         while True:
             with _border(self._uri):
                 page = self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
-            found += _statuses(page)
+            found += client_pb.statuses(page)
             if not page.next_page_token:
                 return found
+            request.page_token = page.next_page_token
+
+    def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
+        """The leases on KV snapshots, ordered by id, or the one of an id, if there is one; all of one moment.
+
+        One that has ended is listed until the next clean-up: see its `expires_at`.
+        """
+        request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
+        found: list[KvSnapshotLease] = []
+        while True:
+            with _border(self._uri):
+                page = self._status.ListKvSnapshotLeases(request, timeout=READ_TIMEOUT_SECONDS)
+            found += map(lease_from_pb, page.leases)
+            if not page.next_page_token:
+                return joined(found)
             request.page_token = page.next_page_token
 
     def tier_table(
@@ -101,7 +111,7 @@ class LakewardClient:
         `on_progress` gets a line now and then. A key makes a repeat safe: it attaches to the earlier call. Raises
         UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
         """
-        request = _tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = client_pb.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
         with _border(self._uri):
             for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
@@ -112,10 +122,10 @@ class LakewardClient:
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """Deletes files that dead rounds left in one lake table, or in all: `lakeward sweep`. Raises UnknownTable."""
-        request = _sweep_request(table_path, older_than_ms, dry_run, caller)
+        request = client_pb.sweep_request(table_path, older_than_ms, dry_run, caller)
         with _border(self._uri):
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [_swept(one) for one in answer.results]
+        return [client_pb.swept(one) for one in answer.results]
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -146,14 +156,26 @@ class AsyncLakewardClient:
         page_size: int = 0,
     ) -> list[TableStatus]:
         """See `LakewardClient.list_tiering_statuses`."""
-        request = _list_request(table_path, database_name, statuses, page_size)
+        request = client_pb.list_request(table_path, database_name, statuses, page_size)
         found: list[TableStatus] = []
         while True:
             with _border(self._uri):
                 page = await self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
-            found += _statuses(page)
+            found += client_pb.statuses(page)
             if not page.next_page_token:
                 return found
+            request.page_token = page.next_page_token
+
+    async def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
+        """See `LakewardClient.list_kv_snapshot_leases`."""
+        request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
+        found: list[KvSnapshotLease] = []
+        while True:
+            with _border(self._uri):
+                page = await self._status.ListKvSnapshotLeases(request, timeout=READ_TIMEOUT_SECONDS)
+            found += map(lease_from_pb, page.leases)
+            if not page.next_page_token:
+                return joined(found)
             request.page_token = page.next_page_token
 
     async def tier_table(
@@ -168,7 +190,7 @@ class AsyncLakewardClient:
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
         """See `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
-        request = _tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = client_pb.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
         with _border(self._uri):
             async for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
@@ -179,10 +201,10 @@ class AsyncLakewardClient:
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """See `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
-        request = _sweep_request(table_path, older_than_ms, dry_run, caller)
+        request = client_pb.sweep_request(table_path, older_than_ms, dry_run, caller)
         with _border(self._uri):
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [_swept(one) for one in answer.results]
+        return [client_pb.swept(one) for one in answer.results]
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -203,72 +225,12 @@ def _border(uri: str) -> Iterator[None]:
         raise from_rpc_error(error, uri) from error
 
 
-def _path_pb(path: TableName) -> common_pb2.PbTablePath:
-    parsed = parse_table_path(path) if isinstance(path, str) else path
-    return common_pb2.PbTablePath(database_name=parsed.database_name, table_name=parsed.table_name)
-
-
-def _list_request(path: TableName | None, database: str | None, statuses: Iterable[str], page_size: int) -> ListTieringStatusesRequest:
-    return ListTieringStatusesRequest(
-        table_path=None if path is None else _path_pb(path), database_name=database, statuses=list(statuses), page_size=page_size
-    )
-
-
-def _tier_request(
-    path: TableName, wait: bool, timeout_ms: int, dry_run: bool, idempotency_key: str | None, caller: str | None
-) -> TierTableRequest:
-    return TierTableRequest(
-        table_path=_path_pb(path),
-        wait=wait,
-        timeout_ms=timeout_ms,
-        dry_run=dry_run,
-        idempotency_key=idempotency_key,
-        caller=caller or getpass.getuser(),
-    )
-
-
-def _sweep_request(path: TableName | None, older_than_ms: int, dry_run: bool, caller: str | None) -> SweepLakeRequest:
-    return SweepLakeRequest(
-        table_path=None if path is None else _path_pb(path),
-        older_than_ms=older_than_ms,
-        dry_run=dry_run,
-        caller=caller or getpass.getuser(),
-    )
-
-
-def _statuses(page: ListTieringStatusesResponse) -> list[TableStatus]:
-    observed = page.observed_time.ToDatetime(tzinfo=UTC)
-    return [status_pb.from_pb(each, observed) for each in page.tiering_statuses]
-
-
 def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableResult | None:
     if step.HasField("result"):
-        return _result(step.result)
+        return client_pb.result(step.result)
     if on_progress is not None and step.progress:
         on_progress(step.progress)
     return None
-
-
-def _result(pb: PbTierTableResult) -> TierTableResult:
-    return TierTableResult(
-        path=TablePath(pb.table_path.database_name, pb.table_path.table_name),
-        round_id=pb.round_id if pb.HasField("round_id") else None,
-        state=pb.state,
-        tiering_epoch=pb.tiering_epoch,
-        lake_snapshot_id=pb.lake_snapshot_id if pb.HasField("lake_snapshot_id") else None,
-        splits=pb.splits if pb.HasField("splits") else None,
-        records=pb.records if pb.HasField("records") else None,
-        files=pb.files if pb.HasField("files") else None,
-        bytes=pb.bytes if pb.HasField("bytes") else None,
-        lag_ms_before=pb.lag_ms_before if pb.HasField("lag_ms_before") else None,
-        lag_ms_after=pb.lag_ms_after if pb.HasField("lag_ms_after") else None,
-        duration_ms=pb.duration_ms,
-    )
-
-
-def _swept(pb: PbSweepResult) -> SweepResult:
-    path = TablePath(pb.table_path.database_name, pb.table_path.table_name)
-    return SweepResult(path, pb.files, pb.removed, pb.removed_bytes, dict(pb.kept), pb.error if pb.HasField("error") else None)
 
 
 def _given(result: TierTableResult | None, uri: str) -> TierTableResult:

@@ -14,7 +14,7 @@ TWO = Listing((table_status("sales.a"), table_status("sales.b")), START)
 
 def test_a_listing_that_fits_on_one_page_is_not_kept() -> None:
     page = Listings(CountingIds()).first(TWO, 2)
-    assert (page.statuses, page.next_token) == (TWO.statuses, "")
+    assert (page.items, page.next_token) == (TWO.items, "")
 
 
 def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
@@ -23,7 +23,7 @@ def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
     second = listings.first(TWO, 1).next_token
     for _ in range(KEPT_LISTINGS - 2):
         listings.first(TWO, 1)
-    assert listings.next(oldest, 1).statuses == TWO.statuses[1:]
+    assert listings.next(oldest, 1).items == TWO.items[1:]
     listings.first(TWO, 1)
     assert listings.next(oldest, 1).next_token == ""
     with pytest.raises(InvalidArgument, match="too old"):

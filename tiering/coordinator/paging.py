@@ -6,48 +6,50 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, TypeVar
 
-from tiering.coordinator.api import TableStatus
 from tiering.effects import Ids
 from tiering.errors import InvalidArgument
 
+Item = TypeVar("Item")
+
 PAGE_LIMIT = 1_000
-"""Statuses on one page at most: some 500 bytes each, far below gRPC's 4 MiB."""
+"""Items on one page at most: some 500 bytes each, far below gRPC's 4 MiB."""
 
 KEPT_LISTINGS = 64
 """The one used longest ago goes first."""
 
 
 @dataclass(frozen=True)
-class Listing:
-    """One moment's statuses, filtered already."""
+class Listing(Generic[Item]):
+    """What there was at one moment, filtered already."""
 
-    statuses: tuple[TableStatus, ...]
+    items: tuple[Item, ...]
     observed_time: datetime
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(Generic[Item]):
     """A piece of a listing; an empty token on the last one."""
 
-    statuses: tuple[TableStatus, ...]
+    items: tuple[Item, ...]
     observed_time: datetime
     next_token: str
 
 
-class Listings:
+class Listings(Generic[Item]):
     """Kept listings, by a random id: a token cannot be guessed from another."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Listing] = OrderedDict()
+        self._kept: OrderedDict[str, Listing[Item]] = OrderedDict()
 
-    def first(self, listing: Listing, page_size: int) -> Page:
+    def first(self, listing: Listing[Item], page_size: int) -> Page[Item]:
         """Its first page; kept only if there are more."""
         size = checked_size(page_size)
-        if len(listing.statuses) <= size:
-            return Page(listing.statuses, listing.observed_time, "")
+        if len(listing.items) <= size:
+            return Page(listing.items, listing.observed_time, "")
         name = self._ids.new_id()
         with self._lock:
             self._kept[name] = listing
@@ -55,7 +57,7 @@ class Listings:
                 self._kept.popitem(last=False)
         return _page(name, listing, 0, size)
 
-    def next(self, token: str, page_size: int) -> Page:
+    def next(self, token: str, page_size: int) -> Page[Item]:
         """The page a token names; the same again for the same token. Raises InvalidArgument for an unknown or old one."""
         name, _, position = token.rpartition(":")
         with self._lock:
@@ -74,7 +76,7 @@ def checked_size(page_size: int) -> int:
     return min(page_size, PAGE_LIMIT) or PAGE_LIMIT
 
 
-def _page(name: str, listing: Listing, start: int, size: int) -> Page:
+def _page(name: str, listing: Listing[Item], start: int, size: int) -> Page[Item]:
     end = start + size
-    token = f"{name}:{end}" if end < len(listing.statuses) else ""
-    return Page(listing.statuses[start:end], listing.observed_time, token)
+    token = f"{name}:{end}" if end < len(listing.items) else ""
+    return Page(listing.items[start:end], listing.observed_time, token)

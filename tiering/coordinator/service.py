@@ -20,11 +20,13 @@ import structlog
 
 from tiering import rpc_errors
 from tiering.coordinator import status_pb, wire
-from tiering.coordinator.api import Progress, SweepLake, SweepResult, TierTable, TierTableResult
+from tiering.coordinator.api import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.effects import RandomIds
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable
+from tiering.leases_pb import joined, leases_to_pb, parts
+from tiering.model import KvSnapshotLease
 from tiering.names import table_path
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.state import TableState
@@ -78,19 +80,37 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._listings = Listings(RandomIds())
+        self._listings: Listings[TableStatus] = Listings(RandomIds())
+        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds())
 
     async def ListTieringStatuses(
         self, request: status_pb2.ListTieringStatusesRequest, context: Context
     ) -> status_pb2.ListTieringStatusesResponse:
         page = await answer(context, self._pools.for_reader(self._page, request))
         return status_pb2.ListTieringStatusesResponse(
-            tiering_statuses=[status_pb.to_pb(status) for status in page.statuses],
+            tiering_statuses=[status_pb.to_pb(status) for status in page.items],
             next_page_token=page.next_token,
             observed_time=wire.timestamp(page.observed_time),
         )
 
-    def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page:
+    async def ListKvSnapshotLeases(
+        self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
+    ) -> status_pb2.ListKvSnapshotLeasesResponse:
+        page = await answer(context, self._pools.for_reader(self._leases_page, request))
+        return status_pb2.ListKvSnapshotLeasesResponse(
+            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=wire.timestamp(page.observed_time)
+        )
+
+    def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
+        if request.page_token:
+            return self._lease_listings.next(request.page_token, request.page_size)
+        view = self._coordinator.view()
+        wanted = request.lease_id if request.HasField("lease_id") else None
+        found = (lease for lease in view.leases() if wanted in (None, lease.lease_id))
+        listing = Listing(tuple(part for lease in found for part in parts(lease)), view.now)
+        return self._lease_listings.first(listing, request.page_size)
+
+    def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
         if request.page_token:
             return self._listings.next(request.page_token, request.page_size)
         wanted = set(request.statuses)

@@ -1,0 +1,84 @@
+"""ListKvSnapshotLeases over gRPC, through the public client: whole leases over any pages, all of one moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import pyarrow as pa
+import pytest
+
+from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.served import at_uri
+from tiering.client import AsyncLakewardClient, LakewardClient
+from tiering.errors import InvalidArgument
+from tiering.leases_pb import joined, parts
+from tiering.model import TableBucket
+from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
+from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
+from tiering.rpc_errors import from_rpc_error
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    """Leases `a` (four buckets of one table), `b` (two of them, with an owner) and `c` (ended, not swept yet)."""
+    made = LakeWorld(tmp_path)
+    table = made.keyed_table("planes", buckets=4)
+    made.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
+    held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in made.storage.snapshot_kv(table.path).items()}
+    assert len(held) == 4
+    made.storage.acquire_lease("c", MINUTE_MS, held)
+    made.clock.advance(61)
+    made.storage.acquire_lease("a", MINUTE_MS, held)
+    made.storage.acquire_lease("b", 2 * MINUTE_MS, dict(list(held.items())[:2]), "tierer-7")
+    yield made
+    made.close()
+
+
+def test_leases_come_whole_over_pages_of_any_size(world: LakeWorld) -> None:
+    expected = list(world.storage.leases())
+    assert [(lease.lease_id, len(lease.snapshots), lease.owner) for lease in expected] == [
+        ("a", 4, None),
+        ("b", 2, "tierer-7"),
+        ("c", 4, None),
+    ]
+    with at_uri(world) as uri, LakewardClient(uri) as client:  # type: ignore[arg-type]
+        for page_size in (0, 1, 3, 1_000):
+            assert client.list_kv_snapshot_leases(page_size=page_size) == expected
+        assert client.list_kv_snapshot_leases("b", page_size=1) == [expected[1]]
+        assert client.list_kv_snapshot_leases("nobody") == []
+        with pytest.raises(InvalidArgument, match="negative"):
+            client.list_kv_snapshot_leases(page_size=-1)
+
+        async def use() -> None:
+            async with AsyncLakewardClient(uri) as other:
+                assert await other.list_kv_snapshot_leases(page_size=2) == expected
+
+        asyncio.run(use())
+
+
+def test_all_pages_show_the_moment_of_the_first(world: LakeWorld) -> None:
+    with at_uri(world) as uri, grpc.insecure_channel(uri) as channel:  # type: ignore[arg-type]
+        stub = TieringStatusStub(channel)
+        first = stub.ListKvSnapshotLeases(ListKvSnapshotLeasesRequest(page_size=6))
+        assert [(lease.lease_id, len(lease.snapshots)) for lease in first.leases] == [("a", 4), ("b", 2)]
+        world.storage.drop_lease("c")
+        world.clock.advance(10)
+        second = stub.ListKvSnapshotLeases(ListKvSnapshotLeasesRequest(page_size=6, page_token=first.next_page_token))
+        assert [(lease.lease_id, len(lease.snapshots)) for lease in second.leases] == [("c", 4)]
+        assert (second.observed_time, second.next_page_token) == (first.observed_time, "")
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.ListKvSnapshotLeases(ListKvSnapshotLeasesRequest(page_token="guessed:1"))
+        assert isinstance(from_rpc_error(refused.value, uri), InvalidArgument)
+
+
+def test_a_lease_is_taken_apart_and_put_together_again(world: LakeWorld) -> None:
+    leases = list(world.storage.leases())
+    assert joined(part for lease in leases for part in parts(lease)) == leases
+    ended = leases[2]
+    assert ended.expires_at + timedelta(seconds=1) == world.clock.now()
