@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from support.coordinator_world import HandClock
@@ -21,6 +21,7 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.leases import Leases
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.records import TableRecord
+from tiering.coordinator.store import Store
 from tiering.effects import RandomIds
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
@@ -98,12 +99,12 @@ class SteppedRound:
 class LakeWorld:
     """One coordinator, one tierer, tables of SCHEMA."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.clock = HandClock()
         self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds())
         self.lake_properties = local_lake_properties(folder)
         self.lake = IcebergLake(self.lake_properties)
-        self.store = MemoryStore()
+        self.store = store or MemoryStore()
         self.coordinator = self._start()
         self.transport = DirectTransport(lambda: self.coordinator)
         self._sequence = 0
@@ -195,7 +196,11 @@ class LakeWorld:
 
     def iceberg(self, table: TableInfo) -> Table:
         """As a user loads it, beside Lakeward."""
-        return load_catalog("lake", **self.lake_properties).load_table(str(table.path))
+        return self.iceberg_catalog().load_table(str(table.path))
+
+    def iceberg_catalog(self) -> Catalog:
+        """The lake's catalog, as a user opens it."""
+        return load_catalog("lake", **self.lake_properties)
 
     def ends(self, table: TableInfo) -> dict[int, int]:
         return {bucket.bucket_id: log.log_end for bucket, log in self.storage.offsets(table).items()}

@@ -7,11 +7,12 @@ when somebody looks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Protocol
 
 import structlog
 
@@ -23,7 +24,7 @@ from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.timebase import milliseconds
 from tiering.errors import LakewardError
-from tiering.model import BucketKey, BucketOffsets, TableInfo
+from tiering.model import BucketKey, BucketOffsets, Offsets, TableInfo
 
 _log = structlog.get_logger(__name__)
 
@@ -79,6 +80,37 @@ def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets |
     return {bucket: (log, max(reached.get(bucket, log.log_start), log.log_start)) for bucket, log in buckets.items()}
 
 
+class Log(Protocol):
+    """The part of a `Cluster` that is observed."""
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]: ...
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]: ...
+
+
+class Seen(Protocol):
+    """What a look at the coordinator goes by."""
+
+    def pending(self, record: TableRecord) -> Pending | None: ...
+
+    def partitions(self, table_id: int) -> int | None: ...
+
+    def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None: ...
+
+
+def look(log: Log, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
+    """Asks for the offsets, and for the age of the oldest row that the lake does not have. Raises what the cluster raises."""
+    buckets = dict(log.offsets(info))
+    missing = {bucket: at for bucket, (each, at) in _positions(buckets, tiered).items() if each.log_end > at}
+    oldest = log.oldest_timestamps(info, missing) if missing else {}
+    return Observation(now(), buckets, min(oldest.values(), default=None))
+
+
+def partition_count(seen: Observation) -> int:
+    """How many partitions the table had then."""
+    return len({bucket.partition_id for bucket in seen.buckets} - {None})
+
+
 class Observer:
     """Observations of all lake tables, by table id."""
 
@@ -108,7 +140,7 @@ class Observer:
     def partitions(self, table_id: int) -> int | None:
         """How many partitions the table had when last seen; None = never yet."""
         seen = self._seen.get(table_id)
-        return None if seen is None else len({bucket.partition_id for bucket in seen.buckets} - {None})
+        return None if seen is None else partition_count(seen)
 
     def observe(self, record: TableRecord) -> Pending | None:
         """Looks now; None if the cluster does not know the table or does not answer."""
@@ -171,10 +203,7 @@ class Observer:
             self._observe_totals(record)
 
     def _look(self, record: TableRecord, info: TableInfo) -> None:
-        buckets = dict(self._cluster.offsets(info))
-        missing = {bucket: at for bucket, (log, at) in _positions(buckets, record.lake.offsets).items() if log.log_end > at}
-        oldest = self._cluster.oldest_timestamps(info, missing) if missing else {}
-        seen = Observation(self._book.now().wall, buckets, min(oldest.values(), default=None))
+        seen = look(self._cluster, info, record.lake.offsets, lambda: self._book.now().wall)
         with self._lock:
             known = self._seen.get(record.table_id)
             if known is None or known.time <= seen.time:

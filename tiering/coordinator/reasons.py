@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,10 @@ from tiering.state import TableState
 _TENTHS_BELOW_MS = 10_000
 
 
-def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> str | None:
-    """One line; None if there is nothing to explain."""
+def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | None) -> str | None:
+    """One line; None if there is nothing to explain. `tierer_connected` None: only the record is known, not what runs."""
+    if tierer_connected is None:
+        return _recorded_reason(record, now)
     if record.pause is not None and record.state is not TableState.TIERING:
         return _paused(record, now)
     if record.state is TableState.SCHEDULED and record.due_deadline is not None:
@@ -27,6 +29,25 @@ def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -
     if record.state is TableState.FAILED:
         return _failed(record, now)
     return None
+
+
+def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
+    """No line that is true only while a coordinator runs."""
+    match record.state:
+        case TableState.TIERING if record.round is not None:
+            return f"was handed to the tierer {record.round.tierer_id}"
+        case _ if record.pause is not None:
+            return _paused(record, now)
+        case TableState.SCHEDULED if record.due_deadline is not None:
+            return f"the next check is due at {_wall(record.due_deadline)}"
+        case TableState.PENDING:
+            return "waits for a tierer"
+        case TableState.FAILED if record.retry_deadline is not None:
+            return f"back-off: no attempt before {_wall(record.retry_deadline)}"
+        case TableState.FAILED:
+            return _failed(record, now)
+        case _:
+            return None
 
 
 def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDArray[np.intp]]:
@@ -45,7 +66,7 @@ def _paused(record: TableRecord, now: Moment) -> str:
     pause = record.pause
     assert pause is not None
     until = now.to_wall(pause.until_deadline)
-    limit = f" until {until:%Y-%m-%d %H:%M:%S} UTC" if until else ""
+    limit = f" until {_wall(until)}" if until else ""
     return f"paused by {pause.by}{limit}" + (f": {pause.reason}" if pause.reason else "")
 
 
@@ -69,6 +90,10 @@ def _failed(record: TableRecord, now: Moment) -> str:
         what = record.error.error_class if record.error else "unknown"
         return f"permanent error: {what}; resumed by CALL sys.tier_table or a change of the table"
     return f"back-off: next attempt in {_span(milliseconds(record.retry_deadline - now.steady))}"
+
+
+def _wall(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _span(ms: int) -> str:

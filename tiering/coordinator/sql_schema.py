@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
+from tiering.redact import redact
+from tiering.sqlite_files import read_only_url
 
 VERSION = 1
 """Grows with every change that an older coordinator could not read."""
@@ -95,8 +98,37 @@ def prepare(engine: sa.Engine) -> None:
         version = connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
         if version is None:
             connection.execute(sa.insert(owner).values(id=1, version=VERSION, epoch=0, writes=0))
-        elif version > VERSION:
-            raise SetupError(
-                f"the state store has version {version}; this Lakeward knows versions up to {VERSION}",
-                hint="Use the Lakeward that wrote it, or a newer one.",
-            )
+        else:
+            _check_version(version)
+
+
+def open_for_reading(file: Path) -> sa.Engine:
+    """An engine that only reads a store in SQLite, also beside its coordinator. Raises SetupError: no store, another version's."""
+    if not file.is_file():
+        raise SetupError(
+            f"{file.parent} holds no state store: {file.name} is missing", hint="Name the data folder of a coordinator that ran."
+        )
+    engine = sa.create_engine(read_only_url(file), connect_args={"timeout": 30})
+    try:
+        with engine.connect() as connection:
+            missing = _metadata.tables.keys() - set(sa.inspect(connection).get_table_names())
+            version = None if owner.name in missing else connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
+    except sa.exc.SQLAlchemyError as error:
+        text = redact(str(getattr(error, "orig", None) or error))
+        raise SetupError(f"cannot read the state store {file}: {text}", hint="Is it a Lakeward data folder that you may read?") from error
+    if version is not None:
+        _check_version(version)
+    if version is None or missing:
+        raise SetupError(
+            f"the state store {file} was left unfinished, or written by an older version",
+            hint="Start `lakeward up` on it once: it brings the store up to date.",
+        )
+    return engine
+
+
+def _check_version(version: int) -> None:
+    if version > VERSION:
+        raise SetupError(
+            f"the state store has version {version}; this Lakeward knows versions up to {VERSION}",
+            hint="Use the Lakeward that wrote it, or a newer one.",
+        )

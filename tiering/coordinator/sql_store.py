@@ -53,6 +53,13 @@ class SqlStore:
             self._engine = schema.open_engine(url)
             schema.prepare(self._engine)
 
+    @classmethod
+    def for_reading(cls, file: Path) -> SqlStore:
+        """A store in SQLite that others own: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
+        made = cls.__new__(cls)
+        made._engine = schema.open_for_reading(file)
+        return made
+
     def take_over(self) -> int:
         with _border("take over"), self._engine.begin() as connection:
             connection.execute(sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1))

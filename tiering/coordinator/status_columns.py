@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.coordinator.api import AnyArray, TableStatus
-from tiering.coordinator.observer import Observer, Pending
+from tiering.coordinator.observer import Pending, Seen
 from tiering.coordinator.reasons import next_check_texts, status_reason
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.statuses import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
@@ -73,7 +73,7 @@ class StatusColumns:
 class StatusLook:
     """The statuses of one moment, or some of them, by column (`api.Columns`). Pending rows are looked up once, for all that follows."""
 
-    def __init__(self, kept: StatusColumns, rows: Rows, moment: Moment, observer: Observer, *, connected: bool, may_wait: bool) -> None:
+    def __init__(self, kept: StatusColumns, rows: Rows, moment: Moment, observer: Seen, *, connected: bool | None, may_wait: bool) -> None:
         self._kept = kept
         self._rows = rows
         self._moment = moment
@@ -133,7 +133,7 @@ class StatusLook:
 
     def _reasons(self) -> AnyArray:
         """Nearly all tables rest, and only the time that is left differs: written once for each span there is."""
-        if self.num_rows <= DIRECT_ROWS:
+        if self.num_rows <= DIRECT_ROWS or self._connected is None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
         deadlines = self._stored("freshness_deadline")
         scheduled = pc.equal(self._stored("status"), pa.scalar(TableState.SCHEDULED.value))

@@ -121,7 +121,7 @@ OBSERVED: Mapping[str, Callable[[Pending, datetime], Any]] = {
 CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"status_source": lambda now: STATUS_SOURCE, "observed_time": lambda now: now.wall}
 
 
-def table_status(record: TableRecord, now: Moment, seen: Pending | None, *, tierer_connected: bool) -> TableStatus:
+def table_status(record: TableRecord, now: Moment, seen: Pending | None, *, tierer_connected: bool | None) -> TableStatus:
     """One row. `seen`: what is pending, as last observed."""
     values: dict[str, Any] = {name: cell(record) for name, cell in STORED.items()}
     values |= {name: now.to_wall(cell(record)) for name, cell in STEADY.items()}

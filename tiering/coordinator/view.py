@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
-from tiering.cluster.base import Cluster
 from tiering.coordinator.api import TableStatus
-from tiering.coordinator.observer import Observer
+from tiering.coordinator.observer import Seen
 from tiering.coordinator.open_calls import OpenCall
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.status_columns import StatusColumns, StatusLook
@@ -18,6 +18,20 @@ from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 
+class Source(Protocol):
+    """What is looked up in the cluster itself."""
+
+    def databases(self) -> Sequence[str]: ...
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]: ...
+
+    def table(self, path: TablePath) -> TableInfo: ...
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]: ...
+
+    def leases(self) -> Sequence[KvSnapshotLease]: ...
+
+
 class View:
     """A read-only look. The records do not change any more; names of databases and tables come from the cluster itself."""
 
@@ -25,11 +39,11 @@ class View:
         self,
         moment: Moment,
         records: Mapping[int, TableRecord],
-        cluster: Cluster,
-        observer: Observer,
+        cluster: Source,
+        observer: Seen,
         columns: StatusColumns,
         *,
-        tierer_connected: bool,
+        tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
         validations: Callable[[], Sequence[CheckResult]] = tuple,
     ) -> None:

@@ -7,36 +7,50 @@ that says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from tiering.cluster.embedded import catalog
 from tiering.cluster.embedded.lake_record import read_lake_record
+from tiering.cluster.embedded.leases import list_leases
 from tiering.cluster.embedded.log import Log
 from tiering.cluster.embedded.metadata import FILE_NAME, FORMAT_VERSION, Metadata, facts
 from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.snapshot_files import files_exist
 from tiering.effects import RandomIds, SystemClock
 from tiering.errors import SetupError
-from tiering.model import BucketKey, BucketOffsets, Partition, RecordedLakeSnapshot, TableInfo, TablePath, TieringLogSplit
+from tiering.model import (
+    BucketKey,
+    BucketOffsets,
+    KvSnapshotLease,
+    Offsets,
+    Partition,
+    RecordedLakeSnapshot,
+    TableInfo,
+    TablePath,
+    TieringLogSplit,
+)
 from tiering.redact import redact
+from tiering.sqlite_files import read_only_url
 
 ALL = -1
 
 
 class OfflineCluster:
-    """What the validation needs of a `Cluster`. Raises SetupError: no such folder, made by another version."""
+    """The part of a `Cluster` that only reads. Raises SetupError: no such folder, made by another version."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
         file = self._root / FILE_NAME
         if not file.is_file():
             raise SetupError(f"{self._root} holds no embedded cluster: {FILE_NAME} is missing", hint="Name a Lakeward data folder.")
-        engine = sa.create_engine(f"sqlite:///file:{file}?mode=ro&uri=true")
+        engine = sa.create_engine(read_only_url(file))
         try:
             with engine.connect() as connection:
-                known = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).tuples().all())
+                known = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).all())
         except sa.exc.SQLAlchemyError as error:
             engine.dispose()
             raise SetupError(f"cannot read {file}: {redact(str(error))}", hint="Is it a Lakeward data folder?") from error
@@ -59,10 +73,15 @@ class OfflineCluster:
         """Lets go of the file."""
         self._metadata.close()
 
-    def tables(self) -> Sequence[TableInfo]:
-        """As `Cluster.tables`, of all databases."""
+    def databases(self) -> Sequence[str]:
+        """As `Cluster.databases`."""
         with self._metadata.read() as connection:
-            return catalog.list_tables(connection, None)
+            return catalog.list_databases(connection)
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """As `Cluster.tables`."""
+        with self._metadata.read() as connection:
+            return catalog.list_tables(connection, database_name)
 
     def table(self, path: TablePath) -> TableInfo:
         """As `Cluster.table`."""
@@ -77,6 +96,15 @@ class OfflineCluster:
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `Cluster.offsets`."""
         return self._log.offsets(table.table_id)
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        """As `Cluster.oldest_timestamps`."""
+        return self._log.oldest_timestamps(table.table_id, offsets)
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """As `Cluster.leases`."""
+        with self._metadata.read() as connection:
+            return list_leases(connection, lambda snapshot: files_exist(self._root, snapshot.files))
 
     def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`, of log splits."""

@@ -1,0 +1,66 @@
+"""Data folders as a coordinator leaves them, made in this process: rounds are stepped, nothing has to be waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from support.lake_world import SCHEMA, LakeWorld
+from tiering.cli.data_folder import DataFolder, open_data_folder
+from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.writer import LogWriter
+from tiering.coordinator.sql_store import SqlStore
+from tiering.model import TableInfo, TablePath
+
+FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
+FLIGHTS_ROWS = 1_000
+
+
+class FolderWorld(LakeWorld):
+    """A LakeWorld whose store is in the folder, as `lakeward up` has it."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder: DataFolder = open_data_folder(root)
+        super().__init__(self.folder.root, SqlStore(self.folder.store_url))
+
+    def close(self) -> None:
+        super().close()
+        self.store.close()
+
+
+def create(world: LakeWorld, path: TablePath, buckets: int, **options: str) -> TableInfo:
+    """A log table; `lake` and `freshness` are options."""
+    world.storage.create_database(path.database_name, ignore_if_exists=True)
+    properties = {"table.datalake.enabled": options.get("lake", "true"), "table.datalake.freshness": options.get("freshness", "1 s")}
+    made = world.storage.create_table(path, TableSpec(SCHEMA, buckets, properties=properties))
+    world.coordinator.tick()
+    return made
+
+
+def append(world: LakeWorld, path: TablePath, count: int, pieces: int) -> None:
+    """Rows `0 .. count-1`, a piece a bucket."""
+    writer = LogWriter(world.storage, path, "example")
+    for piece in range(pieces):
+        ids = range(piece * count // pieces, (piece + 1) * count // pieces)
+        writer.append(pa.table({"id": ids, "text": [f"row {one}" for one in ids]}, schema=SCHEMA))
+
+
+def make_example_folder(root: Path) -> DataFolder:
+    """The setting of sql_examples/README.md, left alone: nothing runs on it any more."""
+    world = FolderWorld(root)
+    flights = create(world, FLIGHTS, 4, freshness="5 min")
+    append(world, FLIGHTS, FLIGHTS_ROWS, 4)
+    create(world, PLANES, 1, lake="false")
+    world.clock.advance(301)
+    world.coordinator.tick()
+    world.begin(flights).end()
+    world.iceberg_catalog().create_namespace_if_not_exists(WEATHER.database_name)
+    world.iceberg_catalog().create_table(str(WEATHER), pa.schema([pa.field("id", pa.string())]))
+    weather = create(world, WEATHER, 1)
+    append(world, WEATHER, 10, 1)
+    world.clock.advance(2)
+    world.coordinator.tick()
+    world.begin(weather).end()
+    world.close()
+    return world.folder
