@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from support.lake_world import LakeWorld
+from support.validated import check, data_files, faults, read, rewrite
 from tiering.errors import InvalidArgument, SetupError, UnknownTable
 from tiering.model import TableInfo, TablePath
 from tiering.validate.child import ValidationRequest, run_validation
-from tiering.validate.results import CheckResult, Level
+from tiering.validate.results import Level
 from tiering.validate.run import validate
 
 ROWS = 1_000
@@ -28,25 +28,6 @@ def table(world: LakeWorld) -> TableInfo:
     world.append(made, ROWS, 100)
     world.tier(made)
     return made
-
-
-def check(world: LakeWorld, table: TableInfo, level: Level = Level.ROWS, snapshot_id: int | None = None) -> list[CheckResult]:
-    return list(validate(world.storage, world.lake, table.path, level, snapshot_id))
-
-
-def faults(results: list[CheckResult]) -> list[tuple[str, str, str | None]]:
-    return [(one.check, one.scope, one.details) for one in results if one.ok is False]
-
-
-def data_files(world: LakeWorld, table: TableInfo) -> list[Path]:
-    """The table's files, by bucket and age."""
-    files = [Path(task.file.file_path.removeprefix("file://")) for task in world.iceberg(table).scan().plan_files()]
-    return sorted(files, key=lambda file: (file.parent.name, -pq.read_metadata(file).num_rows))
-
-
-def rewrite(file: Path, rows: pa.Table) -> None:
-    """Damages a file behind the lake's back: the catalog does not hear of it."""
-    pq.write_table(rows, file)
 
 
 def test_a_table_that_is_right_passes_every_check_of_every_level(world: LakeWorld, table: TableInfo) -> None:
@@ -68,7 +49,7 @@ def test_an_older_snapshot_is_compared_with_its_own_marker(world: LakeWorld, tab
 
 def test_a_missing_row_is_named_by_bucket_and_offset(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
-    rows = pq.read_table(file, partitioning=None)
+    rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 123), rows.slice(124)]))
     found = faults(check(world, table))
     assert found[0] == ("rows", "0", "1 rows are missing")
@@ -78,7 +59,7 @@ def test_a_missing_row_is_named_by_bucket_and_offset(world: LakeWorld, table: Ta
 
 def test_a_doubled_row_is_named_also_when_another_one_is_missing(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
-    rows = pq.read_table(file, partitioning=None)
+    rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 200), rows.slice(70, 1), rows.slice(201)]))
     found = faults(check(world, table, Level.OFFSETS))
     assert found == [("offsets", "0", "bucket 0: offset 70 is there 2 times")]
@@ -86,7 +67,7 @@ def test_a_doubled_row_is_named_also_when_another_one_is_missing(world: LakeWorl
 
 def test_a_changed_value_is_named_with_its_column(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
-    rows = pq.read_table(file, partitioning=None)
+    rows = read(file)
     texts = rows["text"].to_pylist()
     texts[5] = "not what was written"
     rewrite(file, rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), pa.array(texts)))

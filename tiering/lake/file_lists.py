@@ -26,9 +26,13 @@ class LakeFile:
 
 @dataclass(frozen=True)
 class EqualityDeletes(LakeFile):
-    """Rows of older files of the same partition that equal one of its rows in `columns` are dead."""
+    """Rows of older files of the same partition, or of all, that equal one of its rows in `columns` are dead.
+
+    A column that the table does not have any more is "".
+    """
 
     columns: tuple[str, ...] = ()
+    everywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,10 @@ class ListsFiles(Protocol):
     """A lake whose files others can read."""
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
-        """The files of a snapshot; None = the head. Raises LakeUnavailable, InvalidArgument (no such snapshot)."""
+        """The files of a snapshot; None = the head.
+
+        Raises LakeUnavailable, InvalidArgument (no such snapshot, a file that is not Parquet or not on a local file system).
+        """
         ...
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:

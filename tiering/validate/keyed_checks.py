@@ -1,41 +1,52 @@
-"""The checks of a primary-key table: one row a key, and that row the newest change of its key."""
+"""The checks of a primary-key table: one row a key, and that row the newest change of its key.
+
+The newest change of a key is decided by all of the log that is held, also below the offset at which the first round began: rows
+that it took from a KV snapshot (offset -1) are compared as far as the log still has what they were made from.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tiering.model import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
-from tiering.validate.engine import Engine, quoted
+from tiering.model import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
+from tiering.validate.elsewhere import report_elsewhere
+from tiering.validate.engine import IN_BUCKET, Engine, hash_of, place_parameters
+from tiering.validate.lake_view import PLACE_COLUMN, quoted
 from tiering.validate.report import Report
 from tiering.validate.subject import Stretch
 
-_OFFSET, _CHANGE = quoted(OFFSET_COLUMN), quoted(CHANGE_TYPE_COLUMN)
+_DELETED = int(ChangeType.DELETE)
 
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> None:
     """As many rows as keys that live, by the newest change of each key in the log."""
+    places = f"{PLACE_COLUMN}, {BUCKET_COLUMN}"
+    counted = {(row[0], row[1]): row[2] for row in engine.rows(f"SELECT {places}, count(*) FROM lake GROUP BY {places}")}
     for one in stretches:
+        rows = counted.pop(one.place, 0)
         _fold(engine, one)
-        [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE change <> {int(ChangeType.DELETE)}")
-        [(older,)] = engine.rows(f"SELECT count(*) FROM {_lake(engine, one)} AS l WHERE {_untouched(engine, one)}", _place(one))
-        [(rows,)] = engine.rows("SELECT count(*) FROM lake WHERE place = $place AND __bucket = $bucket", _place(one))
+        [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE __change <> {_DELETED}")
+        [(older,)] = engine.rows(f"SELECT count(*) FROM {_lake(engine)} AS l WHERE {_untouched(engine, one)}", place_parameters(one))
         report.add("rows", one.name, rows == live + older, live + older, rows, None)
         if older:
-            text = f"{older} rows were last changed before offset {one.readable[0]}, which the log no longer holds: taken as they are"
+            text = f"{older} rows were last changed before offset {one.held[0]}, where the log begins: taken as they are"
             report.add("rows", one.name, None, None, older, text)
+    report_elsewhere(report, counted, engine.table.bucket_count)
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> None:
     """No key twice, and no change beyond the marker."""
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
+    texts = ", ".join(f"CAST({quoted(key)} AS VARCHAR)" for key in engine.table.primary_key)
     for one in stretches:
-        mine = "FROM lake WHERE place = $place AND __bucket = $bucket"
-        double = engine.rows(f"SELECT {keys}, count(*) {mine} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1", _place(one))
+        mine = f"FROM lake WHERE {IN_BUCKET}"
+        twice = f"SELECT {texts}, count(*) {mine} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1"
+        double = engine.rows(twice, place_parameters(one))
         details = None
         if double:
             *key, times = double[0]
             details = f"bucket {one.name}: key {_key(key)} is there {times} times"
-        beyond = engine.rows(f"SELECT min({_OFFSET}) {mine} AND {_OFFSET} >= {one.tiered}", _place(one))
+        beyond = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {one.tiered}", place_parameters(one))
         if details is None and beyond[0][0] is not None:
             details = f"bucket {one.name}: offset {beyond[0][0]} lies beyond {one.tiered}"
         report.add("keys", one.name, details is None, "each key once", None, details)
@@ -50,56 +61,67 @@ def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -
 
 
 def _fold(engine: Engine, one: Stretch) -> None:
-    """Table `newest`: offset, change type and the row's hash of the newest change of each key in the readable log."""
-    start, stop = one.readable
+    """Table `newest`: offset, time, change type and the hash of the own columns of the newest change of each key that is held."""
+    start, stop = one.held
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    columns = [*engine.columns, CHANGE_TYPE_COLUMN]
-    with engine.log(one, start, stop, columns) as log:
+    values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": hash_of(engine.own_columns)}
+    newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
+    with engine.log(one, start, stop, [*engine.columns, CHANGE_TYPE_COLUMN]) as log:
         engine.rows(
-            f"CREATE OR REPLACE TEMP TABLE newest AS SELECT {keys}, max({_OFFSET}) AS at, arg_max({_CHANGE}, {_OFFSET}) AS change, "
-            f"arg_max({engine.hash_of_row()}, {_OFFSET}) AS digest FROM {log} "
-            f"WHERE {_CHANGE} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
+            f"CREATE OR REPLACE TEMP TABLE newest AS SELECT {keys}, max({OFFSET_COLUMN}) AS __at, {newest} FROM {log} "
+            f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
         )
 
 
 def _first_difference(engine: Engine, one: Stretch) -> str | None:
-    keys = ", ".join(f"coalesce(n.{quoted(key)}, l.{quoted(key)})" for key in engine.table.primary_key)
+    keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    deleted = int(ChangeType.DELETE)
-    sql = (
-        f"SELECT {keys}, n.at, l.at, n.change = {deleted} FROM newest AS n FULL JOIN {_lake(engine, one)} AS l ON {join} "
-        f"WHERE (n.change = {deleted} AND l.digest IS NOT NULL) OR (n.change <> {deleted} AND l.digest IS DISTINCT FROM n.digest) "
-        f"OR (n.change IS NULL AND l.at >= {one.readable[0]}) ORDER BY coalesce(n.at, l.at) LIMIT 1"
+    # A row from a KV snapshot has neither offset nor time of its change.
+    from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {one.start} OR {one.start} = 0))"
+    same = f"(l.__digest = n.__digest AND ({from_snapshot} OR (l.__at = n.__at AND l.__time = n.__time)))"
+    dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL)"
+    other = f"(n.__change <> {_DELETED} AND {same} IS NOT TRUE)"
+    unheard = f"(n.__change IS NULL AND {_is_older(one)} IS NOT TRUE)"
+    found = engine.rows(
+        f"SELECT {keys}, n.__at, l.__at, n.__change = {_DELETED}, l.__digest IS NULL, l.__digest = n.__digest FROM newest AS n "
+        f"FULL JOIN {_lake(engine)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.__at, l.__at) LIMIT 1",
+        place_parameters(one),
     )
-    found = engine.rows(sql, _place(one))
     if not found:
         return None
-    *key, at, in_lake, is_deleted = found[0]
+    *key, at, in_lake, is_deleted, is_missing, same_values = found[0]
     where = f"bucket {one.name}: key {_key(key)}"
     if at is None:
         return f"{where} has offset {in_lake} in the lake; the log has no such change"
     if is_deleted:
         return f"{where} was deleted at offset {at} and is still in the lake (offset {in_lake})"
-    if in_lake is None:
+    if is_missing:
         return f"{where}, last changed at offset {at}, is missing"
-    if in_lake != at:
+    if in_lake not in (at, SNAPSHOT_OFFSET):
         return f"{where} was last changed at offset {at}; the lake has it of offset {in_lake}"
-    return f"{where}, last changed at offset {at}, has other values in the lake"
+    return f"{where}, last changed at offset {at}, has {'another offset or time' if same_values else 'other values'} in the lake"
 
 
-def _lake(engine: Engine, one: Stretch) -> str:
+def _lake(engine: Engine) -> str:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    return f"(SELECT {keys}, {_OFFSET} AS at, {engine.hash_of_row()} AS digest FROM lake WHERE place = $place AND __bucket = $bucket)"
+    digest = hash_of(engine.own_columns)
+    return f"(SELECT {keys}, {OFFSET_COLUMN} AS __at, {TIMESTAMP_COLUMN} AS __time, {digest} AS __digest FROM lake WHERE {IN_BUCKET})"
+
+
+def _is_older(one: Stretch) -> str:
+    """SQL: whether the log need not hold a row's change. One that reaches back to its start holds all.
+
+    But for rows from a KV snapshot in a partition: they may be those of a former partition of that name.
+    """
+    low = one.held[0]
+    if low == 0:
+        return f"({bool(one.place[0] and one.start)} AND l.__at = {SNAPSHOT_OFFSET})"
+    return f"(l.__at = {SNAPSHOT_OFFSET} OR l.__at < {low})"
 
 
 def _untouched(engine: Engine, one: Stretch) -> str:
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    old = f"(l.at = {SNAPSHOT_OFFSET} OR l.at < {one.readable[0]})"
-    return f"{old} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
-
-
-def _place(one: Stretch) -> dict[str, object]:
-    return {"place": one.place[0], "bucket": one.place[1]}
+    return f"{_is_older(one)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
 
 
 def _key(values: list[Any]) -> str:

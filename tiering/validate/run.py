@@ -8,15 +8,19 @@ from pathlib import Path
 import duckdb
 
 from tiering.effects import Clock, SystemClock
-from tiering.errors import DataCorrupt, LakewardError, LogTruncated
+from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.model import TablePath, TableType
 from tiering.redact import redact
 from tiering.validate import keyed_checks, log_checks
 from tiering.validate.engine import Engine, open_engine
+from tiering.validate.former import set_former_apart
 from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.subject import LogSource, Subject, read_subject
+
+READS = 3
+"""How often a validation begins again because what it reads was changed meanwhile."""
 
 
 def validate(
@@ -31,17 +35,32 @@ def validate(
 ) -> Sequence[CheckResult]:
     """A row a check; a difference is a row that is not ok, never an error.
 
-    Raises UnknownTable, UnknownDatabase, InvalidArgument (never tiered, no such snapshot), LakeUnavailable.
+    What is validated may be in use: if the log is cut, a partition dropped, or the snapshot expired while it is read, it begins again
+    with what is there then. Raises UnknownTable, UnknownDatabase, InvalidArgument (never tiered, no such snapshot, files that cannot
+    be read at all), LakeUnavailable; LogTruncated or SourceChanged if that happens again and again.
     """
-    subject = read_subject(source, lake, path, snapshot_id)
+    reads = 0
+    while True:
+        subject = read_subject(source, lake, path, snapshot_id)
+        reads += 1
+        try:
+            return _validate_once(lake, subject, level, memory_limit, clock)
+        except (LogTruncated, SourceChanged, InvalidArgument):
+            if reads == READS:
+                raise
+
+
+def _validate_once(lake: Lake, subject: Subject, level: Level, memory_limit: str, clock: Clock | None) -> Sequence[CheckResult]:
     report = Report(subject, level, clock or SystemClock())
-    if _check_base(subject, report) and _check_files(subject, report):
+    if _check_base(subject, report) and _check_ends(subject, report) and _check_files(lake, subject, report):
         try:
             with open_engine(subject, memory_limit) as engine:
                 _check_contents(engine, subject, report, level)
         except duckdb.Error as error:
-            report.add("files", "table", False, details=_name_damage(subject, error))
-        except (DataCorrupt, LogTruncated) as error:
+            details = _name_damage(subject, error)
+            _raise_if_expired(lake, subject)
+            report.add("files", "table", False, details=details)
+        except DataCorrupt as error:
             report.add("log", "table", False, details=error.message)
     return report.results
 
@@ -66,21 +85,50 @@ def _check_base(subject: Subject, report: Report) -> bool:
     return True
 
 
-def _check_files(subject: Subject, report: Report) -> bool:
+def _check_ends(subject: Subject, report: Report) -> bool:
+    """Whether the log can have been what was tiered, and tiering can go on in it: a row only for each bucket where not."""
+    right = True
+    for one in subject.stretches:
+        if one.tiered > one.log_end:
+            details = f"bucket {one.name}: the lake is tiered up to offset {one.tiered}, but the log ends at {one.log_end}"
+        elif one.tiered < one.log_start:
+            lost = f"offsets {one.tiered} to {one.log_start - 1} are in neither"
+            details = f"bucket {one.name}: the lake is tiered up to offset {one.tiered}, but the log begins at {one.log_start}: {lost}"
+        else:
+            continue
+        report.add("log", one.name, False, one.tiered, None, details)
+        right = False
+    return right
+
+
+def _check_files(lake: Lake, subject: Subject, report: Report) -> bool:
     files = [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
     missing = [one.path for one in files if not Path(one.path).is_file()]
+    if missing:
+        _raise_if_expired(lake, subject)
     details = f"{len(missing)} files of the snapshot are not there; the first is {missing[0]}" if missing else None
     report.add("files", "table", not missing, len(files), len(files) - len(missing), details)
     return not missing
 
 
+def _raise_if_expired(lake: Lake, subject: Subject) -> None:
+    """Files that go because their snapshot was expired are no damage."""
+    view = lake.view(subject.table.path)
+    snapshot_id = subject.files.snapshot_id
+    if view is None or snapshot_id not in view.snapshots:
+        raise InvalidArgument(
+            f"the snapshot {snapshot_id} of {subject.table.path} was expired while it was read", hint="Validate the newest snapshot."
+        )
+
+
 def _check_contents(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
     checks = log_checks if subject.table.table_type is TableType.LOG else keyed_checks
-    checks.check_counts(engine, report, subject.stretches)
+    stretches = set_former_apart(engine, report, subject.stretches)
+    checks.check_counts(engine, report, stretches)
     if level.depth >= Level.OFFSETS.depth:
-        checks.check_offsets(engine, report, subject.stretches)
+        checks.check_offsets(engine, report, stretches)
     if level.depth >= Level.ROWS.depth:
-        checks.check_rows(engine, report, subject.stretches)
+        checks.check_rows(engine, report, stretches)
 
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:

@@ -52,6 +52,7 @@ class Stretch:
     start: int
     tiered: int
     log_start: int
+    log_end: int
 
     @property
     def name(self) -> str:
@@ -59,9 +60,16 @@ class Stretch:
         return f"{self.place[0]}/{self.place[1]}" if self.place[0] else str(self.place[1])
 
     @property
+    def held(self) -> tuple[int, int]:
+        """All that the log holds of what is tiered, also below `start`: a first round may have begun with a KV snapshot."""
+        stop = min(self.tiered, self.log_end)
+        return min(self.log_start, stop), stop
+
+    @property
     def readable(self) -> tuple[int, int]:
-        """The part of it that the log still holds."""
-        return min(max(self.start, self.log_start), self.tiered), self.tiered
+        """The part of `[start, tiered)` that the log still holds."""
+        low, stop = self.held
+        return min(max(self.start, low), stop), stop
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class Subject:
 def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
     """Looks everything up. Raises UnknownTable, InvalidArgument (never tiered, no such snapshot), LakeUnavailable."""
     table = source.table(path)
+    recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead
     view = lake.view(path)
     if view is None or view.head is None:
         raise InvalidArgument(
@@ -92,7 +101,6 @@ def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: in
     if not isinstance(lake, ListsFiles):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
     files = lake.file_lists(view, snapshot_id)
-    recorded = source.lake_snapshot(table)
     known = KnownLake(source.cluster_id, table.table_id, None, None, () if recorded is None else (recorded,))
     try:
         check_base(view, known)
@@ -120,6 +128,7 @@ def _with_stretches(subject: Subject) -> Subject:
         elif bucket not in logs:
             unknown.append(bucket)
         else:
+            log = logs[bucket]
             name = "" if bucket.partition_id is None else names[bucket.partition_id]
-            stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, logs[bucket].log_start))
+            stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end))
     return Subject(source, table, subject.view, marker, subject.files, tuple(stretches), tuple(vanished), tuple(unknown), subject.problem)

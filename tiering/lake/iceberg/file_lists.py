@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 from urllib.parse import unquote, urlparse
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table
 
 from tiering.errors import InvalidArgument
@@ -41,9 +41,7 @@ def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
                 elif file.content is DataFileContent.POSITION_DELETES:
                     positions.append(_file(entry))
                 else:
-                    common = _file(entry)
-                    columns = tuple(table.metadata.schema().find_column_name(one) or "" for one in file.equality_ids or ())
-                    equalities.append(EqualityDeletes(**vars(common), columns=columns))
+                    equalities.append(_equality_deletes(table, entry))
     return FileLists(wanted, tuple(data), tuple(positions), tuple(equalities))
 
 
@@ -58,8 +56,20 @@ def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
     return None
 
 
+def _equality_deletes(table: Table, entry: ManifestEntry) -> EqualityDeletes:
+    columns = tuple(table.metadata.schema().find_column_name(one) or "" for one in entry.data_file.equality_ids or ())
+    # Spec, "Scan Planning": those of an unpartitioned spec are global.
+    everywhere = table.metadata.specs()[entry.data_file.spec_id].is_unpartitioned()
+    return EqualityDeletes(**vars(_file(entry)), columns=columns, everywhere=everywhere)
+
+
 def _file(entry: ManifestEntry) -> LakeFile:
     file = entry.data_file
+    if file.file_format is not FileFormat.PARQUET:
+        raise InvalidArgument(
+            f"{file.file_path} is a file of format {file.file_format}: this version validates lakes of Parquet files",
+            hint="Deletion vectors are such files. Let Spark rewrite the lake table (rewrite_data_files), then validate again.",
+        )
     return LakeFile(file.file_path, local_path(file), entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
 
 
