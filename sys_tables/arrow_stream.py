@@ -6,7 +6,7 @@ The pieces, put together, are what `pyarrow.ipc.open_stream` or Java's `ArrowStr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 
@@ -26,10 +26,10 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def arrow_pieces(rows: Iterable[object], schema: pa.Schema) -> Iterator[bytes]:
-    """A whole stream, made as it is drawn. The first piece is the schema, also if there are no rows."""
-    yield from schema_pieces(schema)
+    """A whole stream, made as it is drawn. It has the schema also if there are no rows."""
     remaining = iter(rows)
-    yield from batch_pieces(record_batch(schema, some) for some in iter(lambda: list(islice(remaining, ROWS_AT_ONCE)), []))
+    batches = (record_batch(schema, some) for some in iter(lambda: list(islice(remaining, ROWS_AT_ONCE)), []))
+    return joined(chain(schema_pieces(schema), batch_pieces(batches)))
 
 
 def schema_pieces(schema: pa.Schema) -> Iterator[bytes]:
@@ -43,6 +43,20 @@ def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield from _cut(batch.slice(start, _BATCH_ROWS).serialize())
     yield _END_OF_STREAM
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces, within the limit: each one costs a message and a turn of a thread."""
+    held: list[bytes] = []
+    held_bytes = 0
+    for piece in pieces:
+        if held and held_bytes + len(piece) > PIECE_BYTES:
+            yield b"".join(held)
+            held, held_bytes = [], 0
+        held.append(piece)
+        held_bytes += len(piece)
+    if held:
+        yield b"".join(held)
 
 
 def _cut(message: pa.Buffer) -> Iterator[bytes]:

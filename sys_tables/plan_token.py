@@ -12,6 +12,7 @@ import binascii
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sys_tables.definitions import SystemTable
 from sys_tables.sql_types import spark_type
@@ -62,10 +63,12 @@ def _promises(tables: Sequence[SystemTable]) -> list[bytes]:
     return [hashed for table in tables for hashed in (_table_hash(table), *(_column_hash(table, name) for name in table.schema.names))]
 
 
+@cache
 def _table_hash(table: SystemTable) -> bytes:
     return _hash(table.name, *(part for name in table.schema.names for part in _column_parts(table, name)))
 
 
+@cache
 def _column_hash(table: SystemTable, name: str) -> bytes:
     return _hash(table.name, *_column_parts(table, name))
 

@@ -8,7 +8,7 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from sys_tables.aggregates import aggregated
-from sys_tables.arrow_stream import ROWS_AT_ONCE, batch_pieces, schema_pieces
+from sys_tables.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, schema_pieces
 from sys_tables.columns import checked_array
 from sys_tables.conditions import matching
 from sys_tables.definitions import SystemTable
@@ -28,6 +28,10 @@ def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> 
 
     Raises InvalidArgument, at the first piece, for a column, condition, order, aggregate or limit that the table cannot have.
     """
+    return joined(_pieces(table, view, scan))
+
+
+def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[bytes]:
     _check(table, scan)
     moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
     if scan.is_aggregated:

@@ -166,6 +166,15 @@ def test_five_thousand_tables_come_in_pieces_of_a_mebibyte_at_most(run: Run) -> 
     run(scenario())
 
 
+def test_a_small_answer_is_one_piece(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            (piece,) = await client.pieces("lake_tiering_status")
+        assert pa.ipc.open_stream(piece).read_all().num_rows == 3
+
+    run(scenario())
+
+
 def test_a_slow_table_does_not_starve_others_and_a_gone_client_frees_its_share(run: Run) -> None:
     release = threading.Event()
     closed = threading.Event()
