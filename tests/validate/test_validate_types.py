@@ -92,6 +92,31 @@ def test_one_other_value_of_any_type_is_found_and_its_column_named(world: LakeWo
     assert faults(check(world, table)) == [("values", "0", details)]
 
 
+ALIKE: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "list": (pa.list_(pa.int32()), [None, [], [None], [0]]),
+    "texts": (pa.list_(pa.string()), [None, [], [None], [""], ["NULL"], ["a", "b"], ["a, b"], ["'a', 'b'"]]),
+    "struct": (pa.struct([("a", pa.int32()), ("b", pa.string())]), [None, {"a": None, "b": None}, {"a": None, "b": "NULL"}]),
+    "map": (pa.map_(pa.string(), pa.string()), [None, [], [("a", None)], [("a", "NULL")], [("a", "x"), ("b", "y")], [("a", "x, b=y")]]),
+    "text": (pa.string(), [None, "", "NULL"]),
+    "number": (pa.int64(), [None, 0, -1]),
+}
+"""Values that are easily taken for each other."""
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_values_that_look_alike_are_told_apart(world: LakeWorld, name: str) -> None:
+    kind, values = ALIKE[name]
+    table = world.table("alike", buckets=1, schema=pa.schema([pa.field(name, kind)]))
+    world.storage.append(table.path, pa.table({name: pa.array(values, kind)}), "w", 0)
+    world.tier(table)
+    assert not faults(check(world, table))
+    [file] = data_files(world, table)
+    for place in range(1, len(values)):  # its neighbour's value, every other one as it was
+        replace_column(file, name, [*values[:place], values[place - 1], *values[place + 1 :]])
+        details = f"bucket 0: offset {place} has other values in the lake than in the log, in {name}"
+        assert faults(check(world, table)) == [("values", "0", details)]
+
+
 NAMES = ("filename", "file_row_number", "file_index", "place", "at", "change", "digest", "path", "pos", "partition", "d", "select", "c0")
 
 

@@ -76,6 +76,14 @@ class Engine:
         those = f"{place} AND {OFFSET_COLUMN} >= a.first AND (a.before IS NULL OR {TIMESTAMP_COLUMN} < a.before)"
         self.rows(f"CREATE OR REPLACE TEMP VIEW lake AS SELECT * FROM lake_rows WHERE NOT EXISTS (SELECT 1 FROM apart AS a WHERE {those})")
 
+    def hash_of(self, *columns: str) -> str:
+        """SQL: one number for these columns of a row; equal values have equal ones, NaN and NULL included.
+
+        DuckDB's hash takes NULL, [] and [NULL] for the same: what is nested goes by its text, which tells them apart.
+        """
+        nested = {one for one in columns if self._types[one].endswith(("]", ")")) and not self._types[one].startswith("DECIMAL")}
+        return f"hash({', '.join(f'CAST({quoted(one)} AS VARCHAR)' if one in nested else quoted(one) for one in columns)})"
+
     def _declared_types(self) -> dict[str, str]:
         """DuckDB's names of the types of the source; those of files, once there are any, go before."""
         self._connection.register("empty_source", self.table.read_schema().empty_table())
@@ -94,11 +102,6 @@ class Engine:
             self.rows(f"CREATE TEMP VIEW lake_rows AS SELECT *, {place_of(self.table, names)} AS {PLACE_COLUMN} FROM nothing")
         self.rows(f"CREATE TEMP TABLE apart (place VARCHAR, bucket INTEGER, before {self._types[TIMESTAMP_COLUMN]}, first BIGINT)")
         self.rows("CREATE TEMP VIEW lake AS SELECT * FROM lake_rows")
-
-
-def hash_of(columns: list[str]) -> str:
-    """SQL: one number for these columns of a row; equal values have equal ones, NaN and NULL included."""
-    return f"hash({', '.join(quoted(one) for one in columns)})"
 
 
 @contextmanager

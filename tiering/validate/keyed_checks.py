@@ -10,7 +10,7 @@ from typing import Any
 
 from tiering.model import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.elsewhere import report_elsewhere
-from tiering.validate.engine import IN_BUCKET, Engine, hash_of, place_parameters
+from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
 from tiering.validate.report import Report
 from tiering.validate.subject import Stretch
@@ -64,7 +64,7 @@ def _fold(engine: Engine, one: Stretch) -> None:
     """Table `newest`: offset, time, change type and the hash of the own columns of the newest change of each key that is held."""
     start, stop = one.held
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": hash_of(engine.own_columns)}
+    values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
     with engine.log(one, start, stop, [*engine.columns, CHANGE_TYPE_COLUMN]) as log:
         engine.rows(
@@ -104,7 +104,7 @@ def _first_difference(engine: Engine, one: Stretch) -> str | None:
 
 def _lake(engine: Engine) -> str:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
-    digest = hash_of(engine.own_columns)
+    digest = engine.hash_of(*engine.own_columns)
     return f"(SELECT {keys}, {OFFSET_COLUMN} AS __at, {TIMESTAMP_COLUMN} AS __time, {digest} AS __digest FROM lake WHERE {IN_BUCKET})"
 
 

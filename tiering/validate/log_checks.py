@@ -7,8 +7,8 @@ from typing import Any
 
 from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
-from tiering.validate.engine import IN_BUCKET, Engine, hash_of, place_parameters
-from tiering.validate.lake_view import PLACE_COLUMN, quoted, text_literal
+from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
+from tiering.validate.lake_view import PLACE_COLUMN, text_literal
 from tiering.validate.report import Report
 from tiering.validate.subject import Stretch
 
@@ -93,7 +93,7 @@ def _block(shift: int) -> str:
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> None:
     """An order-free checksum over all columns, block by block, of lake and log; what the log no longer holds is said."""
     in_lake: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
-    sql = f"SELECT {_PLACE}, {_block(ROWS_A_BLOCK_BITS)}, count(*), sum({hash_of(engine.columns)}) FROM lake GROUP BY ALL"
+    sql = f"SELECT {_PLACE}, {_block(ROWS_A_BLOCK_BITS)}, count(*), sum({engine.hash_of(*engine.columns)}) FROM lake GROUP BY ALL"
     if any(one.start < one.readable[0] for one in stretches):
         sql = _only_readable(sql, stretches)
     for place, bucket, block, rows, digest in engine.rows(sql):
@@ -116,7 +116,7 @@ def _only_readable(sql: str, stretches: tuple[Stretch, ...]) -> str:
 
 def _compare_rows(engine: Engine, report: Report, one: Stretch, in_lake: Mapping[int, tuple[int, int]]) -> None:
     start, stop = one.readable
-    sql = f"SELECT {OFFSET_COLUMN} >> {ROWS_A_BLOCK_BITS}, count(*), sum({hash_of(engine.columns)})"
+    sql = f"SELECT {OFFSET_COLUMN} >> {ROWS_A_BLOCK_BITS}, count(*), sum({engine.hash_of(*engine.columns)})"
     with engine.log(one, start, stop, engine.columns) as log:
         in_log = {block: (rows, int(digest)) for block, rows, digest in engine.rows(f"{sql} FROM {log} GROUP BY 1")}
     bad = sorted(block for block in {*in_log, *in_lake} if in_log.get(block) != in_lake.get(block))
@@ -137,7 +137,7 @@ def _value_details(engine: Engine, one: Stretch, block: int) -> str:
     low, high = block << ROWS_A_BLOCK_BITS, (block + 1) << ROWS_A_BLOCK_BITS
     if low <= start < high:
         low = start  # what lies before it in the lake cannot be compared
-    hashes = ", ".join(f"hash({quoted(name)})" for name in engine.columns)
+    hashes = ", ".join(engine.hash_of(name) for name in engine.columns)
     where = f"{IN_BUCKET} AND {OFFSET_COLUMN} >= {low} AND {OFFSET_COLUMN} < {high}"
     in_lake: dict[int, list[tuple[Any, ...]]] = {}
     for offset, *rest in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM lake WHERE {where}", place_parameters(one)):
