@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from support.lake_world import LakeWorld
@@ -54,3 +55,18 @@ def test_a_folder_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None
     assert status != 0
     assert "is not a Lakeward data folder" in said
     assert not (tmp_path / "nothing").exists()
+
+
+def test_a_folder_that_a_newer_version_wrote_is_refused_and_left_alone(folder: Path) -> None:
+    (folder / "VERSION").write_text("99\n")
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
+    status, said = run("sales.orders", "--data", str(folder))
+    assert status != 0
+    assert "has format version 99; this version of Lakeward reads version 1" in said
+    (folder / "VERSION").write_text("1\n")
+    with sa.create_engine(f"sqlite:///{folder / 'cluster' / 'meta.db'}").begin() as connection:
+        connection.execute(sa.text("UPDATE facts SET value = '99' WHERE name = 'format_version'"))
+    status, said = run("sales.orders", "--data", str(folder))
+    assert status != 0
+    assert "was written by a newer version (format 99" in said
+    assert {file for file in folder.rglob("*") if file.suffix in (".arrow", ".parquet")} <= before.keys()

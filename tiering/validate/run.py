@@ -37,7 +37,7 @@ def validate(
 
     What is validated may be in use: if the log is cut, a partition dropped, or the snapshot expired while it is read, it begins again
     with what is there then. Raises UnknownTable, UnknownDatabase, InvalidArgument (never tiered, no such snapshot, files that cannot
-    be read at all), LakeUnavailable; LogTruncated or SourceChanged if that happens again and again.
+    be read at all), MarkerCorrupt, LakeUnavailable; LogTruncated or SourceChanged if that happens again and again.
     """
     reads = 0
     while True:

@@ -1,0 +1,116 @@
+"""Partitions that were dropped, and that were made anew under the same name: what cannot be compared is said, the rest is compared."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from support.lake_world import FRESHNESS_S, LakeWorld
+from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
+from tiering.cluster.embedded.base import TableSpec
+from tiering.model import TableInfo, TablePath
+from tiering.validate.results import CheckResult
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])
+
+
+def visits(*ids: int, day: str) -> pa.Table:
+    return pa.table({"id": ids, "day": [day] * len(ids)}, schema=SCHEMA)
+
+
+@pytest.fixture
+def log_table(world: LakeWorld) -> TableInfo:
+    made = world.table("visits", buckets=1, partition_keys=("day",), schema=SCHEMA)
+    world.storage.append(made.path, visits(*range(30), day="d0"), "w", 0)
+    world.storage.append(made.path, visits(*range(20), day="d1"), "w", 1)
+    world.tier(made)
+    return made
+
+
+@pytest.fixture
+def keyed_table(world: LakeWorld) -> TableInfo:
+    path = TablePath("sales", "keyed")
+    world.storage.create_database(path.database_name, ignore_if_exists=True)
+    properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+    spec = TableSpec(SCHEMA, 1, properties=properties, primary_key=("id", "day"), partition_keys=("day",))
+    made = world.storage.create_table(path, spec)
+    world.coordinator.tick()
+    world.storage.upsert(made.path, visits(*range(30), day="d0"), "w", 0)
+    world.storage.upsert(made.path, visits(*range(20), day="d1"), "w", 1)
+    world.tier(made)
+    return made
+
+
+def compared(results: list[CheckResult]) -> set[str]:
+    """The buckets whose values were found equal."""
+    return {one.scope for one in results if one.check == "values" and one.ok}
+
+
+def test_a_partition_that_was_dropped_is_said_and_the_others_are_compared(world: LakeWorld, log_table: TableInfo) -> None:
+    world.storage.drop_partition(log_table.path, "d0")
+    results = check(world, log_table)
+    assert not faults(results)
+    assert compared(results) == {"d1/0"}
+    [base] = [one for one in results if one.check == "base"]
+    assert base.details == "1 buckets of partitions that were dropped since are in the marker; their rows cannot be compared"
+    text = "the marker names no such bucket: rows of a partition that was dropped, or that somebody else wrote"
+    assert untold(results) == [("rows", "d0/0", text)]
+
+
+@pytest.mark.parametrize("kind", ["log_table", "keyed_table"])
+def test_a_partition_that_came_again_is_compared_without_the_rows_of_the_former_one(
+    world: LakeWorld, kind: str, request: pytest.FixtureRequest
+) -> None:
+    table: TableInfo = request.getfixturevalue(kind)
+    write = world.storage.append if kind == "log_table" else world.storage.upsert
+    world.storage.drop_partition(table.path, "d0")
+    world.clock.advance(5)
+    write(table.path, visits(*range(100, 110), day="d0"), "w", 2)
+    world.tier(table)
+    results = check(world, table)
+    assert not faults(results), results
+    assert compared(results) == {"d0/0", "d1/0"}
+    text = "30 rows are older than the partition's log: of a former partition of that name, taken as they are"
+    assert untold(results) == [("rows", "d0/0", text)]
+    [rows] = [one for one in results if one.check == "rows" and one.scope == "d0/0" and one.ok]
+    assert (rows.expected, rows.actual) == ("10", "10")
+
+
+def test_damage_in_a_partition_that_came_again_is_found(world: LakeWorld, log_table: TableInfo) -> None:
+    world.storage.drop_partition(log_table.path, "d0")
+    world.clock.advance(5)
+    world.storage.append(log_table.path, visits(*range(100, 110), day="d0"), "w", 2)
+    world.tier(log_table)
+    [file] = [file for file in data_files(world, log_table) if read(file)["id"][0].as_py() == 100]
+    rows = read(file)
+    replace_column(file, "id", [*range(100, 109), 999])
+    assert faults(check(world, log_table)) == [
+        ("values", "d0/0", "bucket d0/0: offset 9 has other values in the lake than in the log, in id")
+    ]
+    rewrite(file, rows.slice(1))
+    found = faults(check(world, log_table))
+    assert ("offsets", "d0/0", "bucket d0/0: offset 0 is missing") in found
+
+
+def test_rows_doubled_in_a_partition_that_never_went_are_no_former_ones(world: LakeWorld, log_table: TableInfo) -> None:
+    file = data_files(world, log_table)[0]
+    rows = read(file)
+    rewrite(file, pa.concat_tables([rows, rows.slice(0, 1)]))
+    results = check(world, log_table)
+    assert ("rows", "d0/0", "1 rows too many") in faults(results)
+    assert not untold(results)
+
+
+def test_a_former_partition_is_told_also_where_the_log_of_the_new_one_was_cut(world: LakeWorld, log_table: TableInfo) -> None:
+    world.storage.alter_table(log_table.path, {"table.log.ttl": "1 h"})
+    world.storage.drop_partition(log_table.path, "d0")
+    for number in range(2):
+        world.clock.advance(3_600 * number + 5)
+        world.storage.append(log_table.path, visits(*range(100, 110), day="d0"), "w", 2 + number)
+    world.tier(log_table)
+    world.storage.upkeep.run()
+    assert {log.log_start for log in world.storage.offsets(log_table).values()} == {20, 10}
+    results = check(world, log_table)
+    assert not faults(results), results
+    former = "30 rows are older than the partition's log: of a former partition of that name, taken as they are"
+    assert ("rows", "d0/0", former + "; offsets 0 to 9 of this one cannot be told from them") in untold(results)
