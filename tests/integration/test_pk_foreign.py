@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from support.foreign_spark import RunningCompaction, StagedCompaction, compact, delete_by_equality, local_path
 from support.keyed_table import KeyedTable, Row, keyed_info, with_columns
 from support.lake_kit import LakeKit
 from support.spark_sessions import spark_session
@@ -48,8 +45,8 @@ def by_spark(spark: SparkSession, table: KeyedTable) -> list[Row]:
 def by_duckdb(table: KeyedTable) -> list[Row]:
     """File lists from pyiceberg, and an anti-join on positions."""
     tasks = list(table.kit.catalog().load_table(str(table.info.path)).scan().plan_files())
-    data = [_path(task.file.file_path) for task in tasks]
-    deletes = {_path(file.file_path) for task in tasks for file in task.delete_files}
+    data = [local_path(task.file.file_path) for task in tasks]
+    deletes = {local_path(file.file_path) for task in tasks for file in task.delete_files}
     rows = f"read_parquet({data}, filename = true, file_row_number = true, union_by_name = true)"
     dead = f"read_parquet({sorted(deletes)})" if deletes else "(SELECT '' file_path, 0 pos)"
     with duckdb.connect() as connection:
@@ -61,23 +58,12 @@ def by_duckdb(table: KeyedTable) -> list[Row]:
     return sorted(read.select(names).to_pylist(), key=table._key)
 
 
-def _path(location: str) -> str:
-    """Java writes `file:/a`, pyiceberg `file:///a`."""
-    return "/" + location.removeprefix("file:").lstrip("/")
-
-
 def check_all(spark: SparkSession, table: KeyedTable) -> None:
     expected = table.expected()
     assert table.in_lake() == expected
     assert by_spark(spark, table) == expected
     assert by_duckdb(table) == expected
     assert table.kit.view(table.info).records == len(expected)
-
-
-def compact(spark: SparkSession, table: KeyedTable) -> int:
-    """Rewrites everything; the number of files that it replaced."""
-    statement = f"CALL lake.system.rewrite_data_files(table => '{table.info.path}', options => map('rewrite-all', 'true'))"
-    return int(spark.sql(statement).collect()[0]["rewritten_data_files_count"])
 
 
 def test_every_reader_sees_the_same_rows_after_every_round(kit: LakeKit, spark: SparkSession) -> None:
@@ -112,29 +98,31 @@ def test_rounds_go_on_after_a_foreign_compaction(kit: LakeKit, spark: SparkSessi
     check_all(spark, table)
 
 
-def test_a_compaction_that_lands_before_our_commit_makes_the_round_look_again(kit: LakeKit, spark: SparkSession) -> None:
-    table = loaded(kit, "before")
-    table.put(*table.rows(20, name="second"))
-    prepared = table.prepare("r2")
-    assert compact(spark, table) == 1
-    with pytest.raises(BaseMoved):
-        prepared.commit(base=kit.view(table.info))
-    table.tier("r2")
-    check_all(spark, table)
-
-
 @pytest.mark.parametrize("share", ["few", "most"])
 def test_a_compaction_that_began_before_our_commit_and_ends_after_it_is_refused(kit: LakeKit, spark: SparkSession, share: str) -> None:
     """Few changes give position deletes in the file it rewrites, most of them replace that file."""
     table = loaded(kit, f"after_{share}")
-    theirs = StagedCompaction(spark, table)
-    table.put(*table.rows(20 if share == "few" else 150, name="second"))
-    table.tier("r2")
-    with pytest.raises(Exception, match=r"ValidationException|Missing required files"):
-        theirs.commit()
+    with RunningCompaction(spark, table) as theirs:
+        table.put(*table.rows(20 if share == "few" else 150, name="second"))
+        table.tier("r2")
+        assert "Cannot commit rewrite" in theirs.end()
     check_all(spark, table)
+    assert compact(spark, table) == (2 if share == "few" else 1)
     table.put(*table.rows(5, name="third"))
     table.tier("r3")
+    check_all(spark, table)
+
+
+def test_a_compaction_that_ran_while_our_round_did_makes_the_round_look_again(kit: LakeKit, spark: SparkSession) -> None:
+    """It began before the round and ends between the round's reading and its commit."""
+    table = loaded(kit, "around")
+    with RunningCompaction(spark, table) as theirs:
+        table.put(*table.rows(20, name="second"))
+        prepared = table.prepare("r2")
+        assert theirs.end() == ""
+    with pytest.raises(BaseMoved):
+        prepared.commit(base=kit.view(table.info))
+    table.tier("r2")
     check_all(spark, table)
 
 
@@ -186,45 +174,3 @@ def test_rounds_go_on_over_equality_deletes_of_others(kit: LakeKit, spark: Spark
     table.put(*table.rows(2, start=big, name="both"))
     table.tier("r3")
     assert by_spark(spark, table) == table.expected()
-
-
-def delete_by_equality(spark: SparkSession, table: KeyedTable, *ids: int) -> None:
-    """One file of equality deletes in the first data file's partition, committed by Iceberg's row delta."""
-    jvm: Any = spark._jvm
-    loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table.info.path}")
-    field_id = loaded.schema().findField("id").fieldId()
-    location = loaded.locationProvider().newDataLocation("equality-deletes.parquet")
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(field_id)})])
-    pq.write_table(pa.table([pa.array(ids)], schema=schema), _path(location))
-    keys = spark._sc._gateway.new_array(jvm.int, 1)  # type: ignore[union-attr]
-    keys[0] = field_id
-    deletes = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(loaded.spec()).ofEqualityDeletes(keys).withFormat("PARQUET")
-    deletes = deletes.withPath(location).withFileSizeInBytes(Path(_path(location)).stat().st_size).withRecordCount(len(ids))
-    deletes = deletes.withPartition(loaded.newScan().planFiles().iterator().next().file().partition())
-    loaded.newRowDelta().addDeletes(deletes.build()).commit()
-
-
-class StagedCompaction:
-    """What `rewrite_data_files` does, cut in two: files are rewritten at once, `commit` comes later.
-
-    The commit is Iceberg's own, built as its `RewriteDataFilesCommitManager` builds it. The rewritten file is a copy.
-    """
-
-    def __init__(self, spark: SparkSession, table: KeyedTable, bucket: int = 0) -> None:
-        jvm: Any = spark._jvm
-        loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table.info.path}")
-        snapshot = loaded.currentSnapshot()
-        self._rewrite = loaded.newRewrite().validateFromSnapshot(snapshot.snapshotId())
-        self._rewrite.dataSequenceNumber(snapshot.sequenceNumber())
-        tasks = loaded.newScan().planFiles().iterator()
-        while tasks.hasNext():
-            task = tasks.next()
-            if task.partition().get(0, jvm.java.lang.Class.forName("java.lang.Integer")) == bucket:
-                copy = task.file().location().replace(".parquet", "-compacted.parquet")
-                shutil.copy(_path(task.file().location()), _path(copy))
-                made = jvm.org.apache.iceberg.DataFiles.builder(loaded.spec()).copy(task.file()).withPath(copy).build()
-                self._rewrite.deleteFile(task.file())
-                self._rewrite.addFile(made)
-
-    def commit(self) -> None:
-        self._rewrite.commit()
