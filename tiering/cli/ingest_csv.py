@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from tiering.cli.ingest_types import CSV_TYPES, NULL_TEXTS
+from tiering.cli.ingest_types import CSV_TYPES, NOT_UTF8_HINT, NULL_TEXTS
 from tiering.errors import InvalidData
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -26,11 +27,16 @@ class CsvSource:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        header = next(_rows(file), None)
+        try:
+            header = next(_rows(file), None)
+        except csv.Error as error:
+            raise InvalidData(f"{file}: the line with the columns' names cannot be read: {error}") from error
         if header is None:
             raise InvalidData(f"{file} is empty", hint="Its first line must name the columns.")
         self._names = header[1]
         for name in self._names:
+            if not _is_unicode(name):
+                raise InvalidData(f"{file}, line {header[0]}: the text is not UTF-8", hint=NOT_UTF8_HINT)
             if self._names.count(name) > 1:
                 raise InvalidData(f"{file}, line {header[0]}: the column {name!r} is named twice")
         self.schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
@@ -45,27 +51,28 @@ class CsvSource:
             with arrow_csv.open_csv(self._file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert) as reader:
                 yield from reader
         except pa.ArrowInvalid as error:
-            raise InvalidData(self._what_is_broken(str(error))) from error
+            raise self._what_is_broken(str(error)) from error
 
     def locate(self, row: int) -> str:
         """Where the row (from 0) stands: `line 17`."""
-        for index, (line, _) in enumerate(_rows(self._file), start=-1):
-            if index == row:
-                return f"line {line}"
+        with suppress(csv.Error):  # stricter than Arrow, which read the row
+            for index, (line, _) in enumerate(_rows(self._file), start=-1):
+                if index == row:
+                    return f"line {line}"
         return f"row {row + 1}"
 
-    def _what_is_broken(self, reason: str) -> str:
+    def _what_is_broken(self, reason: str) -> InvalidData:
         """Arrow names rows by their number in a block, so the line is looked up by reading the file again."""
         line = 0
         try:
             for line, row in _rows(self._file):
                 if len(row) != len(self._names):
-                    return f"{self._file}, line {line}: {len(row)} columns where the header has {len(self._names)}"
+                    return InvalidData(f"{self._file}, line {line}: {len(row)} columns where the header has {len(self._names)}")
                 if any(not _is_unicode(value) for value in row):
-                    return f"{self._file}, line {line}: the text is not UTF-8"
+                    return InvalidData(f"{self._file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT)
         except csv.Error as error:
-            return f"{self._file}, after line {line}: {error}"
-        return f"{self._file}: {reason}"
+            return InvalidData(f"{self._file}, after line {line}: {error}")
+        return InvalidData(f"{self._file}: {reason}")
 
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:

@@ -21,7 +21,7 @@ from pyarrow import parquet as pq
 from tiering.cli.file_formats import FileFormat as FileFormat  # its callers know it from here
 from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
-from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values
+from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values, check_values
 from tiering.cluster.embedded.batches import check_names
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
@@ -158,7 +158,8 @@ class ParquetSource:
         self._file = file
         try:
             self._parquet = pq.ParquetFile(file)
-        except pa.ArrowException as error:
+            str(self._parquet.schema_arrow)  # every name in it as text: Arrow takes any bytes
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise InvalidData(f"{file} is not a Parquet file: {error}") from error
         self.schema = pa.schema([_decoded(field) for field in self._parquet.schema_arrow])
 
@@ -194,12 +195,12 @@ def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile
     spooling = _Spooling(file, source, shape.partition_keys, folder)
     undecided = [field for field in source.schema if pa.types.is_string(field.type) and field.name not in shape.known]
     if not undecided or not source.text_types:
-        return spooling.cast_all(source.batches(), shape.complete(source.schema))
+        return spooling.cast_all(spooling.batches(), shape.complete(source.schema))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
     shape.complete(source.schema)
     inferences = {field.name: ColumnInference(source.text_types) for field in undecided}
-    _spool(raw, source.schema, _observed(source.batches(), inferences))
+    _spool(raw, source.schema, _observed(spooling.batches(), inferences))
     kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in source.schema]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
         found = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
@@ -216,7 +217,7 @@ def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, Column
 
 @dataclass(frozen=True)
 class _Spooling:
-    """Casts rows into the temporary file; a value that does not fit is named by where it stands in the source."""
+    """Takes rows into the temporary file; a value that does not fit is named by where it stands in the source."""
 
     file: Path
     source: Source
@@ -227,17 +228,33 @@ class _Spooling:
         spool = self.folder / "rows.arrow"
         return ParsedFile(schema, _spool(spool, schema, self._cast(batches, schema)), spool)
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The source's, each value one of its type. Raises InvalidData."""
+        before = 0
+        for batch in self.source.batches():
+            with self._located(before):
+                check_values(batch)
+            yield batch
+            before += batch.num_rows
+
     def _cast(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         before = 0
         for batch in batches:
-            try:
+            with self._located(before):
                 fitting = cast_batch(batch, schema)
                 check_partition_values(fitting, self.partition_keys)
-            except Misfit as misfit:
-                where = self.source.locate(before + misfit.row)
-                raise InvalidData(f"{self.file}, {where}: column {misfit.column!r}: {misfit.reason}", column=misfit.column) from misfit
             yield fitting
             before += batch.num_rows
+
+    @contextmanager
+    def _located(self, before: int) -> Iterator[None]:
+        """A misfit in the batch behind `before` rows is raised with where it stands."""
+        try:
+            yield
+        except Misfit as misfit:
+            where = self.source.locate(before + misfit.row)
+            reason = f"{self.file}, {where}: column {misfit.column!r}: {misfit.reason}"
+            raise InvalidData(reason, hint=misfit.hint, column=misfit.column) from misfit
 
 
 def _spool(target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from tiering.cli.ingest_json_types import as_read, in_order_of, merged, settled
-from tiering.cli.ingest_types import TIME_TYPES
+from tiering.cli.ingest_types import NOT_UTF8_HINT, TIME_TYPES
 from tiering.errors import InvalidData
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -82,8 +82,17 @@ class NdjsonSource:
                 if not content.endswith(b"\n") and file.peek(1):
                     raise InvalidData(f"{self._file}, line {line + ended}: a line of more than {MAX_LINE_BYTES} bytes")
                 if content.strip():
+                    self._check_text(content, line)
                     yield _Block(content, line)
                 line += ended
+
+    def _check_text(self, content: bytes, first_line: int) -> None:
+        """JSON is UTF-8 (RFC 8259, 8.1); Arrow takes any bytes, in keys too."""
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            line = first_line + content.count(b"\n", 0, error.start)
+            raise InvalidData(f"{self._file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT) from error
 
     def _parse(self, block: _Block, schema: pa.Schema | None) -> pa.Table:
         try:

@@ -14,6 +14,8 @@ from tiering.errors import InvalidData
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Unquoted texts that mean null in a CSV file: R and pandas write these."""
 
+NOT_UTF8_HINT = "Convert the file to UTF-8 first, as with iconv."
+
 NUMBER_TYPES: tuple[pa.DataType, ...] = (pa.int64(), pa.float64())
 TIME_TYPES: tuple[pa.DataType, ...] = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
 CSV_TYPES: tuple[pa.DataType, ...] = (*NUMBER_TYPES, *TIME_TYPES, pa.bool_())
@@ -27,11 +29,12 @@ Column: TypeAlias = "pa.Array[Any]"
 class Misfit(Exception):
     """A value that does not fit its column; `row` counts from 0 within what was cast."""
 
-    def __init__(self, column: str, row: int, reason: str) -> None:
+    def __init__(self, column: str, row: int, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.column = column
         self.row = row
         self.reason = reason
+        self.hint = hint
 
 
 class ColumnInference:
@@ -85,6 +88,19 @@ def cast_text(texts: Column, kind: pa.DataType) -> Column:
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """`batch`, which has the columns of `schema` in any order, as exactly that. Nothing is rounded or cut. Raises Misfit."""
     return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field) for field in schema], schema=schema)
+
+
+def check_values(batch: pa.RecordBatch) -> None:
+    """Raises Misfit for the first value that is none of its type: text that is not UTF-8 above all, which Arrow's readers take."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            # Taken out: of a slice of structs, Arrow looks at all that lies behind it.
+            row = _first_failing(column, lambda part: part.take(list(range(len(part)))).validate(full=True))
+            if "UTF8" in str(error):
+                raise Misfit(name, row, "the text is not UTF-8", NOT_UTF8_HINT) from error
+            raise Misfit(name, row, str(error)) from error
 
 
 def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str]) -> None:
@@ -165,7 +181,7 @@ def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field[Any]]]:
     return [(field.name if pa.types.is_struct(kind) else "element", field) for field in fields]
 
 
-def _first_failing(column: Column, cast: Callable[[Column], Column]) -> int:
+def _first_failing(column: Column, cast: Callable[[Column], object]) -> int:
     """The first row whose value the cast refuses, by halving."""
     start, stop = 0, len(column)
     while stop - start > 1:
