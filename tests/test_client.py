@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import grpc
 import pytest
 
 from support.coordinator_world import World
 from support.memory_cluster import log_table
+from support.served import at_uri
 from tiering import client, errors
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.server import RunningServer, serve
 from tiering.model import TablePath
 
 OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000)
-
-
-@contextmanager
-def served(world: World) -> Iterator[str]:
-    """Serves from an event loop in a thread; gives the uri."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def start() -> RunningServer:
-        return await serve(world.coordinator, "127.0.0.1", 0)
-
-    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
-    try:
-        yield server.address
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
 
 
 @pytest.fixture
@@ -50,7 +28,7 @@ def world() -> World:
 
 @pytest.fixture
 def uri(world: World) -> Iterator[str]:
-    with served(world) as address:
+    with at_uri(world) as address:
         yield address
 
 

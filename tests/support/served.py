@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,6 +79,26 @@ async def serving(world: World) -> AsyncIterator[Served]:
     finally:
         await channel.close()
         await server.stop()
+
+
+@contextmanager
+def at_uri(world: World) -> Iterator[str]:
+    """Serves from an event loop in a thread, for clients that block or are processes; gives the uri."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def start() -> RunningServer:
+        return await serve(world.coordinator, "127.0.0.1", 0)
+
+    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield server.address
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
 
 
 def over_grpc(test: Callable[[Served], Awaitable[None]], world: World | None = None) -> None:

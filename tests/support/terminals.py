@@ -17,6 +17,8 @@ from types import TracebackType
 
 from support.processes import heeding_interrupts, wait_for
 
+BAR = "\N{BOX DRAWINGS HEAVY HORIZONTAL}"
+"""What rich draws bars of."""
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
@@ -60,6 +62,15 @@ class Terminal:
     def type(self, text: str) -> None:
         """As from the keyboard; Ctrl-C is `\\x03`, Ctrl-D `\\x04`."""
         os.write(self._ours, text.encode())
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the process alone, from elsewhere."""
+        os.kill(self._process.pid, number)
+
+    def bar_is_gone(self) -> bool:
+        """Whether a bar was drawn, its line was cleared behind the last drawing, and the cursor is back."""
+        behind = self.raw[self.raw.rindex(BAR) :]
+        return "\x1b[2K" in behind and self.raw.rindex("\x1b[?25h") > self.raw.rindex("\x1b[?25l")
 
     def wait_ended(self, seconds: float = 30) -> int:
         """Its exit status, once all it wrote was read."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 
 from rich.console import Console
+
+from tiering.cli.exit_status import ExitStatus
 
 _UNSEEN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
@@ -31,6 +34,11 @@ def output_console(width: int | None = None) -> Console:
 def message_console() -> Console:
     """Standard error: progress, errors, prompts."""
     return PipeConsole(stderr=True, highlight=False)
+
+
+def end_orderly_on_sigterm() -> None:
+    """For whoever draws on a terminal: SIGTERM ends the command as Ctrl-C does, so that the cursor comes back."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitStatus.TERMINATED))
 
 
 def printable(text: str) -> str:

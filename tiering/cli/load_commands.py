@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from tiering.cli.consoles import message_console, printable
+from tiering.cli.consoles import end_orderly_on_sigterm, message_console, printable
 from tiering.cli.file_formats import FileFormat
 from tiering.cli.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.output import OutputFormat, print_rows
@@ -80,6 +80,7 @@ def _bar(path: TablePath, file: Path) -> Iterator[Callable[[int, int], None] | N
     if not console.is_terminal:
         yield None
         return
+    end_orderly_on_sigterm()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"reading {printable(file.name)}", total=None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiering.cli.consoles import message_console
+from tiering.cli.consoles import end_orderly_on_sigterm, message_console
 from tiering.cli.java import require_java
 from tiering.cli.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.output import OutputFormat
@@ -64,6 +64,8 @@ def sql(
     options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake)
     names = _names(uri)  # before Spark, which takes seconds: nobody may be there
     console = message_console()
+    if console.is_terminal:
+        end_orderly_on_sigterm()
     with console.status("starting Spark ..."):
         opened = _open(engine, options)
     try:

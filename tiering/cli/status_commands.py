@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiering.cli.consoles import output_console, printable
-from tiering.cli.exit_status import ExitStatus
+from tiering.cli.consoles import end_orderly_on_sigterm, output_console, printable
 from tiering.cli.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.output import OutputFormat, as_json, print_csv, print_rows
 from tiering.cli.status_view import status_style
@@ -78,8 +76,7 @@ def _row(one: TableStatus) -> dict[str, Any]:
 def _watch(watching: Watch, output: OutputFormat) -> None:
     console = output_console()
     if output is OutputFormat.TABLE and console.is_terminal and not console.is_dumb_terminal:
-        # The terminal gets its cursor back, however the watch ends.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitStatus.TERMINATED))
+        end_orderly_on_sigterm()
         watching.on_terminal(console)
     else:
         watching.elsewhere(_Blocks(output).show, lambda text: print(printable(text), file=sys.stderr, flush=True))

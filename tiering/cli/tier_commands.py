@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tiering.cli.consoles import message_console, printable
+from tiering.cli.consoles import end_orderly_on_sigterm, message_console, printable
 from tiering.cli.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
@@ -52,6 +52,7 @@ def round_progress(what: str) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda line: None
         return
+    end_orderly_on_sigterm()
     columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"tiering {what}", total=None)
