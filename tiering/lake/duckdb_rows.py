@@ -1,0 +1,179 @@
+"""The rows of a lake snapshot in DuckDB, straight from its files: Parquet, less what its delete files name.
+
+Neither Spark nor the lake's own reader takes part. Columns are found by their names, whatever those are (DuckDB's own, `filename`
+and `file_row_number`, are told from the table's by renaming the latter on the way), or by the ids of their fields. Rules of
+deletes: Iceberg spec, "Scan Planning"; of ids: "Column Projection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from tiering.errors import InvalidArgument
+from tiering.lake.base import LakeView
+from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
+
+FIELD_ID_KEY = b"PARQUET:field_id"
+"""As pyarrow names it in a field's metadata."""
+
+Run = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
+"""Runs SQL with named parameters in one connection."""
+
+
+@runtime_checkable
+class TellsColumns(Protocol):
+    """A lake that says which columns a table has now."""
+
+    def columns(self, view: LakeView) -> pa.Schema:
+        """In order, each with FIELD_ID_KEY."""
+        ...
+
+
+def quoted(name: str) -> str:
+    """A name as a SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(value: str) -> str:
+    """A text as a SQL literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True)
+class LiveRows:
+    """`SELECT <expression>, ... FROM <relation>`, as long as the connection lives.
+
+    `types`: DuckDB's type of each column that the files have. `expressions`: where each wanted column is taken from.
+    """
+
+    types: Mapping[str, str]
+    expressions: Mapping[str, str]
+    relation: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns of a lake table. `types`: DuckDB's type by name, for what no file has yet; `field_ids`: None = by name.
+
+    By name a column is what the files call so, in their type; by id it is right also after it was renamed or retyped.
+    """
+
+    types: Mapping[str, str]
+    field_ids: Mapping[str, int] | None = None
+
+
+def live_rows(run: Run, files: FileLists, wanted: Wanted, table: object, prefix: str = "") -> LiveRows:
+    """What is left of a snapshot's rows; at least one data file. `table`: for errors; `prefix` keeps the helpers of several apart.
+
+    Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not wanted; files without field ids).
+    """
+    reading = _Reading(run, wanted, table, prefix)
+    if wanted.field_ids is not None:
+        reading.check_field_ids(files.data)
+    source = reading.parquet(files.data)
+    present = [(row[0], row[1]) for row in run(f"DESCRIBE SELECT * FROM {source}", {})]
+    numbered = {column: f"d.c{number}" for number, (column, _) in enumerate(present)}
+    expressions = {name: numbered.get(name, f"CAST(NULL AS {kind})") for name, kind in wanted.types.items()}
+    relation = f"{source} AS d({', '.join(f'c{number}' for number in range(len(present)))})"
+    if files.position_deletes or files.equality_deletes:
+        reading.make_file_table(files.data)
+    if files.equality_deletes:
+        relation += f" JOIN {prefix}files AS f ON f.path = d.filename"
+    living = [*reading.not_at_dead_positions(files.position_deletes), *reading.not_equal_to_dead(expressions, files.equality_deletes)]
+    return LiveRows(dict(present), expressions, f"{relation} WHERE {' AND '.join(living)}" if living else relation)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    run: Run
+    wanted: Wanted
+    table: object
+    prefix: str
+
+    def parquet(self, files: Sequence[LakeFile], columns: Sequence[str] | None = None) -> str:
+        """SQL of a relation of these files; `columns` None = all wanted."""
+        shape = "union_by_name = true" if self.wanted.field_ids is None else self._by_id(self.wanted.field_ids, columns)
+        return f"read_parquet({_paths(files)}, {shape}, hive_partitioning = false)"
+
+    def _by_id(self, field_ids: Mapping[str, int], columns: Sequence[str] | None) -> str:
+        fields = (
+            f"{field_ids[name]}: {{name: {text_literal(name)}, type: {text_literal(self.wanted.types[name])}, default_value: NULL}}"
+            for name in (columns or self.wanted.types)
+        )
+        return f"schema = MAP {{{', '.join(fields)}}}"
+
+    def check_field_ids(self, files: Sequence[LakeFile]) -> None:
+        """Without ids DuckDB would take every column for missing, and say nothing."""
+        sql = f"SELECT file_name FROM parquet_schema({_paths(files)}) GROUP BY file_name HAVING count(field_id) = 0 LIMIT 1"
+        for (path,) in self.run(sql, {}):
+            raise InvalidArgument(
+                f"the file {path} of {self.table} has no field ids: this version cannot tell which of its columns is which",
+                hint="Read the table with Spark, or let it rewrite the files (rewrite_data_files).",
+            )
+
+    def make_file_table(self, data: Sequence[LakeFile]) -> None:
+        self.run(
+            f"CREATE TEMP TABLE {self.prefix}files AS SELECT DISTINCT * FROM (SELECT unnest($locations) AS location, "
+            "unnest($paths) AS path, unnest($numbers)::BIGINT AS sequence_number, unnest($partitions) AS partition)",
+            {
+                "locations": [one.location for one in data],
+                "paths": [one.path for one in data],
+                "numbers": [one.sequence_number for one in data],
+                "partitions": [one.partition for one in data],
+            },
+        )
+
+    def not_at_dead_positions(self, deletes: Sequence[LakeFile]) -> list[str]:
+        if not deletes:
+            return []
+        dead, files = f"{self.prefix}dead", f"{self.prefix}files"
+        named = f"read_parquet({_paths(deletes)}, union_by_name = true, hive_partitioning = false)"
+        self.run(
+            f"CREATE TEMP TABLE {dead} AS SELECT DISTINCT f.path, p.pos FROM {named} AS p JOIN {files} AS f ON f.location = p.file_path", {}
+        )
+        return [f"NOT EXISTS (SELECT 1 FROM {dead} AS x WHERE x.path = d.filename AND x.pos = d.file_row_number)"]
+
+    def not_equal_to_dead(self, expressions: Mapping[str, str], deletes: Sequence[EqualityDeletes]) -> list[str]:
+        """One condition for all files that delete by the same columns: others write such a file with every checkpoint."""
+        alike: dict[tuple[tuple[str, ...], bool], list[EqualityDeletes]] = {}
+        for one in deletes:
+            alike.setdefault((one.columns, one.everywhere), []).append(one)
+        conditions = []
+        for number, ((names, everywhere), files) in enumerate(alike.items()):
+            self._check_known(names, expressions, files[0])
+            equal = f"{self.prefix}equal_{number}"
+            self._make_equal_table(equal, names, files)
+            keys = [f"e.k{place} IS NOT DISTINCT FROM {expressions[name]}" for place, name in enumerate(names)]
+            same = [*keys, "e.sequence_number > f.sequence_number", *([] if everywhere else ["e.partition = f.partition"])]
+            conditions.append(f"NOT EXISTS (SELECT 1 FROM {equal} AS e WHERE {' AND '.join(same)})")
+        return conditions
+
+    def _check_known(self, names: Sequence[str], expressions: Mapping[str, str], file: EqualityDeletes) -> None:
+        unknown = [name for name in names if name not in expressions]
+        if unknown or not names:
+            raise InvalidArgument(
+                f"{file.path} deletes the rows of {self.table} that are equal in {', '.join(map(repr, unknown)) or 'no column'}, "
+                "which is no column of the table: this version cannot apply it",
+                hint="Rewrite the lake table's files (rewrite_data_files), so that its deletes are applied for good.",
+                table_path=self.table,
+            )
+
+    def _make_equal_table(self, name: str, columns: Sequence[str], files: Sequence[EqualityDeletes]) -> None:
+        """Per partition and values the newest delete: it takes what any older one takes."""
+        one_by_one = " UNION ALL ".join(
+            f"SELECT {', '.join(f'{quoted(column)} AS k{place}' for place, column in enumerate(columns))}, "
+            f"{text_literal('' if one.everywhere else one.partition)} AS partition, {one.sequence_number}::BIGINT AS number "
+            f"FROM {self.parquet([one], columns)}"
+            for one in files
+        )
+        self.run(
+            f"CREATE TEMP TABLE {name} AS SELECT * EXCLUDE (number), max(number) AS sequence_number FROM ({one_by_one}) GROUP BY ALL", {}
+        )
+
+
+def _paths(files: Sequence[LakeFile]) -> str:
+    return f"[{', '.join(text_literal(one.path) for one in files)}]"
