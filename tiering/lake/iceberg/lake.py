@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 from threading import Lock
 from typing import cast
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
@@ -85,6 +87,10 @@ class IcebergLake:
     def live_files(self, view: LakeView) -> Collection[str]:
         """See `LakeCare.live_files`."""
         return live_files(view)
+
+    def columns(self, view: LakeView) -> pa.Schema:
+        """See `TellsColumns.columns`."""
+        return schema_to_pyarrow(cast(Table, view.handle).schema())
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ListsFiles.file_lists`."""
