@@ -9,7 +9,6 @@ from __future__ import annotations
 import traceback
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
-from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any
 
@@ -59,8 +58,6 @@ class SysCatalogService(SysCatalogServicer):
         self._registry = registry
         self._keep_alive_s = keep_alive_s
         self._databases: tuple[str, ...] = ()
-        # Of all that Describe says only the databases change, and plugins ask every second while somebody works.
-        self._described = lru_cache(maxsize=1)(partial(wire.description, registry))
         self._reads = FairPool("sys-read", _READ_THREADS, _READ_SHARE)
         self._lookups = FairPool("sys-lookup", _LOOKUP_THREADS, _LOOKUP_THREADS)
         # With its first array pyarrow imports pandas, which takes a second: now, and not in somebody's first SELECT.
@@ -124,7 +121,7 @@ class SysCatalogService(SysCatalogServicer):
             _log.warning(
                 "databases as last known: the cluster cannot list them", error_class=error.error_class, message=redact(error.message)
             )
-        return self._described(self._databases)
+        return wire.description(self._registry, self._databases)
 
     def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         if request.page_size < 0:

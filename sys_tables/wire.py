@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
+from functools import cache
 
 from sys_tables.definitions import Procedure, SystemTable
 from sys_tables.plan_token import PlanToken
@@ -77,10 +78,13 @@ def last_name(token: str, namespace: str) -> str:
     raise InvalidArgument("the page token belongs to another listing")
 
 
+# A plugin asks every second while somebody works; these never change.
+@cache
 def _system_table(table: SystemTable) -> pb.SystemTable:
     return pb.SystemTable(namespace=SYSTEM_DATABASE, name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
 
 
+@cache
 def _procedure(procedure: Procedure) -> pb.Procedure:
     return pb.Procedure(
         namespace=SYSTEM_DATABASE,
