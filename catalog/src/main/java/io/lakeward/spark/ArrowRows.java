@@ -27,6 +27,16 @@ final class ArrowRows {
   /** Key of a column's comment in the metadata of its field (proto SystemTable.schema). */
   private static final String COMMENT = "comment";
 
+  /** A few for each table and question in use; each holds a row's bytes. */
+  private static final int PROJECTIONS = 100;
+
+  /**
+   * Spark compiles a projection once, but writes its code anew for each that is created: for a
+   * broad table that is longer than reading a thousand rows.
+   */
+  private static final Spares<StructType, Function1<InternalRow, InternalRow>> TO_HEAP =
+      new Spares<>(PROJECTIONS, UnsafeProjection::create);
+
   private ArrowRows() {}
 
   /**
@@ -79,16 +89,17 @@ final class ArrowRows {
               root.getFieldVectors().stream()
                   .map(ArrowColumnVector::new)
                   .toArray(ColumnVector[]::new));
-      // The vectors' memory is Arrow's and goes with the reader: a projection copies each row onto
-      // the heap.
-      Function1<InternalRow, InternalRow> toHeap = UnsafeProjection.create(schema);
       List<InternalRow> rows = new ArrayList<>();
+      // The vectors' memory is Arrow's and goes with the reader: a projection copies each row onto
+      // the heap. One that failed is not left for others.
+      Function1<InternalRow, InternalRow> toHeap = TO_HEAP.take(schema);
       while (reader.loadNextBatch()) {
         batch.setNumRows(root.getRowCount());
         for (Iterator<InternalRow> more = batch.rowIterator(); more.hasNext(); ) {
           rows.add(toHeap.apply(more.next()).copy());
         }
       }
+      TO_HEAP.leave(schema, toHeap);
       return new RowsScan(schema, rows.toArray(InternalRow[]::new));
     } catch (IOException error) {
       throw new LakewardException(
