@@ -1,17 +1,19 @@
-"""System tables in Spark SQL beside the same rows as a local relation of Spark, at several numbers of tables.
+"""System tables in Spark SQL beside the same rows as a local relation of Spark, at several numbers of tables; and CALLs.
 
     .venv/bin/python bench/sys_query.py --tables 1 --tables 1000 --tables 10000 --tables 100000
 
 A real coordinator process and one real Spark session (`local[2]`). Every question is asked several times when all is warm, the two
 ways in turn; medians. **sys** is `fluss.sys.lake_tiering_status`, **local** the same rows as a `LocalRelation`, **server** the
 same question straight to the service, to the last byte, without Spark. Rows are collected inside the JVM, so Python has no part in it.
-Prints a table; the last line is one JSON object.
+Then `CALL sys.tier_table` with new rows (`tier_call.py`). Prints tables, with the machine's load before and after; the last line is one
+JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from typing import Any
 import grpc
 import idle
 import pyarrow as pa
+import tier_call
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +40,9 @@ from tiering.cli.spark_properties import catalog_properties, plugin_jar
 STATUS = "fluss.sys.lake_tiering_status"
 RARE_TABLES = 10
 """Due at once, with no tierer to take them: they wait as Pending among the many that are Scheduled."""
+
+WARM_UP = 10
+"""Rounds of each question before those that count: the JVM has compiled little before."""
 
 QUESTIONS = {
     "all": "SELECT * FROM {}",
@@ -120,15 +126,21 @@ def collect(spark: SparkSession, sql: str) -> None:
     spark.sql(sql)._jdf.collectAsList().size()
 
 
+def connected(spark: SparkSession, uri: str) -> SparkSession:
+    """A session of its own whose catalog `fluss` is the service at `uri`."""
+    session = spark.newSession()
+    for key, value in catalog_properties(uri, plugin_jar()).items():
+        if key.startswith("spark.sql.catalog"):
+            session.conf.set(key, value)
+    return session
+
+
 def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
     """All questions at one number of tables."""
     found = []
     with coordinator(work, tables) as uri, grpc.insecure_channel(uri) as channel:
         stub: Any = SysCatalogStub(channel)
-        session = spark.newSession()
-        for key, value in catalog_properties(uri, plugin_jar()).items():
-            if key.startswith("spark.sql.catalog"):
-                session.conf.set(key, value)
+        session = connected(spark, uri)
         firsts = {name: milliseconds(lambda: list(stub.ReadTable(request))) for name, request in requests().items()}  # noqa: B023
         as_local(session, "alone")
         for name, sql in QUESTIONS.items():
@@ -138,28 +150,43 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
                 "server_ms": lambda: list(stub.ReadTable(requests()[name])),  # noqa: B023
             }
             taken: dict[str, list[float]] = {way: [] for way in ways}
-            for number in range(times + 3):
+            for number in range(times + WARM_UP):
                 for way, ask in ways.items():
                     spent = milliseconds(ask)
-                    if number >= 3:
+                    if number >= WARM_UP:
                         taken[way].append(spent)
             medians = {way: statistics.median(each) for way, each in taken.items()}
             found.append(Figures(tables, name, **medians, first_ms=firsts[name]))
     return found
 
 
-def show(found: list[Figures]) -> None:
+def show(found: list[Figures], calls: tier_call.CallFigures | None) -> None:
     table = Table("tables", "question", "sys ms", "local ms", "sys / local", "server ms", "server, first")
     for each in found:
         row = (f"{each.sys_ms:.1f}", f"{each.local_ms:.1f}", f"{each.ratio:.2f}", f"{each.server_ms:.1f}", f"{each.first_ms:.1f}")
         table.add_row(f"{each.tables:,}", each.question, *row)
     Console().print(table)
+    if calls is not None:
+        spent = f"p50 {calls.p50_ms:.0f} ms, p95 {calls.p95_ms:.0f} ms; the round in it: p50 {calls.round_p50_ms:.0f} ms"
+        print(f"{calls.calls} CALLs of sys.tier_table with {calls.rows:,} new rows each: {spent}")
+
+
+def loads() -> str:
+    """Processes that wanted a core, over 1 and 5 minutes."""
+    one, five, _ = os.getloadavg()
+    return f"load {one:.1f} and {five:.1f} (1 and 5 min) on {os.cpu_count()} cores"
+
+
+def rounded(figures: Figures | tier_call.CallFigures) -> dict[str, object]:
+    """A dataclass's fields as they are printed."""
+    return {name: round(value, 2) if isinstance(value, float) else value for name, value in asdict(figures).items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, action="append", help="repeat it; default 1, 1,000, 10,000 and 100,000")
-    parser.add_argument("--times", type=int, default=9, help="how often each question is asked")
+    parser.add_argument("--times", type=int, default=15, help="how often each question is asked when warm")
+    parser.add_argument("--calls", type=int, default=30, help="how many CALLs are timed; 0: none")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
     builder = SparkSession.builder.master("local[2]").appName("sys_query").config("spark.driver.memory", "3g")
@@ -168,15 +195,21 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     found: list[Figures] = []
+    calls: tier_call.CallFigures | None = None
+    before = loads()
     try:
         for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
             with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
                 found += measure(spark, Path(folder), tables, arguments.times)
-        show(found)
+        if arguments.calls:
+            with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+                calls = tier_call.measure(lambda uri: connected(spark, uri), Path(folder), arguments.calls)
+        show(found, calls)
+        print(f"before: {before}; after: {loads()}")
     finally:
         spark.stop()
-    figures = [{name: round(value, 2) if isinstance(value, float) else value for name, value in asdict(each).items()} for each in found]
-    print(json.dumps({"bench": "sys_query", "figures": figures}))
+    figures = {"figures": [rounded(each) for each in found], "calls": None if calls is None else rounded(calls)}
+    print(json.dumps({"bench": "sys_query", **figures}))
 
 
 if __name__ == "__main__":
