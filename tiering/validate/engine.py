@@ -112,4 +112,5 @@ def open_engine(subject: Subject, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> I
         connection.execute("SET temp_directory = $folder", {"folder": folder}).fetchall()
         connection.execute("SET preserve_insertion_order = false").fetchall()
         connection.execute("SET TimeZone = 'UTC'").fetchall()
+        connection.execute("SET enable_progress_bar = false").fetchall()  # it would go between the answers on stdout
         yield Engine(connection, subject)

@@ -124,11 +124,12 @@ def _raise_if_expired(lake: Lake, subject: Subject) -> None:
 def _check_contents(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
     checks = log_checks if subject.table.table_type is TableType.LOG else keyed_checks
     stretches = set_former_apart(engine, report, subject.stretches)
-    checks.check_counts(engine, report, stretches)
+    gathered = checks.gather(engine, stretches, level)
+    checks.check_counts(engine, report, stretches, gathered)
     if level.depth >= Level.OFFSETS.depth:
-        checks.check_offsets(engine, report, stretches)
+        checks.check_offsets(engine, report, stretches, gathered)
     if level.depth >= Level.ROWS.depth:
-        checks.check_rows(engine, report, stretches)
+        checks.check_rows(engine, report, stretches, gathered)
 
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:

@@ -1,0 +1,74 @@
+"""A log table's rows by blocks of offsets: all that its checks ask of the lake, gathered in one scan of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN
+from tiering.validate.engine import Engine
+from tiering.validate.lake_view import PLACE_COLUMN, text_literal
+from tiering.validate.results import Level
+from tiering.validate.subject import Stretch
+
+BLOCK_BITS = 12
+"""Few blocks at many rows, and small bitmaps (512 bytes, in every thread) at many buckets."""
+BLOCK_OFFSETS = 1 << BLOCK_BITS
+NO_OFFSET_BLOCK = -1
+"""Of rows whose offset is NULL, and of some of the negative ones: never right."""
+BLOCK = f"coalesce({OFFSET_COLUMN} >> {BLOCK_BITS}, {NO_OFFSET_BLOCK})"
+"""SQL: a row's block."""
+
+Place = tuple[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`offsets`: how many different ones, from `lowest` to `highest`. `readable` rows, of offsets that the log still holds, have
+    the checksum `digest`. What a level does not ask for is 0 or None."""
+
+    rows: int
+    offsets: int = 0
+    lowest: int | None = None
+    highest: int | None = None
+    readable: int = 0
+    digest: int = 0
+
+    def is_each_of(self, low: int, high: int) -> bool:
+        """Whether the offsets `[low, high)` are there, each once, and nothing else."""
+        inside = self.lowest is not None and self.highest is not None and low <= self.lowest and self.highest < high
+        return inside and self.rows == self.offsets == high - low
+
+
+def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Mapping[Place, Mapping[int, Block]]:
+    """By place and number, as deep as `level` needs it: at level counts all rows of a bucket are one block."""
+    columns = [PLACE_COLUMN, BUCKET_COLUMN, "0" if level is Level.COUNTS else BLOCK, "count(*)"]
+    source, readable = "lake", ""
+    if level.depth >= Level.OFFSETS.depth:
+        # The number of bits tells different offsets, whatever their order; the number of rows that none is there twice.
+        last = BLOCK_OFFSETS - 1
+        bits = f"bit_count(bitstring_agg({OFFSET_COLUMN} & {last}, 0, {last}))"
+        columns += [f"coalesce({bits}, 0)", f"min({OFFSET_COLUMN})", f"max({OFFSET_COLUMN})"]
+    if level.depth >= Level.ROWS.depth:
+        if any(one.start < one.readable[0] for one in stretches):
+            source, readable = _with_bounds(stretches), f" FILTER (({OFFSET_COLUMN} >= low) IS NOT FALSE)"
+        columns += [f"count(*){readable}", f"coalesce(sum({engine.hash_of(*engine.columns)}){readable}, 0)"]
+    found: dict[Place, dict[int, Block]] = {}
+    for place, bucket, block, *values in engine.rows(f"SELECT {', '.join(columns)} FROM {source} GROUP BY ALL"):
+        found.setdefault((place, bucket), {})[block] = Block(*values)
+    return found
+
+
+def _with_bounds(stretches: tuple[Stretch, ...]) -> str:
+    """The lake's rows with the first offset `low` of their bucket that the log still has."""
+    bounds = ", ".join(f"({text_literal(one.place[0])}, {one.place[1]}, {one.readable[0]})" for one in stretches)
+    mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
+    return f"(SELECT lake.*, b.low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, low) ON {mine})"
+
+
+def digests_of_log(engine: Engine, one: Stretch) -> Mapping[int, tuple[int, int]]:
+    """Rows and checksum of each block, as the log has them."""
+    start, stop = one.readable
+    with engine.log(one, start, stop, engine.columns) as log:
+        found = engine.rows(f"SELECT {BLOCK}, count(*), sum({engine.hash_of(*engine.columns)}) FROM {log} GROUP BY 1")
+    return {block: (rows, int(digest)) for block, rows, digest in found}
