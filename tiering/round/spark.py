@@ -66,8 +66,7 @@ class SparkTaskRunner:
     def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:
         while not done.wait(CANCEL_POLL_SECONDS):
             if limits.cancelled():
-                self._spark.sparkContext.cancelJobGroup(round_id)
-                return
+                self._spark.sparkContext.cancelJobGroup(round_id)  # again and again: Spark forgets it where the job is not there yet
 
 
 def _max_failures(spark: SparkSession) -> int:

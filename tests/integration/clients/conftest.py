@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j import java_gateway, protocol
 from pyspark.java_gateway import launch_gateway
 
 from support.client_statements import ROWS
@@ -107,7 +108,11 @@ def jdbc_url(blocks: DocBlocks) -> str:
 
 @pytest.fixture(scope="package")
 def jvm() -> Iterator[Any]:
-    """A JVM with Spark's jars, without a Spark: a Java program that is written in Python."""
+    """A JVM with Spark's jars, without a Spark: a Java program that is written in Python.
+
+    Errors come as py4j makes them: a Spark session that ran in this process before leaves its own conversion behind, which needs a Spark.
+    """
+    converted, java_gateway.get_return_value = java_gateway.get_return_value, protocol.get_return_value
     gateway = launch_gateway()
     try:
         yield gateway.jvm
@@ -115,6 +120,7 @@ def jvm() -> Iterator[Any]:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(SERVER_SECONDS)
+        java_gateway.get_return_value = converted
 
 
 @pytest.fixture
