@@ -7,7 +7,8 @@ one's log, which tells them apart: they are counted and said, and not compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, TableType
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
@@ -17,24 +18,34 @@ from tiering.validate.subject import Stretch
 
 EVERY_OFFSET = -(2**63)
 """Lower than any."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def set_former_apart(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
     """The stretches as they can be compared; the view `lake` is left without the rows of former partitions."""
     if not engine.table.partition_keys:
         return stretches
-    counted = {(row[0], row[1]): row[2] for row in engine.rows(f"SELECT {PLACE_COLUMN}, {BUCKET_COLUMN}, count(*) FROM lake GROUP BY 1, 2")}
+    sql = f"SELECT {PLACE_COLUMN}, {BUCKET_COLUMN}, count(*), epoch_us(min({TIMESTAMP_COLUMN})) FROM lake GROUP BY 1, 2"
+    found = {(place, bucket): _Found(rows, oldest_us) for place, bucket, rows, oldest_us in engine.rows(sql)}
     look = _look_at_keys if engine.table.table_type is TableType.PRIMARY_KEY else _look_at_log
-    return tuple(look(engine, report, one, counted.get(one.place, 0)) for one in stretches)
+    return tuple(look(engine, report, one, found.get(one.place, _Found(0, None))) for one in stretches)
 
 
-def _look_at_log(engine: Engine, report: Report, one: Stretch, rows: int) -> Stretch:
+@dataclass(frozen=True)
+class _Found:
+    """Of a bucket in the lake. `oldest_us`: since 1970-01-01 UTC; None = no row has a time."""
+
+    rows: int
+    oldest_us: int | None
+
+
+def _look_at_log(engine: Engine, report: Report, one: Stretch, lake: _Found) -> Stretch:
     """A former partition's rows make a bucket of a log table hold more than its marker says."""
-    if rows <= one.tiered - one.start:
+    if lake.rows <= one.tiered - one.start:
         return one
     low, stop = one.readable
     first = _time_of(engine, one, low) if low < stop else None
-    before = rows if first is None else _count(engine, one, f"{TIMESTAMP_COLUMN} < $first", {"first": first})
+    before = lake.rows if first is None else _count(engine, one, f"{TIMESTAMP_COLUMN} < $first", {"first": first})
     former = before - (low - one.start)
     if former <= 0:
         return one
@@ -46,12 +57,14 @@ def _look_at_log(engine: Engine, report: Report, one: Stretch, rows: int) -> Str
     return replace(one, start=low)
 
 
-def _look_at_keys(engine: Engine, report: Report, one: Stretch, rows: int) -> Stretch:
+def _look_at_keys(engine: Engine, report: Report, one: Stretch, lake: _Found) -> Stretch:
     """Rows as old as a former partition's that the log cannot have written; those below what it holds are told elsewhere."""
     low, stop = one.held
-    if rows == 0 or low >= stop:
+    if lake.rows == 0 or low >= stop:
         return one
     first = _time_of(engine, one, low)
+    if lake.oldest_us is not None and lake.oldest_us >= (first - _EPOCH) // timedelta(microseconds=1):
+        return one  # without a look at all files for each of many buckets
     lowest = SNAPSHOT_OFFSET if low == one.start == 0 else low
     former = _count(engine, one, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})
     if former:
@@ -61,9 +74,10 @@ def _look_at_keys(engine: Engine, report: Report, one: Stretch, rows: int) -> St
     return one
 
 
-def _time_of(engine: Engine, one: Stretch, offset: int) -> object:
+def _time_of(engine: Engine, one: Stretch, offset: int) -> datetime:
     with engine.log(one, offset, offset + 1, [TIMESTAMP_COLUMN]) as log:
         [(found,)] = engine.rows(f"SELECT {TIMESTAMP_COLUMN} FROM {log}")
+    assert isinstance(found, datetime)
     return found
 
 
