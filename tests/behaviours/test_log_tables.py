@@ -5,8 +5,7 @@ For every cluster and every lake. Hypothesis makes the stories, always the same;
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,13 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from support.behaviour_world import CLUSTERS, LAKES, Behaviour
-from tiering.errors import LakewardError
-from tiering.model import RoundState
+from support.behaviour_log import LogBehaviour
+from support.behaviour_rules import ROUNDS, Story, tell_stories
+from support.behaviour_world import CLUSTERS, LAKES
 
 LATER = {
     "note": (pa.string(), st.sampled_from(["", "\U0001f600", "x" * 40])),
@@ -37,81 +34,36 @@ LATER = {
 REGIONS = ("north", "south", "east-1")
 
 
-class Stories(RuleBasedStateMachine):
-    """One story. `cluster` and `lake` are set by a subclass."""
+class LogStory(Story):
+    weights = ROUNDS | {"append": 6, "add_column": 2, "drop_partition": 1}
 
-    cluster: str
-    lake: str
-    world: Behaviour
-
-    @initialize(partitioned=st.booleans(), keyed=st.booleans())
-    def begin(self, partitioned: bool, keyed: bool) -> None:
-        self.folder = Path(tempfile.mkdtemp())
-        self.world = Behaviour(self.folder, CLUSTERS[self.cluster], LAKES[self.lake], partitioned, ("id",) if keyed else ())
-
-    @rule(data=st.data(), count=st.integers(1, 12))
-    def append(self, data: st.DataObject, count: int) -> None:
+    def append(self, data: st.DataObject) -> None:
         added = [name for name in self.world.table.schema.names if name in LATER]
         values = {"name": st.sampled_from([None, "", "a"]), **{name: st.none() | LATER[name][1] for name in added}}
         one_row: Any = st.tuples(st.sampled_from(REGIONS), st.fixed_dictionaries(values))
-        self.world.append(data.draw(st.lists(one_row, min_size=count, max_size=count)))
+        self.world.append(data.draw(st.lists(one_row, min_size=1, max_size=12)))
 
-    @rule(name=st.sampled_from(sorted(LATER)))
-    def add_column(self, name: str) -> None:
+    def add_column(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(LATER)))
         self.world.add_column(name, LATER[name][0])
 
-    @precondition(lambda self: self.world.regions)
-    @rule(data=st.data())
     def drop_partition(self, data: st.DataObject) -> None:
-        self.world.drop_partition(data.draw(st.sampled_from(self.world.regions)))
-
-    @rule()
-    def restart(self) -> None:
-        self.world.restart()
-
-    @rule()
-    def run_a_round(self) -> None:
-        outcome = self.world.run_round()
-        assert outcome.state in (RoundState.SUCCEEDED, RoundState.EMPTY), _why(outcome.error)
-        self.world.assert_all_tiered()
-
-    @rule()
-    def run_a_round_that_is_fenced(self) -> None:
-        before = self.world.tiered
-        assert self.world.run_round(refuse_fence=True).state in (RoundState.FENCED, RoundState.EMPTY)
-        assert self.world.tiered == before
-
-    @rule()
-    def run_a_round_whose_ack_is_lost(self) -> None:
-        outcome = self.world.run_round(lose_ack=True)
-        # What an earlier round tiered is acked before anything else; without a coordinator it stays at that.
-        assert outcome.state in (RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FAILED), _why(outcome.error)
-
-    def teardown(self) -> None:
-        if not hasattr(self, "world"):
-            return
-        try:
-            self.world.check()
-            self.run_a_round()
-        finally:
-            self.world.close()
-            shutil.rmtree(self.folder)
-
-
-def _why(error: LakewardError | None) -> str:
-    return "" if error is None else f"{error.error_class}: {error.message}"
+        if self.world.regions:
+            self.world.drop_partition(data.draw(st.sampled_from(self.world.regions)))
 
 
 @pytest.mark.parametrize("lake", LAKES)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_after_each_round_the_lake_is_the_log_up_to_its_marker(cluster: str, lake: str) -> None:
-    stories = type("StoriesHere", (Stories,), {"cluster": cluster, "lake": lake})
-    how = settings(
-        max_examples=25,
-        stateful_step_count=15,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],  # to shrink a story of real files takes minutes
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(stories, settings=how)
+    seen: Counter[str] = Counter()
+
+    def tell(data: st.DataObject, folder: Path) -> None:
+        partitioned, keyed = data.draw(st.booleans()), data.draw(st.booleans())
+        world = LogBehaviour(folder, CLUSTERS[cluster], LAKES[lake], partitioned, ("id",) if keyed else ())
+        try:
+            LogStory(world, seen).tell(data, 16)
+        finally:
+            world.close()
+
+    tell_stories(tell, 20)
+    assert {"SUCCEEDED", "EMPTY", "FENCED", "FORCE_FINISHED"} <= seen.keys(), seen

@@ -1,4 +1,4 @@
-"""Primary-key tables, tiered by real rounds from the embedded cluster to Iceberg, against a dict that was told the same changes."""
+"""Primary-key tables, tiered by real rounds under a real coordinator, against a dict that was told the same changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
-from hypothesis import strategies as st
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.processes import wait_for
@@ -46,14 +44,6 @@ class Keyed:
 
     def snapshot(self) -> None:
         self.world.storage.snapshot_kv(self.table.path)
-
-    def upkeep(self) -> None:
-        """Time passes; old segments and snapshots go that nobody needs."""
-        self.world.clock.advance(5)
-        self.world.storage.upkeep.run()
-
-    def restart(self) -> None:
-        self.world.restart()
 
     def tier(self) -> RoundState:
         return self.world.tier(self.table).state
@@ -160,27 +150,3 @@ def test_keys_of_several_columns_and_rows_that_are_only_keys(tmp_path: Path) -> 
     world.storage.upsert(table.path, rows(("", -5), ("a", 3)), "w", 2)
     assert lake() == [("", -5), ("a", 2), ("a", 3), ("é", 1)]
     world.close()
-
-
-changes = st.one_of(
-    st.tuples(st.just("upsert"), st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.text(max_size=4)), min_size=1, max_size=6)),
-    st.tuples(st.just("delete"), st.lists(st.integers(0, 12), min_size=1, max_size=4, unique=True)),
-    st.tuples(st.sampled_from(["snapshot", "restart", "tier", "upkeep"]), st.none()),
-)
-
-
-@seed(20261121)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(story=st.lists(changes, max_size=14))
-def test_after_every_round_the_lake_equals_the_table(tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, object]]) -> None:
-    keyed = Keyed(tmp_path_factory.mktemp("story"))
-    try:
-        for what, argument in [*story, ("tier", None)]:
-            if argument is None:
-                getattr(keyed, what)()
-            else:
-                getattr(keyed, what)(argument)
-            if what == "tier":
-                keyed.check()
-    finally:
-        keyed.world.close()

@@ -1,0 +1,83 @@
+"""Whatever is inserted, changed, deleted, snapshot, cut, added, dropped and restarted: after each round the lake is the table.
+
+For every cluster and every lake, as of the offsets of the lake's marker. Hypothesis makes the stories, always the same; a failure
+prints its story.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+
+from support.behaviour_keyed import SHAPES, KeyedBehaviour
+from support.behaviour_rules import ROUNDS, Story, tell_stories
+from support.behaviour_world import CLUSTERS, LAKES
+
+LATER = {"note": (pa.string(), st.sampled_from(["", "é"])), "tags": (pa.list_(pa.string()), st.sampled_from([[], ["a", None]]))}
+REGIONS = ("north", "south")
+KEYS = st.fixed_dictionaries({"region": st.sampled_from(REGIONS), "id": st.integers(0, 15)})
+
+
+class KeyedStory(Story):
+    """Few keys, so that the same ones come, change, go and come back."""
+
+    weights = ROUNDS | {"upsert": 6, "delete": 3, "snapshot": 2, "age": 2, "add_column": 1, "drop_partition": 1}
+
+    def __init__(self, world: KeyedBehaviour, seen: Counter[str]) -> None:
+        super().__init__(world, seen)
+        self.dropped: set[str] = set()
+
+    def upsert(self, data: st.DataObject) -> None:
+        names = self.world.table.schema.names
+        values: dict[str, Any] = {"name": st.sampled_from([None, "", "a", "b"])} if "name" in names else {}
+        values |= {name: st.none() | LATER[name][1] for name in names if name in LATER}
+        rows = data.draw(st.lists(st.tuples(KEYS, st.fixed_dictionaries(values)), min_size=1, max_size=20))
+        self.world.upsert(self._living([key | more for key, more in rows]))
+
+    def delete(self, data: st.DataObject) -> None:
+        self.world.delete(self._living(data.draw(st.lists(KEYS, min_size=1, max_size=6))))
+
+    def _living(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A partition that was dropped does not come back: its rows stay in the lake."""
+        return [row for row in rows if row["region"] not in self.dropped]
+
+    def snapshot(self, data: st.DataObject) -> None:
+        self.world.snapshot()
+
+    def age(self, data: st.DataObject) -> None:
+        self.world.age()
+
+    def add_column(self, data: st.DataObject) -> None:
+        if self.world.shape != "keys only":
+            name = data.draw(st.sampled_from(sorted(LATER)))
+            self.world.add_column(name, LATER[name][0])
+
+    def drop_partition(self, data: st.DataObject) -> None:
+        if len(self.world.regions) == len(REGIONS):
+            region = data.draw(st.sampled_from(REGIONS))
+            self.dropped.add(region)
+            self.world.drop_partition(region)
+
+
+@pytest.mark.parametrize("lake", LAKES)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_after_each_round_the_lake_is_the_table_as_of_its_marker(cluster: str, lake: str) -> None:
+    seen: Counter[str] = Counter()
+
+    def tell(data: st.DataObject, folder: Path) -> None:
+        shape = data.draw(st.sampled_from(sorted(SHAPES)))
+        world = KeyedBehaviour(folder, CLUSTERS[cluster], LAKES[lake], shape, seen=seen)
+        try:
+            KeyedStory(world, seen).tell(data, 20)
+            world.prove()
+        finally:
+            world.close()
+
+    tell_stories(tell, 20)
+    happened = {"SUCCEEDED", "FENCED", "FORCE_FINISHED", "from a KV snapshot", "partly tiered", "log cut", "rows deleted", "compared rows"}
+    assert happened <= {what for what, times in seen.items() if times}, seen

@@ -1,0 +1,170 @@
+"""A primary-key table in any cluster and any lake, beside a model of dicts that was told the same changes.
+
+Every write is compared with what the model says its changelog must be. After every round the lake must hold exactly the rows of the
+table as of the offsets of its marker: each key once, with every value and the offset of its last change, or -1 if it came from a
+KV snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from support.behaviour_world import PATH, Row, TieredTable, placed
+from tiering.cluster.embedded.base import AppendedRange, TableSpec
+from tiering.lake.marker import Marker, TieredRange
+from tiering.model import CHANGE_TYPE_COLUMN, SNAPSHOT_OFFSET, BucketKey, ChangeType
+from tiering.round.actions import RoundOutcome
+from tiering.validate.results import Level
+from tiering.validate.run import validate
+
+Key = tuple[object, ...]
+REGION, ID = pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)
+SHAPES: Mapping[str, tuple[list[pa.Field], tuple[str, ...], tuple[str, ...]]] = {
+    "one key": ([REGION, ID, pa.field("name", pa.string())], ("id",), ()),
+    "two keys": ([pa.field("name", pa.string()), REGION, ID], ("id", "region"), ()),
+    "partitioned": ([ID, REGION, pa.field("name", pa.string())], ("region", "id"), ("region",)),
+    "keys only": ([REGION, ID], ("region", "id"), ()),
+}
+"""Columns, primary key, partition columns."""
+PROPERTIES = {"table.datalake.enabled": "true", "table.log.ttl": "1 ms", "table.kv.snapshot.interval": "3650 d"}
+"""The log may be cut as soon as it is tiered, and snapshots are taken when the story says so."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One record of a changelog."""
+
+    kind: ChangeType
+    row: Row
+
+
+@dataclass
+class KeyedBehaviour(TieredTable):
+    """See the module. `history` has the whole changelog of each living bucket, also what was cut from the log since."""
+
+    shape: str
+    now: dict[Key, Row] = field(default_factory=dict)
+    history: dict[BucketKey, list[Logged]] = field(default_factory=dict)
+    left: list[Row] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    """What happened, counted at every check."""
+
+    def spec(self) -> TableSpec:
+        columns, self.key, partition_keys = SHAPES[self.shape]
+        return TableSpec(pa.schema(columns), 2, (), PROPERTIES, self.key, partition_keys)
+
+    def lengths(self) -> Mapping[BucketKey, int]:
+        return {bucket: len(log) for bucket, log in self.history.items()}
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        """Whole rows; columns of later that they lack become NULL. Of a key that comes twice the last row counts."""
+        schema, writer = self.table.schema, self.writer()
+        whole = [{name: row.get(name) for name in schema.names} for row in rows]
+        batch = pa.Table.from_pylist(whole, schema=schema)
+        wanted = {self._key(row): row for row in whole}
+        expected = {key: self._upserted(key, row) for key, row in wanted.items()}
+        self._took(self.cluster.upsert(PATH, batch, writer, 0), expected)
+        self.now |= wanted
+
+    def delete(self, rows: Sequence[Row]) -> None:
+        """Their keys, present or not."""
+        keys = [{name: row[name] for name in self.key} for row in rows]
+        batch = pa.Table.from_pylist(keys, schema=pa.schema([self.table.schema.field(name) for name in self.key]))
+        present = {key for key in map(self._key, keys) if key in self.now}
+        expected = {key: [Logged(ChangeType.DELETE, self._as_it_is(key))] for key in present}
+        self._took(self.cluster.delete(PATH, batch, self.writer(), 0), expected)
+        for key in present:
+            del self.now[key]
+
+    def _key(self, row: Row) -> Key:
+        return tuple(row[name] for name in self.key)
+
+    def _as_it_is(self, key: Key) -> Row:
+        """With a NULL in columns that came since."""
+        return {name: self.now[key].get(name) for name in self.table.schema.names}
+
+    def _upserted(self, key: Key, row: Row) -> list[Logged]:
+        if key not in self.now:
+            return [Logged(ChangeType.INSERT, row)]
+        return [Logged(ChangeType.UPDATE_BEFORE, self._as_it_is(key)), Logged(ChangeType.UPDATE_AFTER, row)]
+
+    def _took(self, ranges: Sequence[AppendedRange], expected: dict[Key, list[Logged]]) -> None:
+        """A write left `expected` in the log, the records of a key next to each other, and nothing else."""
+        for one in ranges:
+            records = self.log(one.bucket, one.starting_offset, one.stopping_offset, CHANGE_TYPE_COLUMN)
+            logged = [Logged(ChangeType(row.pop(CHANGE_TYPE_COLUMN)), row) for row in records]
+            log = self.history.setdefault(one.bucket, [])
+            assert len(log) == one.starting_offset
+            log.extend(logged)
+            while logged:
+                mine = expected.pop(self._key(logged[0].row))
+                assert logged[: len(mine)] == mine
+                del logged[: len(mine)]
+        assert not expected
+
+    def snapshot(self) -> None:
+        self.cluster.snapshot_kv(PATH)
+
+    def age(self) -> None:
+        """The cluster keeps house: what is old, tiered and not needed any more goes from the log."""
+        self.cluster.upkeep.run()  # type: ignore[attr-defined]
+
+    def drop_partition(self, region: str) -> None:
+        """What the lake has of it stays there; what it has not is gone."""
+        marker, tiered = self.marker(), self.drop(region)
+        living = self.cluster.offsets(self.table)
+        for bucket in [one for one in self.history if one not in living]:
+            log = self.history.pop(bucket)
+            if bucket in tiered:
+                assert marker is not None
+                self.left += self._as_of(log, marker.buckets[bucket], bucket)
+        self.now = {key: row for key, row in self.now.items() if row["region"] != region}
+
+    def check(self) -> None:
+        """The lake holds the table as of the marker's offsets, and nothing else."""
+        marker = self.marker()
+        if marker is not None:
+            for bucket, stop in self.tiered.items():
+                assert not stop or self.history[bucket][stop - 1].kind is not ChangeType.UPDATE_BEFORE
+            mine = self._mine(marker)
+            self.assert_lake_holds(mine + self.left)
+            self._note(marker, len(mine))
+
+    def _note(self, marker: Marker, rows: int) -> None:
+        ends = self.cluster.offsets(self.table)
+        self.seen["compared rows"] += rows
+        self.seen["from a KV snapshot"] += any(entry.start > 0 for entry in marker.buckets.values())
+        self.seen["partly tiered"] += any(0 < stop < len(self.history.get(bucket, [])) for bucket, stop in self.tiered.items())
+        self.seen["log cut"] += any(bucket.log_start > 0 for bucket in ends.values())
+
+    def run_round(self, **how: Any) -> RoundOutcome:
+        outcome = super().run_round(**how)
+        self.seen["rows deleted"] += outcome.stats.deletes_written
+        return outcome
+
+    def _mine(self, marker: Marker) -> list[Row]:
+        return [row for bucket in self.tiered for row in self._as_of(self.history.get(bucket, []), marker.buckets[bucket], bucket)]
+
+    def _as_of(self, log: Sequence[Logged], entry: TieredRange, bucket: BucketKey) -> list[Row]:
+        rows: dict[Key, tuple[Row, int]] = {}
+        for offset, record in enumerate(log[: entry.tiered]):
+            if record.kind in (ChangeType.INSERT, ChangeType.UPDATE_AFTER):
+                rows[self._key(record.row)] = (record.row, offset if offset >= entry.start else SNAPSHOT_OFFSET)
+            elif record.kind is ChangeType.DELETE:
+                del rows[self._key(record.row)]
+        return [placed(bucket, row, offset) for row, offset in rows.values()]
+
+    def prove(self) -> Marker | None:
+        """After a round to the end: the lake is the table as it is now, and DuckDB, which reads files and log itself, says so too."""
+        self.assert_all_tiered()
+        marker = self.marker()
+        if marker is not None:
+            assert {self._key(row) for row in self._mine(marker)} == set(self.now)
+            results = validate(self.cluster, self.lake, PATH, Level.ROWS)  # type: ignore[arg-type]
+            assert not [one for one in results if one.ok is False], results
+        return marker

@@ -1,0 +1,96 @@
+"""Stories of tiered tables, and what any of them may do: rounds that go well, are fenced, lose their ack or have no time; restarts.
+
+A story is a list of steps, drawn with weights: a state machine of Hypothesis leaves out most rules of most stories, and so tells of
+tables without rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from support.behaviour_world import TieredTable
+from tiering.errors import LakewardError
+from tiering.model import RoundState
+
+WENT_WELL = (RoundState.SUCCEEDED, RoundState.EMPTY)
+ROUNDS = {"restart": 1, "round": 3, "fenced_round": 1, "round_without_ack": 1, "round_without_time": 2}
+"""Weights of the steps below."""
+
+
+class Story:
+    """One story. A subclass has the steps that write, and their weights; each step takes what draws its data."""
+
+    weights: Mapping[str, int]
+
+    def __init__(self, world: TieredTable, seen: Counter[str]) -> None:
+        self.world: Any = world
+        self.seen = seen
+        """What happened in all stories together, to tell that they are worth telling."""
+
+    def tell(self, data: st.DataObject, steps: int) -> None:
+        """The story, then a last round, after which everything is tiered."""
+        names = [name for name, weight in self.weights.items() for _ in range(weight)]
+        for _ in range(steps):
+            getattr(self, data.draw(st.sampled_from(names)))(data)
+        self.world.check()
+        self.round(data)
+
+    def restart(self, data: st.DataObject) -> None:
+        self.world.restart()
+
+    def round(self, data: st.DataObject) -> None:
+        assert self._run() in WENT_WELL
+        self.world.assert_all_tiered()
+
+    def fenced_round(self, data: st.DataObject) -> None:
+        before = self.world.tiered
+        assert self._run(refuse_fence=True) in (RoundState.FENCED, RoundState.EMPTY)
+        assert self.world.tiered == before
+
+    def round_without_ack(self, data: st.DataObject) -> None:
+        """What an earlier round tiered is acked before anything else; without a coordinator it stays at that."""
+        assert self._run(lose_ack=True) in (*WENT_WELL, RoundState.FAILED)
+
+    def round_without_time(self, data: st.DataObject) -> None:
+        """It reads one batch a bucket; one that has a KV snapshot to read is not begun at all."""
+        assert self._run(max_duration_ms=0) in (*WENT_WELL, RoundState.FORCE_FINISHED, RoundState.CANCELLED)
+
+    def _run(self, **how: Any) -> RoundState:
+        outcome = self.world.run_round(**how)
+        self.seen[outcome.state.value] += 1
+        if outcome.state is RoundState.FAILED:
+            assert how, why(outcome.error)
+        return outcome.state
+
+
+def tell_stories(tell: Any, examples: int) -> None:
+    """Calls `tell(data, folder)` for each story, always the same ones; not shrunk, for a story of real files takes seconds."""
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(data=st.data())
+    def one(data: st.DataObject) -> None:
+        folder = Path(tempfile.mkdtemp())
+        try:
+            tell(data, folder)
+        finally:
+            shutil.rmtree(folder)
+
+    one()
+
+
+def why(error: LakewardError | None) -> str:
+    return "" if error is None else f"{error.error_class}: {error.message}"
