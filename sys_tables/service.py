@@ -29,6 +29,7 @@ from sys_tables.reading import read_table
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
+from sys_tables.scan import ScanRequest
 from sys_tables.streams import closing, with_silence_marked
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
@@ -94,6 +95,18 @@ class SysCatalogService(SysCatalogServicer):
             async with closing(self._reads.draw(table.name, read_table(table, self._handle.view(), scan))) as pieces:
                 async for piece in pieces:
                     yield pb.ReadTableResponse(arrow=piece)
+
+    async def ReadAllTables(self, request: pb.ReadAllTablesRequest, context: _Context) -> AsyncGenerator[pb.ReadAllTablesResponse, None]:
+        async with _ErrorsReported(context, "ReadAllTables"):
+            view, scan = self._handle.view(), ScanRequest(procedures=self._registry.procedures)
+            for table in self._registry.tables:
+                try:
+                    async with closing(self._reads.draw(table.name, read_table(table, view, scan))) as pieces:
+                        async for piece in pieces:
+                            yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
+                except Exception as error:  # of one table: the others may tell what is wrong
+                    _log_failure("ReadAllTables", error, table=table.name)
+                    yield pb.ReadAllTablesResponse(name=table.name, error=rpc_errors.to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
         async with _ErrorsReported(context, "CallProcedure"):
@@ -178,13 +191,18 @@ class _ErrorsReported:
         pass
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, LakewardError):
-            _log.info("call refused", rpc=self._rpc, error_class=error.error_class, message=redact(error.message))
-            await self._context.abort(rpc_errors.status_code(error), rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
-        elif isinstance(error, Exception):
-            text = redact("".join(traceback.format_exception(error)))
-            _log.error("call failed unexpectedly", rpc=self._rpc, error_class=type(error).__name__, traceback=text)
-            await self._context.abort(grpc.StatusCode.INTERNAL, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
+        if isinstance(error, Exception):
+            _log_failure(self._rpc, error)
+            code = rpc_errors.status_code(error) if isinstance(error, LakewardError) else grpc.StatusCode.INTERNAL
+            await self._context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
+
+
+def _log_failure(rpc: str, error: Exception, **more: str) -> None:
+    if isinstance(error, LakewardError):
+        _log.info("call refused", rpc=rpc, error_class=error.error_class, message=redact(error.message), **more)
+    else:
+        text = redact("".join(traceback.format_exception(error)))
+        _log.error("call failed unexpectedly", rpc=rpc, error_class=type(error).__name__, traceback=text, **more)
 
 
 def _is_system(namespace: str) -> bool:

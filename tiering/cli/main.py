@@ -14,6 +14,7 @@ from tiering.cli import (
     conf_commands,
     demo_command,
     doctor_commands,
+    export_command,
     load_commands,
     serve_commands,
     sql_commands,
@@ -41,6 +42,7 @@ load_commands.register(app)
 table_commands.register(app)
 sql_commands.register(app)
 status_commands.register(app)
+export_command.register(app)
 tier_commands.register(app)
 sweep_commands.register(app)
 validate_command.register(app)

@@ -71,6 +71,11 @@ def as_json(rows: Sequence[Mapping[str, Any]], indent: int | None = 2) -> str:
     return json.dumps([_plain(row) for row in rows], indent=indent, ensure_ascii=False)
 
 
+def json_text(value: Any) -> str:
+    """One value as JSON, on one line."""
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
 def _plain(value: Any) -> Any:
     """As JSON has it. What it has no word for, NaN too, is text."""
     match value:

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
+from tiering.errors import LakewardError, PeerTooOld
+from tiering.errors_pb import from_pb
 from tiering.names import SYSTEM_DATABASE
+from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc_channel import open_channel
 from tiering.rpc_errors import from_rpc_error
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OBSERVED_TIME_KEY = "observed_time"
+"""Metadata of a read's schema (`sys_tables.reading`, whose imports take longer than a whole command)."""
 READ_SECONDS = 30.0
+READ_ALL_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class SystemTableRead:
+    """One system table as it was at `observed_time`, or the `error` for which it could not be read."""
+
+    name: str
+    rows: pa.Table | None = None
+    observed_time: str | None = None
+    error: LakewardError | None = None
 
 
 class SystemCatalog:
@@ -46,6 +67,31 @@ class SystemCatalog:
         rows: list[dict[str, Any]] = ipc.open_stream(pa.py_buffer(stream)).read_all().to_pylist()
         return rows
 
+    def read_all(self) -> Iterator[SystemTableRead]:
+        """Every system table, all at one moment; of an older service, each at its own. One that cannot be read has its error.
+
+        Raises ServiceUnreachable before the first, and what `describe` raises.
+        """
+        left = {table.name: None for table in self.describe().system_tables}
+        try:
+            with self._border():
+                for name, messages in groupby(self._stub.ReadAllTables(pb.ReadAllTablesRequest(), timeout=READ_ALL_SECONDS), _name):
+                    read = _read(name, list(messages))
+                    left.pop(name, None)
+                    yield read
+        except PeerTooOld:
+            yield from (self._read_alone(name) for name in left)
+        except LakewardError as error:
+            yield from (SystemTableRead(name, error=error) for name in left)
+
+    def _read_alone(self, name: str) -> SystemTableRead:
+        request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=name)
+        try:
+            with self._border():
+                return _contents(name, b"".join(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
+        except LakewardError as error:
+            return SystemTableRead(name, error=error)
+
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
         self._channel.close()
@@ -62,3 +108,23 @@ class SystemCatalog:
             yield
         except grpc.RpcError as error:
             raise from_rpc_error(error, self._uri) from error
+
+
+def _name(message: pb.ReadAllTablesResponse) -> str:
+    return message.name
+
+
+def _read(name: str, messages: Sequence[pb.ReadAllTablesResponse]) -> SystemTableRead:
+    failed = [message for message in messages if message.HasField("error")]
+    if failed:
+        return SystemTableRead(name, error=from_pb(PbError.FromString(failed[0].error)))
+    return _contents(name, b"".join(message.arrow for message in messages))
+
+
+def _contents(name: str, stream: bytes) -> SystemTableRead:
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    rows = ipc.open_stream(pa.py_buffer(stream)).read_all()
+    observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
+    return SystemTableRead(name, rows, None if observed is None else observed.decode())
