@@ -12,7 +12,7 @@ import pytest
 
 from support.coordinator_world import START, World
 from support.memory_cluster import log_table
-from tiering.coordinator import status_columns
+from tiering.coordinator import observer, status_columns
 from tiering.coordinator.api import TableStatus
 from tiering.coordinator.core import Change
 from tiering.coordinator.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
@@ -93,11 +93,16 @@ def disturb(world: World, seed: random.Random) -> None:
 
 
 @pytest.mark.parametrize("story", range(12))
-def test_columns_say_what_rows_say(many: World, story: int) -> None:
+def test_columns_say_what_rows_say(many: World, story: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random.Random(story)
+    monkeypatch.setattr(observer, "ON_DEMAND_TABLES", seed.choice([0, TABLES]))
+    times = many.cluster.oldest_timestamps
+    monkeypatch.setattr(many.cluster, "oldest_timestamps", lambda table, at: times(table, at) if table.table_id % 4 else {})
     views = [many.coordinator.view()]
     for _ in range(6):
         disturb(many, seed)
+        for table in seed.sample(list(many.cluster.by_path.values()), 5):
+            many.append(seed.randrange(1, 9), table=table)
         many.clock.advance(seed.choice([0, 3, 400]))
         many.clock.wall += timedelta(seconds=seed.choice([0, 0, 7, -7]))
         if seed.random() < 0.5:

@@ -7,11 +7,11 @@ moment, whatever other looks do meanwhile: the arrays that it gets are made of t
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import compress, count
 from operator import is_not
-from typing import Any, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,10 @@ _TYPES: Mapping[str, pa.DataType] = {
     for name, hint in get_type_hints(TableStatus).items()
 }
 _CELLS: Mapping[str, Cell] = {**STORED, **STEADY}
+_LAG = "lag_ms"
+"""Of the observed columns the only one that grows while nothing is observed."""
 
+RowT = TypeVar("RowT")
 Rows = Sequence[TableRecord]
 Positions = npt.NDArray[np.int64]
 
@@ -48,7 +51,8 @@ class StatusColumns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._columns = {name: _Column(name, cell) for name, cell in _CELLS.items()}
+        self._columns = {name: _Column(name, _of_live(cell)) for name, cell in _CELLS.items()}
+        self._observed = {name: _Column(name, _of_seen(cell)) for name, cell in OBSERVED.items() if name != _LAG}
         self._order = _Order()
         self._last_rows: tuple[Mapping[int, TableRecord], Rows] = ({}, [])
 
@@ -63,6 +67,16 @@ class StatusColumns:
         """A stored or steady column of all `rows`; a removed table's cell is NULL."""
         with self._lock:
             return self._columns[name].array(rows)
+
+    def ordered(self, name: str, rows: Rows) -> AnyArray:
+        """The same of the tables there are, by path."""
+        with self._lock:
+            return self._columns[name].at(rows, self._order.positions(rows))
+
+    def observed(self, name: str, seen: Sequence[Pending | None]) -> AnyArray:
+        """An observed column, but not of lags, of what was seen of all tables; None = nothing yet."""
+        with self._lock:
+            return self._observed[name].array(seen)
 
     def order(self, rows: Rows) -> Positions:
         """Positions in `rows` of the tables there are, by path."""
@@ -80,7 +94,7 @@ class StatusLook:
         self._observer = observer
         self._connected = connected
         self._may_wait = may_wait
-        self._positions = kept.order(rows)
+        self._positions = self._all = kept.order(rows)
         self._pending: list[Pending | None] | None = None
 
     @property
@@ -115,6 +129,8 @@ class StatusLook:
         if self.num_rows <= DIRECT_ROWS:
             cell = _CELLS[name]
             return _array(name, [_plain(cell(record)) for record in self._records()])
+        if self._positions is self._all:
+            return self._kept.ordered(name, self._rows)
         return self._kept.array(name, self._rows).take(pa.array(self._positions))
 
     def _at_wall(self, steady: AnyArray) -> AnyArray:
@@ -128,8 +144,18 @@ class StatusLook:
             if self._may_wait:
                 self._observer.refresh_for_a_look(records)
             self._pending = [self._observer.pending(record) for record in records]
+        if self._positions is self._all and self.num_rows > DIRECT_ROWS:
+            return self._lags(self._pending) if name == _LAG else self._kept.observed(name, self._pending)
         cell, now = OBSERVED[name], self._moment.wall
         return _array(name, [None if seen is None else _plain(cell(seen, now)) for seen in self._pending])
+
+    def _lags(self, seen: Sequence[Pending | None]) -> AnyArray:
+        """As `Pending.lag_ms` says, of all at once."""
+        nothing: AnyArray = pc.equal(self._kept.observed("pending_records", seen), pa.scalar(0))
+        oldest = self._kept.observed("oldest_pending_time", seen).cast(pa.int64())
+        ages_ms = np.maximum(0, (_micros(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
+        known = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
+        return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), known)
 
     def _reasons(self) -> AnyArray:
         """Nearly all tables rest, and only the time that is left differs: written once for each span there is."""
@@ -150,23 +176,31 @@ class StatusLook:
         return status_reason(record, self._moment, tierer_connected=self._connected)
 
 
-class _Column:
-    """One column of all rows, as of the rows it was asked for last."""
+class _Column(Generic[RowT]):
+    """One column of all rows, as of the rows it was asked for last. A row is another object when it has changed."""
 
-    def __init__(self, name: str, cell: Cell) -> None:
+    def __init__(self, name: str, read: Callable[[RowT], Any]) -> None:
         self._name = name
-        self._cell = cell
-        self._rows: Rows = []
+        self._read = read
+        self._rows: Sequence[RowT] = []
         self._cells: list[Any] = []
         self._array: AnyArray | None = None
+        self._taken: tuple[Positions, AnyArray] | None = None
 
-    def array(self, rows: Rows) -> AnyArray:
+    def array(self, rows: Sequence[RowT]) -> AnyArray:
         if self._array is None or self._rows is not rows:
             self._renew(rows)
         assert self._array is not None
         return self._array
 
-    def _renew(self, rows: Rows) -> None:
+    def at(self, rows: Sequence[RowT], positions: Positions) -> AnyArray:
+        """Kept for the next who asks with the same `positions`."""
+        array = self.array(rows)
+        if self._taken is None or self._taken[0] is not positions:
+            self._taken = (positions, array.take(pa.array(positions)))
+        return self._taken[1]
+
+    def _renew(self, rows: Sequence[RowT]) -> None:
         stale = self._array is None or len(self._rows) != len(rows)
         del self._cells[len(rows) :]
         for position in _changed(self._rows, rows):
@@ -178,9 +212,7 @@ class _Column:
         self._rows = rows
         if stale:
             self._array = _array(self._name, self._cells)
-
-    def _read(self, record: TableRecord) -> Any:
-        return None if record.state is None else _plain(self._cell(record))
+            self._taken = None
 
 
 class _Order:
@@ -205,8 +237,18 @@ def _place(record: TableRecord) -> tuple[bool, str, str]:
     return record.state is None, record.database_name, record.table_name
 
 
-def _changed(before: Rows, after: Rows) -> list[int]:
-    """Positions, as far as both reach, whose record is another one."""
+def _of_live(cell: Cell) -> Cell:
+    """NULL in a removed table's row."""
+    return lambda record: None if record.state is None else _plain(cell(record))
+
+
+def _of_seen(cell: Callable[[Pending, datetime], Any]) -> Callable[[Pending | None], Any]:
+    """NULL where nothing was seen; for columns that are the same at every moment."""
+    return lambda seen: None if seen is None else _plain(cell(seen, _EPOCH))
+
+
+def _changed(before: Sequence[object], after: Sequence[object]) -> list[int]:
+    """Positions, as far as both reach, whose row is another one."""
     return list(compress(count(), map(is_not, before, after)))
 
 
