@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -124,6 +125,7 @@ DAMAGED: dict[str, Callable[[], dict[str, str]]] = {
     "two numbers a bucket": lambda: plain(buckets=[[None, [0, 1]]]),
     "tiered before start": lambda: plain(buckets=[[None, [0, 5, 4]]]),
     "a bucket twice": lambda: plain(buckets=[[None, [0, 0, 4, 0, 0, 5]]]),
+    "nested without end": lambda: {codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: "[" * 100_000},
     "no base64": lambda: {codec.ROUND_ID_KEY: "r", codec.ZSTD_KEY: "%%%"},
     "no zstd": lambda: packed(b"not zstd at all"),
     "zstd cut off": lambda: packed(zstandard.ZstdCompressor().compress(b"x" * 10_000)[:-3]),
@@ -145,6 +147,26 @@ def test_a_flipped_byte_in_a_long_marker_is_noticed() -> None:
     damaged[len(damaged) // 2] ^= 0x10
     with pytest.raises(MarkerCorrupt):
         decode({**encoded.properties, codec.PATH_KEY: "somewhere"}, lambda path: bytes(damaged))
+
+
+@pytest.mark.parametrize("key", [codec.PLAIN_KEY, codec.ZSTD_KEY, codec.PATH_KEY])
+def test_a_marker_damaged_at_random_is_corrupt_or_still_a_marker(key: str) -> None:
+    seed, big = random.Random(key), many(300, 4)
+    whole = encode(SMALL).properties[key] if key == codec.PLAIN_KEY else encode(big).properties[codec.ZSTD_KEY]
+    content = base64.b64decode(whole) if key == codec.PATH_KEY else whole.encode()
+    refused = 0
+    for _ in range(300):
+        at = seed.randrange(len(content))
+        damaged = [content[:at], content[:at] + seed.randbytes(3) + content[at + 3 :], content[:at] + content[at + 2 :]][seed.randrange(3)]
+        text = "somewhere" if key == codec.PATH_KEY else damaged.decode("utf-8", "surrogateescape")
+        try:
+            found = decode({codec.ROUND_ID_KEY: "r", key: text}, {"somewhere": damaged}.__getitem__)
+        except MarkerCorrupt:
+            refused += 1
+        else:
+            assert isinstance(found, Marker)
+            assert key == codec.PLAIN_KEY or found == big
+    assert refused > 250
 
 
 def test_an_unknown_version_is_named() -> None:

@@ -137,7 +137,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             base_round_id=None if document["base_round_id"] is None else _text(document["base_round_id"]),
             buckets=_buckets(document["buckets"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
 
 

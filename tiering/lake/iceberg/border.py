@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,11 +14,20 @@ from sqlalchemy.exc import SQLAlchemyError
 from tiering.errors import LakeUnavailable, cut_message
 from tiering.redact import redact
 
+_DAMAGED: tuple[type[Exception], ...] = (
+    MetadataInvalid,
+    exceptions.ValidationError,
+    UnicodeDecodeError,
+    EOFError,
+    SystemError,
+    OverflowError,
+    zlib.error,
+)
+"""What pyiceberg's readers raise over bytes that are no metadata; the last four by its Avro decoder, which expects whole files."""
 _OUTSIDE: tuple[type[Exception], ...] = (
     OSError,  # also of requests and pyarrow
     pa.ArrowException,
     SQLAlchemyError,
-    MetadataInvalid,
     ValueError,  # pyiceberg's for wrong properties, unknown schemes and metadata it cannot read
     *(
         kind
@@ -26,6 +36,10 @@ _OUTSIDE: tuple[type[Exception], ...] = (
     ),
 )
 _HINT = "Is the lake's catalog up, and may this user read and write its warehouse folder? Is its disk full?"
+_DAMAGED_HINT = (
+    "A metadata file of the lake table is damaged: the .metadata.json that the catalog names, a snapshot's list of manifests, or one "
+    "of these. Restore it from a backup of the warehouse; the next round tries again by itself."
+)
 
 
 @contextmanager
@@ -33,6 +47,8 @@ def lake_border(action: str, **ids: object) -> Iterator[None]:
     """Raises LakeUnavailable ("cannot <action>: ...") for what catalog or storage raise inside; other errors pass."""
     try:
         yield
+    except _DAMAGED as error:
+        raise LakeUnavailable(f"cannot {action}: its metadata cannot be read: {describe(error)}", hint=_DAMAGED_HINT, **ids) from error
     except _OUTSIDE as error:
         raise LakeUnavailable(f"cannot {action}: {describe(error)}", hint=_HINT, **ids) from error
 
