@@ -84,6 +84,8 @@ def test_a_partitioned_primary_key_table(cluster: RemoteEmbeddedCluster, tmp_pat
     [
         ("tail,year\nN1,1\n,2\n", IngestOptions(primary_key=("tail",)), InvalidData, "line 3: column 'tail'"),
         ("tail,year\nN1,1.5\n", IngestOptions(primary_key=("year",)), UnsupportedType, "'year' of type double cannot be part of"),
+        ("tail,new\nN1,true\n", IngestOptions(primary_key=("new",)), UnsupportedType, "'new' of type bool cannot be part of"),
+        ("tail,new\nN1,true\n", IngestOptions(bucket_keys=("new",)), UnsupportedType, "'new' of type bool cannot be a bucket key"),
         ("tail,year\nN1,1\n", IngestOptions(primary_key=("town",)), InvalidArgument, "'town' is not a column"),
         ("tail,year\nN1,1\n", IngestOptions(primary_key=("tail",), partition_by=("year",)), InvalidArgument, "'year' is not part of"),
         ("tail\nN1\n", IngestOptions(deletes=True), UnknownTable, "sales.orders"),
@@ -102,16 +104,37 @@ def test_what_does_not_fit_the_table_is_refused_whole(cluster: RemoteEmbeddedClu
     table = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEYED).table
     before = logged(cluster, table)
     for text, options, reason in (
-        ("tail,year\nN1,2004\n", IngestOptions(deletes=True), "'year'"),
-        ("year\n2004\n", IngestOptions(deletes=True), "'year'"),
-        ("tail\nN1\n\nNA\n", IngestOptions(deletes=True), "line 4: column 'tail'"),
-        ("tail,year,model,seats\nN1,1,a,7\n", IngestOptions(), "'seats'"),
+        ("tail,year\nN1,2004\n", IngestOptions(deletes=True), ": 'year' is not a key column of sales.orders"),
+        ("year\n2004\n", IngestOptions(deletes=True), ": 'year' is not a key column of sales.orders"),
+        ("tail\nN1\n\nNA\n", IngestOptions(deletes=True), "line 4: column 'tail': a value is missing"),
+        ("tail,year,model\nN3,1,a\n,1,a\n", IngestOptions(), "line 3: column 'tail': a value is missing"),
+        ("tail,year,model,seats\nN1,1,a,7\n", IngestOptions(), ": the table has no column 'seats'"),
     ):
-        with pytest.raises(InvalidData, match=reason):
+        with pytest.raises(InvalidData, match=reason) as refused:
             ingest_file(cluster, PATH, written(tmp_path, "bad.csv", text), options)
+        assert str(tmp_path / "bad.csv") in refused.value.message
     with pytest.raises(InvalidArgument, match="exists with the primary key = "):
         ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), IngestOptions(primary_key=("model",)))
     assert logged(cluster, table) == before
+
+
+def test_a_file_of_keys_has_all_key_columns_and_no_others(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
+    options = IngestOptions(primary_key=("tail", "year"))
+    table = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", "tail,year,model\nN1,2004,A\nN1,2005,B\n"), options).table
+    before = logged(cluster, table)
+    for name, text, reason in (
+        ("lack.csv", "tail\nN1\n", "lack.csv: the key column 'year' of sales.orders is missing"),
+        ("lack.ndjson", '{"tail": "N1"}\n', "lack.ndjson: the key column 'year' of sales.orders is missing"),
+        ("more.csv", "tail,year,model\nN1,2004,A\n", "more.csv: 'model' is not a key column of sales.orders"),
+    ):
+        with pytest.raises(InvalidData, match=reason) as refused:
+            ingest_file(cluster, PATH, written(tmp_path, name, text), IngestOptions(deletes=True))
+        assert refused.value.hint.startswith("Keys are exactly: tail, year.")
+    assert logged(cluster, table) == before
+    unknown = ingest_file(cluster, PATH, written(tmp_path, "unknown.csv", "year,tail\n1999,N1\n2004,N9\n"), IngestOptions(deletes=True))
+    assert (unknown.rows, unknown.records, dict(unknown.ranges)) == (2, 0, {})
+    gone = ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "year,tail\n2004,N1\n"), IngestOptions(deletes=True))
+    assert (gone.rows, gone.records) == (1, 1)
 
 
 def test_keys_are_not_deleted_from_a_log_table(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:

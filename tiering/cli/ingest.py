@@ -116,7 +116,7 @@ def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
         return Shape(required=required, partition_keys=options.partition_by or ())
     if options.deletes:
         check_keyed_table(existing)
-        return Shape(key_schema(existing))
+        return Shape(key_schema(existing), keys_of=existing)
     return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns)
 
 

@@ -23,8 +23,10 @@ from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
 from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values, check_values
 from tiering.cluster.embedded.batches import check_names
+from tiering.cluster.embedded.primary_keys import check_key_names
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
+from tiering.model import TableInfo
 
 PARQUET_BATCH_ROWS = 65_536
 
@@ -95,6 +97,8 @@ class Shape:
     """Columns of the table that a file need not have."""
     may_add: bool = False
     """Whether a file may have columns that the table lacks."""
+    keys_of: TableInfo | None = None
+    """Its rows are keys of this table, to be deleted."""
 
     @property
     def known(self) -> Collection[str]:
@@ -103,6 +107,8 @@ class Shape:
 
     def check(self, found: pa.Schema) -> None:
         """Raises InvalidData if a file with the columns `found` cannot be for this table."""
+        if self.keys_of is not None:
+            check_key_names(found, self.keys_of)
         if self.schema is not None:
             added = [field for field in found if field.name not in self.known] if self.may_add else []
             check_names(found, pa.schema([*self.schema, *added]), self.may_lack)
@@ -191,7 +197,10 @@ def _open_source(file: Path, file_format: FileFormat, shape: Shape) -> Source:
 
 
 def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile:
-    shape.check(source.schema)
+    try:
+        shape.check(source.schema)
+    except InvalidData as error:
+        raise InvalidData(f"{file}: {error.message}", hint=error.hint, **error.ids) from error
     spooling = _Spooling(file, source, shape.partition_keys, folder)
     undecided = [field for field in source.schema if pa.types.is_string(field.type) and field.name not in shape.known]
     if not undecided or not source.text_types:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tiering.cluster.embedded.base import Rows
 from tiering.cluster.embedded.batches import fit_columns
 from tiering.cluster.embedded.bucketing import may_be_key
-from tiering.errors import InvalidArgument, UnsupportedType
+from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
 from tiering.model import TableInfo, TableType
 
 
@@ -82,7 +82,21 @@ def key_schema(table: TableInfo) -> pa.Schema:
 
 def fit_keys(rows: Rows, table: TableInfo) -> pa.RecordBatch:
     """Keys as one batch of exactly the key columns. Raises as `batches.fit_rows`."""
+    check_key_names(rows.schema, table)
     return fit_columns(rows, key_schema(table))
+
+
+def check_key_names(have: pa.Schema, table: TableInfo) -> None:
+    """Raises InvalidData unless `have` names the key columns and nothing else."""
+    keys = ", ".join(table.primary_key)
+    for name in have.names:
+        if name not in table.primary_key:
+            raise InvalidData(
+                f"{name!r} is not a key column of {table.path}", hint=f"Keys are exactly: {keys}. Leave others out.", column=name
+            )
+    for name in table.primary_key:
+        if name not in have.names:
+            raise InvalidData(f"the key column {name!r} of {table.path} is missing", hint=f"Keys are exactly: {keys}.", column=name)
 
 
 def last_of_each_key(keys: pa.RecordBatch) -> npt.NDArray[np.int64]:
