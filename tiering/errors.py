@@ -57,8 +57,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-MESSAGE_LIMIT = 2_048
-"""Characters of an error message that are kept (DESIGN 5)."""
+from tiering.redact import cut_message as cut_message  # whoever stores or shows an error knows it from here
 
 
 class LakewardError(Exception):
@@ -298,8 +297,3 @@ class StoreError(LakewardError):
 
 class SetupError(LakewardError):
     """This machine lacks something: Java, a free port, a writable folder."""
-
-
-def cut_message(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """`text` cut to `limit` characters, on a character boundary; the cut shows as an ellipsis."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

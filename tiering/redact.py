@@ -1,8 +1,11 @@
-"""The one redactor: text from outside passes it before it is stored, logged or shown (DESIGN 10)."""
+"""The one redactor: text from outside passes it before it is stored, logged or shown (DESIGN 10); and the one place that cuts it."""
 
 from __future__ import annotations
 
 import re
+
+MESSAGE_LIMIT = 2_048
+"""Characters of an error message that are kept (DESIGN 5)."""
 
 _SECRET_WORD = r"(?:password|passwd|pwd|secret|token|credentials?|api[-_.]?key|access[-_.]?key(?:[-_.]?id)?|signature)"
 _SIGNED = r"(?:X-Amz-[A-Za-z-]+|sig|se|sp|sv|Signature|Expires|AWSAccessKeyId|GoogleAccessId)"
@@ -31,3 +34,8 @@ def redact(text: str) -> str:
 def redact_property(name: str, value: str) -> str:
     """The value of a property, hidden whole if its name says that it is a secret."""
     return "***" if _SECRET_NAME.search(name) else redact(value)
+
+
+def cut_message(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """`text` cut to `limit` characters, on a character boundary; the cut shows as an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

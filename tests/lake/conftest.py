@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_kit import LakeKit, ObservedCatalog
+from tiering.lake.iceberg.keyed import keys, spool
 
 
 @pytest.fixture
@@ -17,3 +18,11 @@ def kit(tmp_path: Path) -> LakeKit:
 @pytest.fixture
 def observed() -> type[ObservedCatalog]:
     return ObservedCatalog
+
+
+@pytest.fixture(params=["in memory", "by duckdb"])
+def any_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ways of few and of many keys."""
+    if request.param == "by duckdb":
+        monkeypatch.setattr(keys, "MANY_KEYS", 0)
+        monkeypatch.setattr(spool, "MEMORY_BYTES", 1_000)

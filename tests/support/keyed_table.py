@@ -165,6 +165,13 @@ class KeyedTable:
         assert self.in_lake() == expected
         assert self.kit.view(self.info).records == len(expected)
 
+    def summary(self) -> dict[str, str]:
+        """Of the head, its operation included."""
+        snapshot = self.kit.catalog().load_table(str(self.info.path)).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
+
     def _log(self, kind: ChangeType, row: Row) -> None:
         bucket, name = self._place_of(row)
         self.partition_names[bucket] = name
