@@ -18,8 +18,7 @@ def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTa
     Raises UnknownDatabase, UnknownTable, InvalidArgument for an ambiguous name.
     """
     table = resolve_table(view, path)
-    statuses = view.table_statuses(table.path.database_name, table.path.table_name) if table.lake_enabled else ()
-    status = statuses[0] if statuses else None
+    status = status_of(view, table)
     own = {name: redact_property(name, value) for name, value in table.properties.items()}
     said = _shape(table) | _lake(table, status)
     return pb.DescribeTableResponse(
@@ -28,7 +27,7 @@ def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTa
         schema=table.schema.serialize().to_pybytes(),
         properties=own | {name: value for name, value in said.items() if value},
         lake_path=[table.path.database_name, table.path.table_name] if table.lake_enabled else [],
-        not_in_lake=_not_in_lake(table, status),
+        not_in_lake=why_not_in_lake(table, status),
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
     )
@@ -60,7 +59,14 @@ def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
     }
 
 
-def _not_in_lake(table: TableInfo, status: TableStatus | None) -> str:
+def status_of(view: CoordinatorView, table: TableInfo) -> TableStatus | None:
+    """How its tiering stands; None for one that is not tiered, or that the coordinator has not met yet."""
+    statuses = view.table_statuses(table.path.database_name, table.path.table_name) if table.lake_enabled else ()
+    return statuses[0] if statuses else None
+
+
+def why_not_in_lake(table: TableInfo, status: TableStatus | None) -> str:
+    """What to say to whoever wants rows that the lake does not have."""
     if not table.lake_enabled:
         return f"{table.path} is not tiered: its lake is disabled. {LakeDisabled.default_hint}"
     if status is not None and status.last_tiered_time is not None:

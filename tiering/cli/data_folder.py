@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tiering.coordinator.sql_store import sqlite_url
 from tiering.errors import SetupError
-from tiering.lake.registry import local_lake_properties
+from tiering.lake.registry import LAKE_CATALOG_FILE, local_lake_properties
+from tiering.sqlite_files import read_only_url
 
 FORMAT_VERSION = "1"
 PARTS = ("cluster", "lake", "logs")
@@ -20,8 +21,12 @@ class DataFolder:
     root: Path
 
     @property
+    def store_file(self) -> Path:
+        return self.root / "coordinator.db"
+
+    @property
     def store_url(self) -> str:
-        return sqlite_url(self.root / "coordinator.db")
+        return sqlite_url(self.store_file)
 
     @property
     def cluster(self) -> Path:
@@ -35,6 +40,11 @@ class DataFolder:
     def lake_properties(self) -> dict[str, str]:
         """The default lake: a SQL catalog on SQLite and a folder, as pyiceberg's `load_catalog` takes them."""
         return local_lake_properties(self.root)
+
+    @property
+    def read_only_lake_properties(self) -> dict[str, str]:
+        """The same, for whoever only reads: a catalog that is not there is not made."""
+        return {**self.lake_properties, "uri": read_only_url(self.root / LAKE_CATALOG_FILE)}
 
 
 def read_data_folder(path: Path) -> DataFolder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from tiering.cli.output import OutputFormat
 from tiering.cli.sql.engine import Engine, EngineKind
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.errors import InvalidArgument, InvalidData
+from tiering.names import SYSTEM_DATABASE
 
 if TYPE_CHECKING:
     from tiering.cli.sql.statements import Statement
@@ -37,6 +39,9 @@ class EngineOptions:
     master: str
     conf: Mapping[str, str]
     lake: bool
+    data: Path | None
+    lake_format: str
+    lake_properties: Mapping[str, str]
 
 
 def sql(
@@ -48,12 +53,22 @@ def sql(
     lake: Annotated[bool, typer.Option("--lake", help="Read lake tables too. Spark fetches Iceberg from Maven Central once.")] = False,
     master: Annotated[str, typer.Option(help="Spark master of the session.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for that Spark; repeat it.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="With --engine duckdb: the data folder to read; no service is asked.", show_default=False)
+    ] = None,
+    lake_format: Annotated[str, typer.Option(help="With --data: format of the lake.")] = "iceberg",
+    lake_property: Annotated[
+        list[str] | None,
+        typer.Option(help="With --data: NAME=VALUE of the lake's catalog, if it is not the data folder's own. Repeatable."),
+    ] = None,
 ) -> None:
     """Run SQL: from the command line, a file or a pipe, or at a prompt. `fluss` is the default catalog.
 
     Example: lakeward sql "SELECT table_name, status, lag_ms FROM sys.lake_tiering_status" --format csv
 
     Example: lakeward sql -f report.sql
+
+    Example: lakeward sql --engine duckdb --data ./data "SELECT count(*) FROM lake.sales.orders"
     """
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.sql.prompt import converse, line_editing
@@ -61,19 +76,23 @@ def sql(
 
     text, source = _given(statement, file)
     statements = () if text is None else _statements(text, source)
-    options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake)
-    names = _names(uri)  # before Spark, which takes seconds: nobody may be there
+    properties = read_pairs(lake_property or [], "--lake-property")
+    options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake, data, lake_format, properties)
+    _check_engine(engine, options)
+    # Before Spark, which takes seconds: nobody may be there.
+    names = _names(uri) if engine is EngineKind.SPARK else _known_names()
     console = message_console()
     if console.is_terminal:
         end_orderly_on_sigterm()
-    with console.status("starting Spark ..."):
+    with console.status("starting Spark ...") if engine is EngineKind.SPARK else nullcontext():
         opened = _open(engine, options)
     try:
         session = SqlSession(opened, output, told=text is None)
         if text is not None:
             session.run_all(statements, source)
         else:
-            console.print(f"Connected to {uri}. A statement ends with ';'. 'help' helps, Ctrl-D leaves.")
+            where = f"Connected to {uri}" if data is None else f"Reading {data}, with nothing running"
+            console.print(f"{where}. A statement ends with ';'. 'help' helps, Ctrl-D leaves.")
             with line_editing(names):
                 converse(session)
     finally:
@@ -118,6 +137,27 @@ def _names(uri: str) -> tuple[str, ...]:
     return (*WORDS, *tables, *procedures, *said.namespaces)
 
 
+def _known_names() -> tuple[str, ...]:
+    """The same without a service."""
+    from sys_tables.registry import default_registry
+
+    registry = default_registry()
+    procedures = [f"{SYSTEM_DATABASE}.{procedure.name}(" for procedure in registry.procedures]
+    return (*WORDS, *(f"{SYSTEM_DATABASE}.{table.name}" for table in registry.tables), *procedures, SYSTEM_DATABASE)
+
+
+def _check_engine(kind: EngineKind, options: EngineOptions) -> None:
+    """Raises InvalidArgument for options that are the other engine's."""
+    if kind is EngineKind.DUCKDB and options.data is None:
+        raise InvalidArgument("--engine duckdb reads a data folder: none is named", hint="Add --data DIR.")
+    if kind is EngineKind.DUCKDB and options.conf:
+        raise InvalidArgument("--conf is for Spark, and --engine duckdb starts none", hint="Leave it out.")
+    if kind is EngineKind.SPARK and (options.data is not None or options.lake_properties):
+        raise InvalidArgument(
+            "--data and --lake-property are for --engine duckdb: Spark asks the service", hint="Add --engine duckdb, or leave them out."
+        )
+
+
 def _open(kind: EngineKind, options: EngineOptions) -> Engine:
     match kind:
         case EngineKind.SPARK:
@@ -126,6 +166,11 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
             from tiering.cli.sql.spark_engine import SparkEngine
 
             return SparkEngine(options.uri, options.master, conf)
+        case EngineKind.DUCKDB:
+            from tiering.cli.sql.offline_engine import DuckDbEngine
+
+            assert options.data is not None
+            return DuckDbEngine(options.data, options.lake_format, options.lake_properties)
 
 
 def _lake_conf(uri: str) -> dict[str, str]:

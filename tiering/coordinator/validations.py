@@ -44,7 +44,7 @@ class Validations:
 
     async def run(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
         """Lines of progress, then a row a check. Closing it kills the child. Raises InvalidArgument and what the proof raises."""
-        level = _level(call.level)
+        level = level_of(call.level)
         if self._validator is None:
             raise InvalidArgument("this service cannot validate: it has no folder of an embedded cluster")
         if self._turn.locked():
@@ -74,7 +74,8 @@ class Validations:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _level(text: str) -> Level:
+def level_of(text: str) -> Level:
+    """The level by its name, in any case. Raises InvalidArgument."""
     try:
         return Level(text.lower())
     except ValueError as error:

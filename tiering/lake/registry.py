@@ -12,6 +12,8 @@ from tiering.lake.base import Lake
 from tiering.lake.iceberg.lake import FORMAT as ICEBERG
 from tiering.lake.iceberg.lake import IcebergLake
 
+LAKE_CATALOG_FILE = "lake-catalog.db"
+
 _FORMATS: Mapping[str, Callable[[Mapping[str, str]], Lake]] = {ICEBERG: IcebergLake}
 
 
@@ -32,6 +34,6 @@ def local_lake_properties(data_folder: Path) -> dict[str, str]:
     folder = data_folder.resolve()
     return {
         "type": "sql",
-        "uri": URL.create("sqlite", database=str(folder / "lake-catalog.db")).render_as_string(hide_password=False),
+        "uri": URL.create("sqlite", database=str(folder / LAKE_CATALOG_FILE)).render_as_string(hide_password=False),
         "warehouse": f"file://{folder / 'lake'}",
     }

@@ -12,6 +12,7 @@ class EngineKind(StrEnum):
     """`--engine`."""
 
     SPARK = "spark"
+    DUCKDB = "duckdb"
 
 
 @dataclass(frozen=True)

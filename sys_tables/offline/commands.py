@@ -1,0 +1,98 @@
+"""SHOW and DESCRIBE, with Spark's columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+
+from sys_tables.columns import comment_of
+from sys_tables.data_tables import describe_data_table
+from sys_tables.lookup import resolve_database
+from sys_tables.offline.answers import Answer
+from sys_tables.offline.parsing import Describe, Show
+from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, Found, lake_table, resolve
+from sys_tables.registry import Registry
+from sys_tables.sql_types import quote_identifier, spark_type
+from tiering.coordinator.api import CoordinatorView
+from tiering.errors import InvalidArgument, StatementFailed
+from tiering.lake.base import Lake
+from tiering.model import TablePath
+from tiering.names import SYSTEM_DATABASE
+
+
+def show(wanted: Show, view: CoordinatorView, registry: Registry) -> Answer:
+    """Raises UnknownDatabase, InvalidArgument, StatementFailed."""
+    inside = wanted.inside[1:] if wanted.inside and wanted.inside[0].lower() == CATALOG else wanted.inside
+    if inside and inside[0].lower() == LAKE_CATALOG and inside[0] not in view.databases():
+        raise StatementFailed(
+            "what the lake's own catalog holds is not listed offline", hint="SHOW TABLES IN fluss.db; sys.tables says what is tiered."
+        )
+    match wanted.what, inside:
+        case "NAMESPACES", ():
+            return _rows(("namespace",), ([name] for name in _matching([*view.databases(), SYSTEM_DATABASE], wanted.pattern)))
+        case "TABLES", (database,):
+            return _tables(database, wanted.pattern, view, registry)
+        case "PROCEDURES", () | (_,):
+            names = [one.name for one in registry.procedures] if not inside or inside[0].lower() == SYSTEM_DATABASE else []
+            columns = ("catalog", "namespace", "schema", "procedure_name")
+            return _rows(columns, ([CATALOG, [SYSTEM_DATABASE], SYSTEM_DATABASE, name] for name in _matching(names, wanted.pattern)))
+        case "TABLES", ():
+            raise InvalidArgument("SHOW TABLES needs a database", hint="SHOW TABLES IN sys")
+    raise InvalidArgument(f"{'.'.join(wanted.inside)} has no {wanted.what.lower()}", hint="SHOW NAMESPACES; SHOW TABLES IN db")
+
+
+def _tables(database: str, pattern: str | None, view: CoordinatorView, registry: Registry) -> Answer:
+    if database.lower() == SYSTEM_DATABASE:
+        namespace, names = SYSTEM_DATABASE, [table.name for table in registry.tables]
+    else:
+        namespace = resolve_database(view, database)
+        names = [table.path.table_name for table in view.tables(namespace)]
+    return _rows(("namespace", "tableName", "isTemporary"), ([namespace, name, False] for name in _matching(names, pattern)))
+
+
+def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """Sorted. Spark's patterns: `*` is any text, `|` separates alternatives, in any case."""
+    if pattern is None:
+        return sorted(names)
+    alternatives = [re.escape(one.strip()).replace(r"\*", ".*") for one in pattern.split("|")]
+    wanted = re.compile("|".join(f"(?:{one})" for one in alternatives), re.IGNORECASE)
+    return sorted(name for name in names if wanted.fullmatch(name))
+
+
+def describe(wanted: Describe, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:
+    """Columns, and with EXTENDED what else is known. Raises UnknownTable, UnknownDatabase, InvalidArgument, LakeUnavailable."""
+    found = resolve(wanted.name, view, registry)
+    schema, properties = _described(found, view, registry, open_lake, lake_format)
+    rows: list[Sequence[object]] = [[field.name, catalog_type(field.type), comment_of(field) or None] for field in schema]
+    if wanted.extended and properties:
+        rows += [["", "", ""], ["# Detailed Table Information", "", ""], *([name, value, ""] for name, value in sorted(properties.items()))]
+    return _rows(("col_name", "data_type", "comment"), rows)
+
+
+def _described(
+    found: Found, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str
+) -> tuple[pa.Schema, dict[str, str]]:
+    catalog, database, name = found.name
+    if catalog == LAKE_CATALOG:
+        return lake_table(view, open_lake, lake_format, found).columns, {}
+    if database == SYSTEM_DATABASE:
+        return registry.table(name).schema, {"Comment": registry.table(name).comment}
+    said = describe_data_table(view, TablePath(database, name))
+    return pa.ipc.read_schema(pa.py_buffer(said.schema)), dict(said.properties)
+
+
+def catalog_type(arrow_type: pa.DataType) -> str:
+    """As DESCRIBE writes a type: `array<struct<name:string>>`."""
+    if isinstance(arrow_type, (pa.ListType, pa.LargeListType)):
+        return f"array<{catalog_type(arrow_type.value_type)}>"
+    if isinstance(arrow_type, pa.MapType):
+        return f"map<{catalog_type(arrow_type.key_type)},{catalog_type(arrow_type.item_type)}>"
+    if isinstance(arrow_type, pa.StructType):
+        return f"struct<{','.join(f'{quote_identifier(field.name)}:{catalog_type(field.type)}' for field in arrow_type)}>"
+    return spark_type(arrow_type).lower()
+
+
+def _rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Answer:
+    return Answer(columns, list(rows))

@@ -1,0 +1,101 @@
+"""SQL with nothing running: one statement after the other in Spark's dialect, on DuckDB.
+
+Every statement sees one moment of the coordinator's folder and the newest snapshots of the lake, through a connection of its
+own; nothing is written anywhere but to a temporary folder, when a query needs more than its memory limit.
+"""
+
+from __future__ import annotations
+
+import getpass
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+from sqlglot import exp
+
+from sys_tables.offline.answers import Answer, queried
+from sys_tables.offline.calls import Validate, call
+from sys_tables.offline.commands import describe, show
+from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, parse
+from sys_tables.offline.relations import Found, Relations, resolve
+from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
+from sys_tables.registry import Registry, default_registry
+from tiering.coordinator.api import CoordinatorView
+from tiering.errors import StatementFailed
+from tiering.lake.base import Lake
+
+DEFAULT_MEMORY_LIMIT = "1GB"
+
+
+@dataclass(frozen=True)
+class OfflineSource:
+    """What there is to ask. `look` is made anew for each statement; `lake_format` is that of tables the store does not know.
+
+    `start_command`: how a person starts the service on it.
+    """
+
+    look: Callable[[], CoordinatorView]
+    open_lake: Callable[[str], Lake]
+    lake_format: str
+    validate: Validate
+    start_command: str
+
+
+class OfflineEngine:
+    """Answers statements. Holds nothing open between them."""
+
+    def __init__(self, source: OfflineSource, registry: Registry | None = None, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> None:
+        self._source = source
+        self._registry = registry or default_registry()
+        self._memory_limit = memory_limit
+
+    def execute(self, text: str) -> Answer:
+        """All rows. Raises StatementFailed (cannot be parsed, said to DuckDB or run), BadRequest (unknown names, wrong arguments),
+        LakeUnavailable, StoreError, ClusterUnavailable; KeyboardInterrupt ends the work."""
+        statement, source = parse(text), self._source
+        view = source.look()
+        match statement:
+            case Query(tree):
+                return self._query(tree, view)
+            case Show():
+                return show(statement, view, self._registry)
+            case Describe():
+                return describe(statement, view, self._registry, source.open_lake, source.lake_format)
+            case CallStatement():
+                return call(statement, view, self._registry, source.validate, source.start_command, getpass.getuser())
+
+    def _query(self, tree: exp.Query, view: CoordinatorView) -> Answer:
+        full, found = qualified(tree, lambda parts: resolve(parts, view, self._registry))
+        sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
+        try:
+            return self._run(sql, view, found, mentioned, hidden)
+        except StatementFailed as error:
+            if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
+                raise
+        # Once more with all columns, so that the error can name those there are.
+        return self._run(sql, view, found, None, hidden)
+
+    def _run(self, sql: str, view: CoordinatorView, found: list[Found], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
+        with self._connection() as connection:
+            relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned)
+            for one in found:
+                relations.make(one, hidden)
+            return queried(connection, sql)
+
+    @contextmanager
+    def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with tempfile.TemporaryDirectory(prefix="lakeward-sql-") as folder, duckdb.connect() as connection:
+            settings = {"memory_limit": self._memory_limit, "temp_directory": folder, "TimeZone": "UTC"}
+            for name, value in settings.items():
+                connection.execute(f"SET {name} = $value", {"value": value}).fetchall()
+            # Names are of tables, never of Python's variables or of extensions to fetch; x / 0 is an error, as in Spark (ANSI).
+            for name in (
+                "python_enable_replacements",
+                "autoinstall_known_extensions",
+                "autoload_known_extensions",
+                "ieee_floating_point_ops",
+            ):
+                connection.execute(f"SET {name} = false").fetchall()
+            yield connection

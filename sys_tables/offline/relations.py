@@ -1,0 +1,189 @@
+"""The tables that a query names, brought into DuckDB under the very names: `fluss.sys.x`, `fluss.db.t` and `lake.db.t`.
+
+System tables come as Arrow from their own modules, of one moment; tables of the lake are views over the files of their newest
+snapshot. `fluss` is the default catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyarrow import ipc
+
+from sys_tables.data_tables import status_of, why_not_in_lake
+from sys_tables.lookup import near_hint, resolve_table
+from sys_tables.reading import read_table
+from sys_tables.registry import Registry
+from sys_tables.scan import ScanRequest
+from tiering.coordinator.api import CoordinatorView
+from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
+from tiering.lake.base import Lake
+from tiering.lake.duckdb_rows import FIELD_ID_KEY, TellsColumns, Wanted, live_rows, quoted
+from tiering.lake.file_lists import FileLists, ListsFiles
+from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
+from tiering.names import SYSTEM_DATABASE, table_path
+
+CATALOG = "fluss"
+LAKE_CATALOG = "lake"
+HIDDEN = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
+"""Columns of `fluss.db.t` that come only if they are named, as in Spark."""
+
+Name = tuple[str, str, str]
+"""Catalog, database, table, as they are spelled."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table that a name means. `hides`: its HIDDEN columns are no part of a `*`."""
+
+    name: Name
+    hides: bool = False
+
+
+def resolve(parts: Sequence[str], view: CoordinatorView, registry: Registry) -> Found:
+    """What `sys.x`, `db.t`, `fluss.db.t` or `lake.db.t` means. Raises UnknownTable, UnknownDatabase, InvalidArgument, InvalidName."""
+    catalog, database, name = _three(parts)
+    if catalog.lower() == LAKE_CATALOG:
+        path = _spelled(table_path(database, name), view)
+        return Found((LAKE_CATALOG, path.database_name, path.table_name))
+    if catalog.lower() != CATALOG:
+        raise InvalidArgument(
+            f"there is no catalog {catalog!r} offline", hint=f"There are {CATALOG} (the store and {SYSTEM_DATABASE}) and {LAKE_CATALOG}."
+        )
+    if database.lower() == SYSTEM_DATABASE:
+        return Found((CATALOG, SYSTEM_DATABASE, registry.table(name).name))
+    path = resolve_table(view, table_path(database, name)).path
+    return Found((CATALOG, path.database_name, path.table_name), hides=True)
+
+
+def _three(parts: Sequence[str]) -> Name:
+    match list(parts):
+        case [database, name]:
+            return CATALOG, database, name
+        case [catalog, database, name]:
+            return catalog, database, name
+        case [name]:
+            raise UnknownTable(f"there is no table {name!r}", hint=f"Name the database, too: {SYSTEM_DATABASE}.{name} or db.{name}.")
+    raise UnknownTable(
+        f"{'.'.join(parts)} is not a table that can be read offline", hint="The lake's own metadata tables are read with Spark."
+    )
+
+
+def _spelled(path: TablePath, view: CoordinatorView) -> TablePath:
+    """As the store spells it; the lake may have tables that the store never had."""
+    try:
+        return resolve_table(view, path).path
+    except LakewardError:
+        return path
+
+
+class Relations:
+    """Makes relations in one connection. `mentioned`: lower-case names that a query uses; None = perhaps all columns."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        registry: Registry,
+        view: CoordinatorView,
+        open_lake: Callable[[str], Lake],
+        lake_format: str,
+        mentioned: frozenset[str] | None,
+    ) -> None:
+        self._connection = connection
+        self._registry = registry
+        self._view = view
+        self._open_lake = open_lake
+        self._lake_format = lake_format
+        self._mentioned = mentioned
+        self._made: set[Name] = set()
+        for catalog in (CATALOG, LAKE_CATALOG):
+            self._run(f"ATTACH ':memory:' AS {catalog}")
+
+    def make(self, found: Found, with_hidden: bool) -> None:
+        """Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument."""
+        if found.name in self._made:
+            return
+        catalog, database, name = found.name
+        self._run(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{quoted(database)}")
+        if database == SYSTEM_DATABASE:
+            self._make_system_table(name)
+        else:
+            self._make_lake_table(found, with_hidden)
+        self._made.add(found.name)
+
+    def _make_system_table(self, name: str) -> None:
+        table = self._registry.table(name)
+        names = table.schema.names
+        wanted = names if self._mentioned is None else [one for one in names if one.lower() in self._mentioned] or names[:1]
+        scan = ScanRequest(columns=tuple(wanted), procedures=self._registry.procedures)
+        rows = ipc.open_stream(pa.py_buffer(b"".join(read_table(table, self._view, scan)))).read_all()
+        self._connection.register("rows_of_one", rows)
+        self._run(f"CREATE TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)} AS SELECT * FROM rows_of_one")
+        self._connection.unregister("rows_of_one")
+
+    def _make_lake_table(self, found: Found, with_hidden: bool) -> None:
+        catalog, database, name = found.name
+        table = lake_table(self._view, self._open_lake, self._lake_format, found)
+        shown = [one for one in table.shown if with_hidden or not found.hides or one not in HIDDEN]
+        target = f"{catalog}.{quoted(database)}.{quoted(name)}"
+        if not table.files.data:
+            self._connection.register("rows_of_one", table.columns.empty_table())
+            self._run(f"CREATE TABLE {target} AS SELECT {', '.join(map(quoted, shown))} FROM rows_of_one")
+            self._connection.unregister("rows_of_one")
+            return
+        try:
+            rows = live_rows(self._run, table.files, self._wanted(table.columns), f"{database}.{name}", f"of_{len(self._made)}_")
+            picked = ", ".join(f"{rows.expressions[one]} AS {quoted(one)}" for one in shown)
+            self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
+        except duckdb.Error as error:
+            raise LakeUnavailable(
+                f"the lake files of {database}.{name} cannot be read: {error}",
+                hint=f"`lakeward validate {database}.{name}` names the file.",
+            ) from error
+
+    def _wanted(self, columns: pa.Schema) -> Wanted:
+        self._connection.register("nothing_of_it", columns.empty_table())
+        types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM nothing_of_it")}
+        self._connection.unregister("nothing_of_it")
+        return Wanted(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns})
+
+    def _run(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, dict(parameters or {})).fetchall()
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """`columns` are all that the lake has now; `shown` those that a name stands for, in its order."""
+
+    columns: pa.Schema
+    shown: tuple[str, ...]
+    files: FileLists
+
+
+def lake_table(view: CoordinatorView, open_lake: Callable[[str], Lake], lake_format: str, found: Found) -> LakeTable:
+    """The lake's newest snapshot of a table. Raises UnknownTable: not in the lake; InvalidArgument, LakeUnavailable."""
+    _, database, name = found.name
+    path = TablePath(database, name)
+    info = resolve_table(view, path) if found.hides else None
+    if info is not None and not info.lake_enabled:
+        raise UnknownTable(why_not_in_lake(info, None))
+    lake = open_lake(lake_format if info is None else info.lake_format)
+    seen = lake.view(path)
+    if seen is None:
+        if info is not None:
+            raise UnknownTable(why_not_in_lake(info, status_of(view, info)))
+        raise UnknownTable(f"there is no table {path} in the lake", hint=_known_hint(view, path))
+    if not (isinstance(lake, ListsFiles) and isinstance(lake, TellsColumns)):
+        raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
+    columns = lake.columns(seen)
+    wanted = columns.names if info is None else [*info.schema.names, *HIDDEN]
+    return LakeTable(columns, tuple(one for one in wanted if one in columns.names), lake.file_lists(seen, None))
+
+
+def _known_hint(view: CoordinatorView, path: TablePath) -> str:
+    known = [str(table.path) for database in view.databases() for table in view.tables(database) if table.lake_enabled]
+    return near_hint(str(path), known, "tables that are tiered")

@@ -1,0 +1,167 @@
+"""A query in Spark's dialect to DuckDB's: its tables under their full names, its columns named as Spark names them. Pure.
+
+What sqlglot cannot say in DuckDB's SQL is an error, never left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import SqlglotError
+
+from sys_tables.offline.relations import HIDDEN, Found
+from tiering.errors import StatementFailed
+
+Resolve = Callable[[Sequence[str]], Found]
+
+
+def mentioned_names(tree: exp.Query) -> frozenset[str] | None:
+    """All names in a query, in lower case; None if it may use columns without naming them."""
+    stars = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+    if stars or any(str(join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join)):
+        return None
+    return frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
+
+
+def mentions_hidden(tree: exp.Query) -> bool:
+    """Whether any of HIDDEN is named."""
+    return any(identifier.name.lower() in HIDDEN for identifier in tree.find_all(exp.Identifier))
+
+
+def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Found]]:
+    """A copy whose tables have their full names, and these tables. `resolve` raises for a name that means none.
+
+    Raises StatementFailed for what a table cannot have offline (a snapshot, a sample).
+    """
+    tree = tree.copy()
+    with_names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    hides = mentions_hidden(tree)
+    found: list[Found] = []
+    for table in list(tree.find_all(exp.Table)):
+        parts = _parts(table)
+        if parts is None or (len(parts) == 1 and parts[0].lower() in with_names):
+            continue
+        _check(table)
+        one = resolve(parts)
+        found.append(one)
+        if hides and one.hides:
+            table.meta["hides"] = True
+        for arg, name in zip(("catalog", "db", "this"), one.name, strict=True):
+            table.set(arg, exp.to_identifier(name, quoted=True))
+    if hides:
+        for select in list(tree.find_all(exp.Select)):
+            _leave_hidden_out(select)
+    return tree, found
+
+
+def duckdb_sql(tree: exp.Query) -> str:
+    """Raises StatementFailed, which names what cannot be said."""
+    tree = tree.copy()
+    for hint in list(tree.find_all(exp.Hint)):
+        hint.pop()  # of Spark's planner; the rows are the same
+    _check_places(tree)
+    _name_columns(tree)
+    try:
+        return tree.sql(dialect="duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
+    except SqlglotError as error:
+        raise StatementFailed(
+            f"this cannot be said to DuckDB: {error}", hint="Spark runs it: `lakeward sql` without --engine, beside a running service."
+        ) from error
+
+
+def expression_sql(expression: exp.Expr) -> str:
+    """An expression without tables. Raises StatementFailed."""
+    return duckdb_sql(exp.select(expression.copy()))
+
+
+def _check_places(tree: exp.Query) -> None:
+    """`x[i]` counts an array's elements from 0 in Spark, from 1 in DuckDB; of a map it is a key. Only literals tell which."""
+    for bracket in tree.find_all(exp.Bracket):
+        counted_from_1 = bracket.args.get("offset") == 1  # element_at
+        if not counted_from_1 and any(place.find(exp.Column) for place in bracket.expressions):
+            raise StatementFailed(
+                f"{bracket.sql('spark', comments=False)} cannot be said to DuckDB: its place is computed",
+                hint="element_at(x, i) can; it counts an array's elements from 1.",
+            )
+
+
+def _parts(table: exp.Table) -> list[str] | None:
+    """None: a function, such as range(10)."""
+    if not all(isinstance(part, exp.Identifier) for part in table.parts):
+        return None
+    return [part.name for part in table.parts]
+
+
+def _check(table: exp.Table) -> None:
+    for arg, what in (("version", "an older snapshot"), ("when", "an older snapshot"), ("sample", "a sample"), ("changes", "changes")):
+        if table.args.get(arg):
+            raise StatementFailed(f"{what} of {table.sql('spark', comments=False)} cannot be read offline", hint="Read it with Spark.")
+
+
+def _leave_hidden_out(select: exp.Select) -> None:
+    """Spark's `*` of a data table has none of the columns that only come by name."""
+    sources = list(_sources(select))
+    hiding = {name for name, hides in sources if hides}
+    if not hiding:
+        return
+    new: list[exp.Expr] = []
+    for one in select.expressions:
+        if isinstance(one, exp.Star) and len(sources) == 1:
+            new.append(_star(None, True))
+        elif isinstance(one, exp.Star):
+            if any(join.args.get("using") for join in select.args.get("joins") or ()):
+                raise StatementFailed(
+                    "a * over a join with USING cannot stand beside __bucket, __offset or __timestamp offline", hint="Name the columns."
+                )
+            new += [_star(name, hides) for name, hides in sources]
+        elif isinstance(one, exp.Column) and isinstance(one.this, exp.Star) and one.table.lower() in {name.lower() for name in hiding}:
+            new.append(_star(one.table, True))
+        else:
+            new.append(one)
+    select.set("expressions", new)
+
+
+def _sources(select: exp.Select) -> Iterator[tuple[str, bool]]:
+    """Names of what the columns come from, and whether it hides some."""
+    first = select.args.get("from_")
+    joins = [join.this for join in select.args.get("joins") or () if str(join.args.get("kind") or "") not in ("ANTI", "SEMI")]
+    for source in [*([first.this] if first else []), *joins, *(select.args.get("laterals") or ())]:
+        yield source.alias_or_name, bool(source.meta.get("hides"))
+
+
+def _star(table: str | None, hides: bool) -> exp.Expr:
+    star = exp.Star(**({"except_": [exp.to_identifier(name, quoted=True) for name in HIDDEN]} if hides else {}))
+    return star if table is None else exp.Column(this=star, table=exp.to_identifier(table, quoted=True))
+
+
+def _name_columns(tree: exp.Query) -> None:
+    """Expressions without a name get their text, as in Spark: DuckDB's text would be another one."""
+    query: exp.Expr = tree
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return
+    query.set("expressions", [_named(one) for one in query.expressions])
+
+
+def _named(one: exp.Expr) -> exp.Expr:
+    if isinstance(one, (exp.Alias, exp.Aliases, exp.Star, exp.Column, exp.Dot, exp.Explode, exp.Posexplode, exp.Inline)):
+        return one
+    return exp.alias_(one, _text(one), quoted=True)
+
+
+def _text(one: exp.Expr) -> str:
+    match one:
+        case exp.Cast(this=exp.Column() as column):
+            return column.name
+        case exp.Literal():
+            return one.name
+        case exp.Count(this=exp.Star()):
+            return "count(1)"
+        case exp.Subquery():
+            return "scalarsubquery()"
+        case exp.Binary():
+            return f"({one.sql('spark', normalize_functions='lower', comments=False)})"
+        case _:
+            return one.sql("spark", normalize_functions="lower", comments=False)

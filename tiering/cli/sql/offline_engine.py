@@ -1,0 +1,76 @@
+"""The engine `duckdb`: no Spark and no service, only a data folder, which is read and never written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from tiering.cli.data_folder import read_data_folder
+from tiering.cli.sql.engine import Result
+from tiering.cluster.embedded.offline import OfflineCluster
+from tiering.coordinator.offline import offline_view
+from tiering.coordinator.sql_store import SqlStore
+from tiering.coordinator.validations import ValidateTable
+from tiering.effects import SystemClock
+from tiering.errors import LakewardError, StatementFailed
+from tiering.lake.base import Lake
+from tiering.lake.registry import open_lake
+from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.results import CheckResult
+
+
+class DuckDbEngine:
+    """See `Engine`. Raises SetupError: no data folder, or another version's."""
+
+    def __init__(self, data: Path, lake_format: str, lake_properties: Mapping[str, str]) -> None:
+        folder = read_data_folder(data)
+        properties = {**folder.read_only_lake_properties, **lake_properties}
+
+        @cache
+        def lake_of(wanted: str) -> Lake:
+            return open_lake(wanted, properties)
+
+        def validate(call: ValidateTable) -> Sequence[CheckResult]:
+            request = ValidationRequest(
+                cluster_folder=str(folder.cluster),
+                lake_format=lake_format,
+                database_name=call.path.database_name,
+                table_name=call.path.table_name,
+                level=call.level.lower(),
+                snapshot_id=call.snapshot_id,
+                lake_properties=properties,
+            )
+            return run_validation(request)
+
+        with ExitStack() as opened:
+            store = SqlStore.for_reading(folder.store_file)
+            opened.callback(store.close)
+            cluster = OfflineCluster(folder.cluster)
+            opened.callback(cluster.close)
+            self._opened = opened.pop_all()
+        clock = SystemClock()
+        source = OfflineSource(
+            look=lambda: offline_view(store, cluster, clock),
+            open_lake=lake_of,
+            lake_format=lake_format,
+            validate=validate,
+            start_command=f"lakeward up --data {folder.root}",
+        )
+        self._engine = OfflineEngine(source)
+
+    def execute(self, statement: str) -> Result:
+        """See `Engine`."""
+        try:
+            answer = self._engine.execute(statement)
+        except StatementFailed:
+            raise
+        except LakewardError as error:
+            raise StatementFailed(f"[{error.error_class}] {error.message}", hint=error.hint) from error
+        return Result(answer.columns, answer.rows)
+
+    def close(self) -> None:
+        """Lets go of the folder."""
+        self._opened.close()
