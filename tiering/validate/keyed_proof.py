@@ -45,11 +45,14 @@ class QuickProof:
     def holds(self, one: Stretch) -> bool:
         """Whether the bucket is right at this level. False: not proved."""
         if one.place not in self._proved:
-            lake = self._lake.get(one.place, _Side())
-            older = lake.lowest_offset is not None and lake.lowest_offset < one.held[0]
-            log = self._read_log(one)
-            self._proved[one.place] = not older and (lake.rows, lake.digest) == (log.rows, log.digest)
+            self._proved[one.place] = self._compare(one, self._lake.get(one.place, _Side()))
         return self._proved[one.place]
+
+    def _compare(self, one: Stretch, lake: _Side) -> bool:
+        if lake.lowest_offset is not None and lake.lowest_offset < one.held[0]:
+            return False  # the log need not be read for that
+        log = self._read_log(one)
+        return (lake.rows, lake.digest) == (log.rows, log.digest)
 
     def _digest(self) -> str:
         return self._engine.hash_of(*self._columns) if self._columns else "0::UBIGINT"
