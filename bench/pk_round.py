@@ -1,13 +1,17 @@
 """A round of a primary-key table, side by side with MERGE and with its floor, in one run: the lake layer alone, without a cluster.
 
-    .venv/bin/python bench/pk_round.py --rows 1000000 --rows 10000000 --share 0.01 --share 0.1 [--without-spark]
+    .venv/bin/uv pip install --target build/bench --group bench
+    PYTHONPATH=build/bench .venv/bin/python bench/pk_round.py --rows 1000000 --rows 10000000 [--share 0.01] [--buckets 4]
+
+The first line puts deltalake beside the environment, which stays as requirements.lock has it.
 
 lakeward    changelogs by bucket -> writers in as many warm processes as cores -> one fenced commit
 floor       the same processes read the key column of the lake's files once and write the changed rows, and nothing else
 merge       Spark MERGE INTO Iceberg, merge-on-read, warm, of the last changes (the fold is given to it)
-delta       deltalake's merge, likewise; left out if deltalake is not installed
+delta       deltalake's merge, likewise; left out, and said so, if deltalake is not installed
 
-Also printed: the peak memory of a worker. Half of the changelog's records are `-U`. The last line is one JSON object.
+Also printed: the peak memory of a worker, and of Spark's JVM. `--buckets 1` makes one task of it all: 10,000,000 keys are to stay below
+1.5 GB. Half of the changelog's records are `-U`. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import Any
 
 import pk_ways
 import pyarrow as pa
-from pk_source import TABLE, KeyedSource, Round
+from pk_source import KeyedSource, Round, keyed_table
 from rich.console import Console
 from rich.table import Table
 
@@ -35,6 +39,7 @@ from tiering.lake.iceberg.keyed.base import decode_base
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
+from tiering.model import TableInfo
 
 CORES = os.cpu_count() or 1
 WARM_ROWS = 20_000
@@ -66,8 +71,9 @@ def run_bucket(task: BucketTask) -> tuple[bytes, float]:
 class Lakeward:
     """One lake, and rounds of it."""
 
-    def __init__(self, folder: Path, pool: ProcessPoolExecutor) -> None:
+    def __init__(self, folder: Path, pool: ProcessPoolExecutor, table: TableInfo) -> None:
         folder.mkdir()
+        self._table = table
         self.lake = IcebergLake(local_lake_properties(folder))
         self._pool = pool
         self._rounds = 0
@@ -77,14 +83,14 @@ class Lakeward:
         self._rounds += 1
         round_id = f"r{self._rounds}"
         start = time.perf_counter()
-        view = self.lake.ensure_table(TABLE)
+        view = self.lake.ensure_table(self._table)
         before = {} if view.marker is None else view.marker.buckets
-        bases = self.lake.bucket_bases(TABLE, view, dict.fromkeys(changes.logs))
-        factory = self.lake.tiering_factory(TABLE)
+        bases = self.lake.bucket_bases(self._table, view, dict.fromkeys(changes.logs))
+        factory = self.lake.tiering_factory(self._table)
         tasks = [
             BucketTask(
                 factory,
-                WriterInitContext(TABLE, view.table_uuid, key, None, round_id, f"n{key}", bases.get(key, b"")),
+                WriterInitContext(self._table, view.table_uuid, key, None, round_id, f"n{key}", bases.get(key, b"")),
                 str(log),
                 before[key].tiered if key in before else 0,
                 source.offsets[key.bucket_id],
@@ -92,14 +98,14 @@ class Lakeward:
             for key, log in changes.logs.items()
         ]
         done = list(self._pool.map(run_bucket, tasks))
-        committer = factory.create_committer(CommitterInitContext(TABLE, round_id))
+        committer = factory.create_committer(CommitterInitContext(self._table, round_id))
         results = [factory.deserialize_write_result(data) for data, _ in done]
         after = {one.bucket: TieredRange(0, one.reached_offset) for one in results}
         base_round = None if view.marker is None else view.marker.round_id
-        marker = Marker("bench", TABLE.table_id, view.table_uuid, round_id, 1, base_round, after)
+        marker = Marker("bench", self._table.table_id, view.table_uuid, round_id, 1, base_round, after)
         committer.commit(committer.to_committable(results), view, marker)
         taken = time.perf_counter() - start
-        left = self.lake.view(TABLE.path)
+        left = self.lake.view(self._table.path)
         if left is None or left.records != changes.rows_after:
             raise SystemExit(f"the round left {left and left.records} of {changes.rows_after} rows")
         handle: Any = left.handle
@@ -107,8 +113,8 @@ class Lakeward:
 
     def floor(self, changes: Round, folder: Path) -> float:
         """Seconds; to be measured before the round, on the files that it finds."""
-        view = self.lake.ensure_table(TABLE)
-        bases = self.lake.bucket_bases(TABLE, view, dict.fromkeys(changes.logs))
+        view = self.lake.ensure_table(self._table)
+        bases = self.lake.bucket_bases(self._table, view, dict.fromkeys(changes.logs))
         jobs = [
             pk_ways.FloorJob(
                 tuple(file.location.removeprefix("file://") for file in decode_base(bases[key]).data),
@@ -142,11 +148,11 @@ class Figures:
         return {**vars(self), "seconds": seconds, "peak_mb": peaks, **ratios}
 
 
-def measure(rows: int, shares: list[float], work: Path, pool: ProcessPoolExecutor, ways: dict[str, Any]) -> list[Figures]:
+def measure(rows: int, shares: list[float], buckets: int, work: Path, pool: ProcessPoolExecutor, ways: dict[str, Any]) -> list[Figures]:
     """The first load, then a round for each of `shares`."""
     with pk_ways.clean(work / f"{rows}") as folder:
-        source = KeyedSource(folder)
-        mine = Lakeward(folder / "data", pool)
+        source = KeyedSource(folder, keyed_table(buckets))
+        mine = Lakeward(folder / "data", pool, source.table)
         first = source.load(rows)
         taken, peak, _ = mine.tier(first, source)
         found = [Figures(rows, 1.0, rows, {"lakeward": taken}, {"lakeward": peak})]
@@ -164,9 +170,11 @@ def measure(rows: int, shares: list[float], work: Path, pool: ProcessPoolExecuto
     return found
 
 
-def show(figures: list[Figures]) -> None:
+def show(figures: list[Figures], buckets: int) -> None:
     """A row a round and way."""
-    table = Table("keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=f"Primary-key rounds, 4 buckets, {CORES} cores")
+    table = Table(
+        "keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=f"Primary-key rounds, {buckets} buckets, {CORES} cores"
+    )
     for one in figures:
         for way, taken in one.seconds.items():
             ratio = "" if way == "lakeward" else f"{taken / one.seconds['lakeward']:.2f} x as fast"
@@ -179,6 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, action="append", help="repeat it for several sizes; default 1,000,000")
     parser.add_argument("--share", type=float, action="append", help="of the keys that a round changes; default 0.01 and 0.1")
+    parser.add_argument("--buckets", type=int, default=4)
     parser.add_argument("--without-spark", action="store_true")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
@@ -187,16 +196,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.work) as name, ProcessPoolExecutor(CORES, mp_context=spawn) as pool:
         work, ways = Path(name), {}
         if not arguments.without_spark:
-            ways["merge"] = pk_ways.SparkMerge(work, CORES)
+            ways["merge"] = pk_ways.SparkMerge(work, CORES, arguments.buckets)
         if find_spec("deltalake") is not None:
             ways["delta"] = pk_ways.DeltaMerge(work)
-        measure(WARM_ROWS, shares, work, pool, ways)
-        figures = [one for rows in arguments.rows or [1_000_000] for one in measure(rows, shares, work, pool, ways)]
+        else:
+            print("deltalake is not installed, so its merge is left out: see the head of this file")
+        measure(WARM_ROWS, shares, arguments.buckets, work, pool, ways)
+        figures = [one for rows in arguments.rows or [1_000_000] for one in measure(rows, shares, arguments.buckets, work, pool, ways)]
         if "merge" in ways:
             figures[-1].peak_mb["merge"] = ways["merge"].memory_mb()
             ways["merge"].stop()
-    show(figures)
-    print(json.dumps({"bench": "pk_round", "cores": CORES, "rounds": [one.as_json() for one in figures]}))
+    show(figures, arguments.buckets)
+    print(json.dumps({"bench": "pk_round", "cores": CORES, "buckets": arguments.buckets, "rounds": [one.as_json() for one in figures]}))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from pyiceberg.types import LongType
 
 from tiering.model import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
-BUCKETS = 4
 BATCH_ROWS = 50_000
 SCHEMA = pa.schema(
     [
@@ -29,9 +28,12 @@ SCHEMA = pa.schema(
         pa.field("name", pa.string()),
     ]
 )
-TABLE = TableInfo(
-    1, TablePath("bench", "keyed"), TableType.PRIMARY_KEY, SCHEMA, BUCKETS, datetime(2024, 1, 1, tzinfo=UTC), primary_key=("id",)
-)
+
+
+def keyed_table(buckets: int) -> TableInfo:
+    """The source table of all rounds."""
+    path = TablePath("bench", "keyed")
+    return TableInfo(1, path, TableType.PRIMARY_KEY, SCHEMA, buckets, datetime(2024, 1, 1, tzinfo=UTC), primary_key=("id",))
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,11 @@ class KeyedSource:
     """Makes rounds one after the other."""
 
     folder: Path
+    table: TableInfo
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
     keys: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     next_key: int = 0
-    offsets: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(BUCKETS), 0))
+    offsets: dict[int, int] = field(default_factory=dict)
     rounds: int = 0
 
     def load(self, rows: int) -> Round:
@@ -78,13 +81,16 @@ class KeyedSource:
         merge = self.folder / f"merge-{self.rounds}.parquet"
         rows = self._rows(ids)
         pq.write_table(pa.table([*rows, pa.array(ops)], schema=pa.schema([*SCHEMA, ("op", pa.int8())])), merge, row_group_size=250_000)
-        buckets = BucketTransform(BUCKETS).pyarrow_transform(LongType())(pa.array(ids)).to_numpy()
-        logs = {BucketKey(None, bucket): self._log(bucket, ids[buckets == bucket], ops[buckets == bucket]) for bucket in range(BUCKETS)}
+        buckets = BucketTransform(self.table.bucket_count).pyarrow_transform(LongType())(pa.array(ids)).to_numpy()
+        logs = {
+            BucketKey(None, bucket): self._log(bucket, ids[buckets == bucket], ops[buckets == bucket])
+            for bucket in range(self.table.bucket_count)
+        }
         return Round(logs, merge, len(ids), len(self.keys))
 
     def _log(self, bucket: int, ids: npt.NDArray[np.int64], ops: npt.NDArray[np.int8]) -> Path:
         path = self.folder / f"log-{self.rounds}-{bucket}.arrow"
-        with pa.ipc.new_file(path, TABLE.read_schema()) as writer:
+        with pa.ipc.new_file(path, self.table.read_schema()) as writer:
             for start in range(0, len(ids), BATCH_ROWS):
                 writer.write_batch(self._batch(bucket, ids[start : start + BATCH_ROWS], ops[start : start + BATCH_ROWS]))
         return path
@@ -93,12 +99,12 @@ class KeyedSource:
         twice = np.where(ops == ChangeType.UPDATE_AFTER, 2, 1)
         ids, kinds = np.repeat(ids, twice), np.repeat(ops, twice)
         kinds[np.cumsum(twice)[twice == 2] - 2] = ChangeType.UPDATE_BEFORE
-        first = self.offsets[bucket]
-        self.offsets[bucket] += len(ids)
+        first = self.offsets.get(bucket, 0)
+        self.offsets[bucket] = first + len(ids)
         offsets = np.arange(first, first + len(ids))
         times = pa.array(offsets).cast(pa.timestamp("us", "UTC"))
         system = [pa.array(np.full(len(ids), bucket, np.int32)), pa.array(offsets), times, pa.array(kinds)]
-        return pa.RecordBatch.from_arrays([*self._rows(ids), *system], schema=TABLE.read_schema())
+        return pa.RecordBatch.from_arrays([*self._rows(ids), *system], schema=self.table.read_schema())
 
     def _rows(self, ids: npt.NDArray[np.int64]) -> list[pa.Array]:
         salt = self.rounds

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pk_source import BUCKETS, Round
+from pk_source import Round
 from pyspark.sql import SparkSession
 
 from tiering.cli.spark_properties import ICEBERG_RUNTIME
@@ -49,8 +49,9 @@ def floor(job: FloorJob) -> int:
 class SparkMerge:
     """Iceberg through Spark, merge-on-read, partitioned as the lake table is."""
 
-    def __init__(self, work: Path, cores: int) -> None:
+    def __init__(self, work: Path, cores: int, buckets: int) -> None:
         self._work = work
+        self._buckets = buckets
         self._spark = (
             SparkSession.builder.master(f"local[{cores}]")
             .appName("merge into")
@@ -71,7 +72,7 @@ class SparkMerge:
         modes = ", ".join(f"'write.{kind}.mode' = 'merge-on-read'" for kind in ("delete", "update", "merge"))
         self._spark.sql(
             f"CREATE TABLE ice.bench.{name} (id BIGINT NOT NULL, visits INT, amount DOUBLE, seen TIMESTAMP_NTZ, name STRING) USING iceberg "
-            f"PARTITIONED BY (bucket({BUCKETS}, id)) "
+            f"PARTITIONED BY (bucket({self._buckets}, id)) "
             f"TBLPROPERTIES ('format-version' = '2', 'write.parquet.compression-codec' = 'zstd', {modes})"
         )
         self._view(first)
