@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tiering.coordinator.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.store import Store
 from tiering.coordinator.validations import ValidateTable
 from tiering.errors import InvalidArgument
+from tiering.model import TablePath
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -37,15 +39,27 @@ def tiered(world: LakeWorld) -> LakeWorld:
     return world
 
 
-def validating(world: LakeWorld, folder: Path, store: Store, children: list[subprocess.Popen[str]], stop: bool = False) -> Coordinator:
-    """A coordinator over the same cluster and lake. `stop`: children are stopped as soon as they run."""
+def validating(
+    world: LakeWorld,
+    folder: Path,
+    store: Store,
+    children: list[subprocess.Popen[str]],
+    stop: bool = False,
+    told: threading.Event | None = None,
+) -> Coordinator:
+    """A coordinator over the same cluster and lake. `stop`: children are stopped as soon as they run; it is told of them once `told`."""
 
     def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
         def also(child: subprocess.Popen[str]) -> None:
             if stop:
                 child.send_signal(19)
-            children.append(child)
-            started(child)
+            if told is None:
+                started(child)
+                children.append(child)
+            else:
+                children.append(child)
+                assert told.wait(30)
+                started(child)
 
         names = (call.path.database_name, call.path.table_name)
         request = ValidationRequest(str(folder / "cluster"), "iceberg", *names, call.level, lake_properties=world.lake_properties)
@@ -79,6 +93,33 @@ def test_a_caller_that_goes_takes_the_child_with_it(tiered: LakeWorld, tmp_path:
             await until(lambda: len(children) == 1)
             call.cancel()
             await until(lambda: children[0].poll() is not None)
+
+    asyncio.run(scenario())
+    assert children[0].returncode == -9
+
+
+def test_a_caller_that_goes_while_the_child_is_started_takes_it_along_too(tiered: LakeWorld, tmp_path: Path) -> None:
+    children: list[subprocess.Popen[str]] = []
+    told = threading.Event()
+    coordinator = validating(tiered, tmp_path, MemoryStore(), children, stop=True, told=told)
+
+    async def scenario() -> None:
+        steps = coordinator.control.validate_table(ValidateTable(TablePath("sales", "orders"), "offsets", None, "ann"))
+
+        async def drawn() -> None:
+            async for _ in steps:
+                pass
+
+        call = asyncio.create_task(drawn())
+        try:
+            await until(lambda: len(children) == 1)
+            call.cancel()
+            await asyncio.sleep(0)  # it hears of it
+            told.set()
+            await until(lambda: children[0].poll() is not None)
+        finally:
+            for child in children:
+                child.kill()
 
     asyncio.run(scenario())
     assert children[0].returncode == -9

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,10 +61,18 @@ class Validations:
     async def _child(self, call: ValidateTable) -> Sequence[CheckResult]:
         assert self._validator is not None
         children: list[subprocess.Popen[str]] = []
-        work = asyncio.get_running_loop().run_in_executor(self._pool, partial(self._validator, call, children.append))
+        gone = threading.Event()
+
+        def started(child: subprocess.Popen[str]) -> None:
+            children.append(child)
+            if gone.is_set():  # the caller went while it was being started
+                child.kill()
+
+        work = asyncio.get_running_loop().run_in_executor(self._pool, partial(self._validator, call, started))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
+            gone.set()
             for child in children:
                 child.kill()
             await asyncio.wait([work])
