@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
+from sys_tables.offline.dialect import in_duckdb
 from sys_tables.offline.relations import HIDDEN, Found
 from tiering.errors import StatementFailed
 
@@ -60,8 +61,8 @@ def duckdb_sql(tree: exp.Query) -> str:
     tree = tree.copy()
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()  # of Spark's planner; the rows are the same
-    _check_places(tree)
     _name_columns(tree)
+    in_duckdb(tree)
     try:
         return tree.sql(dialect="duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
@@ -73,17 +74,6 @@ def duckdb_sql(tree: exp.Query) -> str:
 def expression_sql(expression: exp.Expr) -> str:
     """An expression without tables. Raises StatementFailed."""
     return duckdb_sql(exp.select(expression.copy()))
-
-
-def _check_places(tree: exp.Query) -> None:
-    """`x[i]` counts an array's elements from 0 in Spark, from 1 in DuckDB; of a map it is a key. Only literals tell which."""
-    for bracket in tree.find_all(exp.Bracket):
-        counted_from_1 = bracket.args.get("offset") == 1  # element_at
-        if not counted_from_1 and any(place.find(exp.Column) for place in bracket.expressions):
-            raise StatementFailed(
-                f"{bracket.sql('spark', comments=False)} cannot be said to DuckDB: its place is computed",
-                hint="element_at(x, i) can; it counts an array's elements from 1.",
-            )
 
 
 def _parts(table: exp.Table) -> list[str] | None:

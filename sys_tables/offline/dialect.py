@@ -1,0 +1,154 @@
+"""Where the same words mean another thing in Spark and in DuckDB, and sqlglot does not say it: rewritten, or refused. Pure.
+
+Found by comparing results; what differs in silence has no place here, an error may stay one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from tiering.errors import StatementFailed
+
+_INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+_TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
+_DEFAULT_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"
+"""How sqlglot has the format of a `unix_timestamp(x)` that names none."""
+_OTHER_MEANING = ("hash", "typeof", "version", "xxhash64")
+"""Functions of DuckDB, too, with other results."""
+
+
+def in_duckdb(tree: exp.Query) -> None:
+    """Changes the tree, from its leaves up. Raises StatementFailed for what cannot be said."""
+    for node in reversed(list(tree.find_all(*_REWRITTEN))):
+        rewrite = next(_REWRITTEN[kind] for kind in _REWRITTEN if isinstance(node, kind))
+        rewrite(node)
+
+
+def _cast(node: exp.Expr) -> None:
+    """To an integer Spark cuts a fraction off, DuckDB rounds; in a text Spark shows an instant without its zone."""
+    kind, value = node.args["to"].this, node.this
+    plain = value.is_string or "." not in value.name if isinstance(value, exp.Literal) else isinstance(value, exp.Null)
+    if plain or kind not in (*_INTEGERS, *_TEXTS):
+        return
+    type_name = exp.Anonymous(this="typeof", expressions=[value.copy()])
+    if kind in _INTEGERS:
+        wanted: exp.Expr = exp.Anonymous(this="regexp_matches", expressions=[type_name, exp.Literal.string("^(DOUBLE|FLOAT|DECIMAL)")])
+        exact = exp.Cast(this=value.copy(), to=exp.DataType.build("DECIMAL(38, 18)", dialect="duckdb"))
+        other = type(node)(this=exp.Anonymous(this="trunc", expressions=[exact]), to=node.args["to"].copy())
+    else:
+        wanted = exp.EQ(this=type_name, expression=exp.Literal.string("TIMESTAMP WITH TIME ZONE"))
+        pieces = [node.copy(), exp.Literal.string("\\+00$"), exp.Literal.string("")]
+        other = exp.Anonymous(this="regexp_replace", expressions=pieces)
+    node.replace(exp.Case(ifs=[exp.If(this=wanted, true=other)], default=node.copy()))
+
+
+def _count_if(node: exp.Expr) -> None:
+    """Of no rows: 0."""
+    _or_else(node, exp.Literal.number(0))
+
+
+def _array_agg(node: exp.Expr) -> None:
+    """Of no values: an empty array."""
+    _or_else(node, exp.Array())
+
+
+def _or_else(node: exp.Expr, default: exp.Expr) -> None:
+    while isinstance(node.parent, (exp.Window, exp.Filter)) and node.parent.this is node:
+        node = node.parent
+    node.replace(exp.Coalesce(this=node.copy(), expressions=[default]))
+
+
+def _days_later(node: exp.Expr) -> None:
+    """`date_add` makes a date."""
+    node.replace(exp.Cast(this=node.copy(), to=exp.DataType.build("DATE")))
+
+
+def _day_of_week(node: exp.Expr) -> None:
+    """Sunday is 1."""
+    node.replace(exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1))))
+
+
+def _quantile(node: exp.Expr) -> None:
+    """`percentile` interpolates."""
+    node.replace(exp.Anonymous(this="quantile_cont", expressions=[node.this.copy(), node.args["quantile"].copy()]))
+
+
+def _substring(node: exp.Expr) -> None:
+    """Position 0 is position 1."""
+    start = node.args.get("start")
+    if isinstance(start, exp.Literal) and start.name == "0":
+        node.set("start", exp.Literal.number(1))
+
+
+def _like(node: exp.Expr) -> None:
+    """A backslash escapes, also where no ESCAPE says so."""
+    if not isinstance(node.parent, exp.Escape) and any("\\" in part.name for part in node.expression.find_all(exp.Literal)):
+        node.replace(exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
+
+
+def _any(node: exp.Expr) -> None:
+    """The aggregate, not the one of LIKE ANY."""
+    if not isinstance(node.parent, exp.Binary):
+        node.replace(exp.LogicalOr(this=node.this.copy()))
+
+
+def _unix_timestamp(node: exp.Expr) -> None:
+    """Of an instant, or of a text in the usual form."""
+    if node.args["format"].name == _DEFAULT_FORMAT:
+        instant = exp.Cast(this=node.this.copy(), to=exp.DataType.build("TIMESTAMPTZ"))
+        seconds = exp.Floor(this=exp.Anonymous(this="epoch", expressions=[instant]))
+        node.replace(exp.Cast(this=seconds, to=exp.DataType.build("BIGINT")))
+
+
+def _by_name(node: exp.Expr) -> None:
+    """Functions that sqlglot hands on as they are."""
+    name, arguments = node.name.lower(), [argument.copy() for argument in node.expressions]
+    if name in _OTHER_MEANING:
+        _refuse(node)
+    match name, arguments:
+        case "weekday", [day]:  # Monday is 0
+            node.replace(exp.Paren(this=exp.Sub(this=exp.Anonymous(this="isodow", expressions=[day]), expression=exp.Literal.number(1))))
+        case "every", [condition]:
+            node.replace(exp.LogicalAnd(this=condition))
+        case "some", [condition]:
+            node.replace(exp.LogicalOr(this=condition))
+        case "isnull", [value]:
+            node.replace(exp.Paren(this=exp.Is(this=value, expression=exp.Null())))
+        case "isnotnull", [value]:
+            node.replace(exp.Paren(this=exp.Not(this=exp.Is(this=value, expression=exp.Null()))))
+
+
+def _refuse(node: exp.Expr) -> None:
+    text = node.sql("spark", normalize_functions="lower", comments=False)
+    raise StatementFailed(f"{text} would give another result in DuckDB than in Spark", hint="Run it in Spark.")
+
+
+def _place(node: exp.Expr) -> None:
+    """`x[i]` counts an array's elements from 0 in Spark, from 1 in DuckDB; of a map it is a key. Only literals tell which."""
+    counted_from_1 = node.args.get("offset") == 1  # element_at
+    if not counted_from_1 and any(place.find(exp.Column) for place in node.expressions):
+        raise StatementFailed(
+            f"{node.sql('spark', comments=False)} cannot be said to DuckDB: its place is computed",
+            hint="element_at(x, i) can; it counts an array's elements from 1.",
+        )
+
+
+_REWRITTEN: Mapping[type[exp.Expr], Callable[[exp.Expr], None]] = {
+    exp.Cast: _cast,  # TRY_CAST is one
+    exp.CountIf: _count_if,
+    exp.ArrayAgg: _array_agg,
+    exp.ArrayUniqueAgg: _array_agg,
+    exp.TsOrDsAdd: _days_later,
+    exp.DayOfWeek: _day_of_week,
+    exp.Quantile: _quantile,
+    exp.Substring: _substring,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Any: _any,
+    exp.StrToUnix: _unix_timestamp,
+    exp.Typeof: _refuse,
+    exp.Bracket: _place,
+    exp.Anonymous: _by_name,
+}
