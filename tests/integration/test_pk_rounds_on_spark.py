@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,7 @@ from support.lake_proof import rewrite_by_hand
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.processes import wait_for
 from support.spark_sessions import spark_session
-from tiering.model import RoundState, TableInfo
+from tiering.model import RoundState, TableInfo, TieringSplit
 from tiering.round import actions as act
 from tiering.round.session import DEFAULTS
 from tiering.round.spark import SparkTaskRunner
@@ -53,6 +55,37 @@ def lake(world: LakeWorld, table: TableInfo) -> dict[int, str]:
     results = validate(world.storage, world.lake, table.path, Level.ROWS)
     assert not [one for one in results if one.ok is False], results
     return found
+
+
+class KillsItsWorker:
+    """In the place of a reader: whoever takes it from its pickle is gone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
+
+
+def test_a_worker_that_dies_over_a_leased_snapshot_leaves_no_lease_and_the_next_round_goes_on(
+    world: LakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.keyed_table("planes")
+    write(world, table, range(50), "first")
+    world.storage.snapshot_kv(table.path)
+    leased: list[int] = []
+
+    def reader(table: TableInfo, split: TieringSplit) -> KillsItsWorker:
+        leased.extend(len(lease.snapshots) for lease in world.storage.leases())
+        return KillsItsWorker()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.storage, "reader", reader)
+        outcome = world.tier(table)
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.retryable) == (RoundState.FAILED, True)
+    assert set(leased) == {2}
+    wait_for("the lease to be released", lambda: not world.storage.leases())
+    world.clock.advance(600)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert lake(world, table) == {key: f"first {key}" for key in range(50)}
 
 
 def test_snapshot_changes_and_a_rewrite_in_between_end_as_the_table_is(world: LakeWorld) -> None:

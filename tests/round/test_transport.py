@@ -15,7 +15,7 @@ import structlog
 from tiering.errors import Fenced, LakewardError, PeerTooOld, ServiceUnreachable
 from tiering.errors_pb import to_pb
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import Assignment, BucketKey, TablePath
+from tiering.model import Assignment, BucketKey, TableBucket, TablePath
 from tiering.round.base import Grant
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -116,6 +116,20 @@ def test_an_older_coordinator_is_warned_of_once_and_works(serve: Callable[..., i
     assert [entry["log_level"] for entry in logs] == ["warning"]
     with pytest.raises(PeerTooOld):
         transport.commit_lake_snapshot(ASSIGNMENT, MARKER, 1)
+
+
+def test_a_coordinator_that_knows_no_leases_says_so_to_each_call(
+    serve: Callable[..., int], connect: Callable[[int], GrpcTransport]
+) -> None:
+    transport = connect(serve(OldCoordinator()))
+    bucket = TableBucket(7, BucketKey(None, 0))
+    for call in (
+        lambda: transport.acquire_lease("lease", 60_000, {bucket: 3}),
+        lambda: transport.release_lease("lease", [bucket]),
+        lambda: transport.drop_lease("lease"),
+    ):
+        with pytest.raises(PeerTooOld, match="UNIMPLEMENTED"):
+            call()
 
 
 def test_a_coordinator_that_comes_back_is_found(serve: Callable[..., int], connect: Callable[[int], GrpcTransport]) -> None:

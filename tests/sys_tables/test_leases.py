@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info
 from sys_tables.definitions import Call
 from sys_tables.registry import default_registry
@@ -53,6 +55,70 @@ def call(name: str, **given: Any) -> tuple[list[Any], MemoryCoordinator]:
 def test_leases_show_how_long_they_have_left() -> None:
     shown = [(row["lease_id"], row["state"], row["remaining_ms"], row["tables"], row["buckets"]) for row in rows("kv_snapshot_leases")]
     assert shown == [("a", "ACTIVE", 300_000, 1, 2), ("b", "EXPIRING", 30_000, 1, 1), ("c", "EXPIRED", 0, 0, 0)]
+
+
+def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    table = world.keyed_table("planes")
+    world.storage.upsert(table.path, pa.table({"id": range(20), "text": ["x"] * 20}, schema=KEYED_SCHEMA), "test", 0)
+    taken = world.storage.snapshot_kv(table.path)
+    held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in taken.items()}
+    acquired = world.clock.now()
+    world.storage.acquire_lease("reader", 60_000, held, "ann")
+    world.clock.advance(30)
+    world.storage.acquire_lease("reader", 60_000, {})
+    world.clock.advance(20)
+    for file in (world.storage.root / "kv-snapshots").glob("*/*"):
+        file.unlink()
+
+    def shown(name: str) -> list[dict[str, Any]]:
+        return [vars(row) for row in REGISTRY.table(name).rows(world.coordinator.view(), ScanRequest())]  # type: ignore[union-attr]
+
+    assert shown("kv_snapshot_leases") == [
+        {
+            "lease_id": "reader",
+            "owner": "ann",
+            "acquired_at": acquired,
+            "renewed_at": acquired + timedelta(seconds=30),
+            "expires_at": acquired + timedelta(seconds=90),
+            "ttl_ms": 60_000,
+            "remaining_ms": 40_000,
+            "tables": 1,
+            "buckets": 2,
+            "state": "ACTIVE",
+        }
+    ]
+    assert shown("kv_snapshot_lease_buckets") == [
+        {
+            "lease_id": "reader",
+            "database_name": "sales",
+            "table_name": "planes",
+            "partition_name": None,
+            "bucket_id": bucket.bucket_id,
+            "snapshot_id": taken[bucket].snapshot_id,
+            "log_offset": taken[bucket].log_offset,
+            "available": False,
+        }
+        for bucket in sorted(taken, key=BucketKey.sort_key)
+    ]
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "output"),
+    [
+        ("acquire_kv_snapshot_lease", "lease_id! table! ttl_ms", "lease_id buckets unavailable expires_at"),
+        ("renew_kv_snapshot_lease", "lease_id! ttl_ms", "lease_id state buckets expires_at"),
+        ("release_kv_snapshot_lease", "lease_id! table!", "lease_id state buckets expires_at"),
+        ("drop_kv_snapshot_lease", "lease_id!", "lease_id state buckets expires_at"),
+    ],
+)
+def test_the_procedures_take_and_return_what_users_were_promised(name: str, arguments: str, output: str) -> None:
+    """In this order, `!` = required."""
+    found = REGISTRY.procedure(name)
+    taken = [f"{one.name}!" if one.required else one.name for one in found.parameters]
+    assert taken == [*arguments.split(), "dry_run", "idempotency_key"]
+    assert found.output_schema.names == output.split()
 
 
 def test_leased_buckets_are_shown_by_name() -> None:
