@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 from support.lake_world import FRESHNESS_S, LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
@@ -74,6 +78,31 @@ def test_a_partition_that_came_again_is_compared_without_the_rows_of_the_former_
     assert untold(results) == [("rows", "d0/0", text)]
     [rows] = [one for one in results if one.check == "rows" and one.scope == "d0/0" and one.ok]
     assert (rows.expected, rows.actual) == ("10", "10")
+
+
+def test_partitions_by_values_of_every_type_are_found_by_their_names(world: LakeWorld) -> None:
+    fields = [pa.field("region", pa.string()), pa.field("day", pa.date32()), pa.field("shard", pa.int32()), pa.field("tiny", pa.int8())]
+    schema = pa.schema([pa.field("id", pa.int64()), *(field.with_nullable(False) for field in fields)])
+    made = world.table("parts", buckets=1, partition_keys=tuple(field.name for field in fields), schema=schema)
+    values = [("north", date(2024, 2, 29), -7, 1), ("007", date(1, 1, 1), 2**31 - 1, -128), ("a-b_c", date(9999, 12, 31), 0, 0)]
+    columns = {field.name: [value[place] for value in values] for place, field in enumerate(fields)}
+    world.storage.append(made.path, pa.table({"id": range(3), **columns}, schema=schema), "w", 0)
+    world.tier(made)
+    results = check(world, made)
+    assert all(one.ok for one in results), results
+    assert compared(results) == {"north$2024-02-29$-7$1/0", "007$0001-01-01$2147483647$-128/0", "a-b_c$9999-12-31$0$0/0"}
+
+
+def test_a_lake_put_back_to_a_time_before_a_partition_is_named(world: LakeWorld, log_table: TableInfo, tmp_path: Path) -> None:
+    before = world.iceberg(log_table).metadata_location
+    world.storage.append(log_table.path, visits(*range(10), day="d2"), "w", 2)
+    world.tier(log_table)
+    with sa.create_engine(f"sqlite:///{tmp_path / 'lake-catalog.db'}").begin() as connection:
+        connection.execute(sa.text("UPDATE iceberg_tables SET metadata_location = :before"), {"before": before})
+    [(name, _, details)] = faults(check(world, log_table))
+    assert name == "base"
+    assert details is not None
+    assert details.startswith("RecordAheadOfLake: ")
 
 
 def test_damage_in_a_partition_that_came_again_is_found(world: LakeWorld, log_table: TableInfo) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tiering.cluster.base import SplitReader
@@ -101,7 +101,11 @@ def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: in
     if not isinstance(lake, ListsFiles):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
     files = lake.file_lists(view, snapshot_id)
-    known = KnownLake(source.cluster_id, table.table_id, None, None, () if recorded is None else (recorded,))
+    logs = source.offsets(table)
+    # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
+    names = {one.partition_id: one.partition_name for one in source.partitions(table)}
+    copies = () if recorded is None else (recorded,)
+    known = KnownLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
     try:
         check_base(view, known)
         marker = lake.marker_at(view, view.head if snapshot_id is None else snapshot_id)
@@ -109,15 +113,11 @@ def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: in
         if error.retryable:
             raise
         return Subject(source, table, view, None, files, problem=error)
-    return _with_stretches(Subject(source, table, view, marker, files))
+    subject = Subject(source, table, view, marker, files)
+    return subject if marker is None else _with_stretches(subject, marker, logs, names)
 
 
-def _with_stretches(subject: Subject) -> Subject:
-    table, source, marker = subject.table, subject.source, subject.marker
-    if marker is None:
-        return subject
-    names = {one.partition_id: one.partition_name for one in source.partitions(table)}
-    logs = source.offsets(table)
+def _with_stretches(subject: Subject, marker: Marker, logs: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]) -> Subject:
     stretches: list[Stretch] = []
     vanished: list[BucketKey] = []
     unknown: list[BucketKey] = []
@@ -131,4 +131,4 @@ def _with_stretches(subject: Subject) -> Subject:
             log = logs[bucket]
             name = "" if bucket.partition_id is None else names[bucket.partition_id]
             stretches.append(Stretch(bucket, (name, bucket.bucket_id), tiered.start, tiered.tiered, log.log_start, log.log_end))
-    return Subject(source, table, subject.view, marker, subject.files, tuple(stretches), tuple(vanished), tuple(unknown), subject.problem)
+    return replace(subject, stretches=tuple(stretches), vanished=tuple(vanished), unknown=tuple(unknown))
