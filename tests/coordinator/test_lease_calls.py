@@ -77,6 +77,12 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
     ]
 
 
+def test_a_lease_of_a_reader_lasts_six_hours_unless_told_otherwise(leasing: Leasing) -> None:
+    made = leasing.run(AcquireLease("mine", leasing.table.path, "ann"))
+    assert made.expires_at is not None
+    assert (made.expires_at - leasing.world.clock.now()).total_seconds() == 6 * 3_600
+
+
 def test_a_repeat_with_its_key_has_one_effect_and_the_first_answer(leasing: Leasing) -> None:
     first = leasing.acquire(idempotency_key="k")
     leasing.run(DropLease("mine", "ann"))

@@ -17,6 +17,7 @@ from tiering.model import BucketKey, TableBucket
 from tiering.round.leases import RELEASE_ATTEMPTS, LeaseKeeper
 
 TTL_MS = 600_000
+"""Ten minutes, what a tierer asks for."""
 ONE, TWO = TableBucket(1, BucketKey(None, 0)), TableBucket(1, BucketKey(None, 1))
 
 
@@ -81,7 +82,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def keeper(cluster: Any, clock: HandClock) -> Iterator[LeaseKeeper]:
-    made = LeaseKeeper(cluster, clock, "lease", TTL_MS)
+    made = LeaseKeeper(cluster, clock, "lease")
     yield made
     made.close()
 
