@@ -1,0 +1,78 @@
+"""Reading SQLite files of others."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tiering.sqlite_files import read_only_url
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """In WAL mode, at rest, in a folder whose name URLs would take for something else."""
+    folder = tmp_path / "50 % ?#ä"
+    folder.mkdir()
+    made = folder / "a.db"
+    connection = sqlite3.connect(made)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE t (a)")
+    connection.execute("INSERT INTO t VALUES (1)")
+    connection.commit()
+    connection.close()
+    return made
+
+
+def read(file: Path) -> list[int]:
+    engine = sa.create_engine(read_only_url(file))
+    try:
+        with engine.connect() as connection:
+            return list(connection.execute(sa.text("SELECT a FROM t")).scalars())
+    finally:
+        engine.dispose()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def test_a_file_is_read_and_left_as_it_was(file: Path) -> None:
+    before = file.read_bytes()
+    assert read(file) == [1]
+    assert file.read_bytes() == before
+    assert set(names(file.parent)) <= {"a.db", "a.db-shm", "a.db-wal"}, "a reader of WAL mode leaves SQLite's own two"
+    assert not file.with_name("a.db-wal").exists() or file.with_name("a.db-wal").stat().st_size == 0
+
+
+def test_what_was_committed_a_moment_ago_beside_it_is_seen(file: Path) -> None:
+    writer = sqlite3.connect(file)
+    writer.execute("INSERT INTO t VALUES (2)")
+    writer.commit()
+    assert read(file) == [1, 2]
+    writer.close()
+
+
+def test_where_nothing_can_be_written_no_helper_file_is_needed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "immutable" in read_only_url(file)
+    assert read(file) == [1]
+    assert names(file.parent) == ["a.db"]
+
+
+def test_a_log_with_content_is_never_passed_by(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = sqlite3.connect(file)
+    writer.execute("INSERT INTO t VALUES (2)")
+    writer.commit()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert read(file) == [1, 2]
+    writer.close()
+
+
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(sa.exc.OperationalError):
+        read(tmp_path / "a.db")
+    assert names(tmp_path) == []
