@@ -18,6 +18,7 @@ from tiering.cli.doctor.findings import Finding, Verdict, findings
 from tiering.cli.doctor.requirements import Misfit, misfits, satisfies
 from tiering.cli.doctor.service import Service
 from tiering.errors import SetupError
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
 REFUSED = "127.0.0.1:1"
 
@@ -76,6 +77,35 @@ def test_a_missing_java_is_found(lakeward: Lakeward, monkeypatch: pytest.MonkeyP
     [java] = [row for row in rows if row["check"] == "java"]
     assert java["verdict"] == "fail"
     assert "JDK 17" in java["mend"]
+
+
+@pytest.mark.parametrize(
+    ("java", "said"),
+    [
+        ("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n", "is Java 1; Spark needs 17 or newer"),
+        ("#!/bin/sh\necho 'openjdk version \"11.0.22\" 2024-01-16' >&2\n", "is Java 11; Spark needs 17 or newer"),
+        ("#!/bin/sh\nexit 3\n", "is Java of an unknown version"),
+        ("\x7fELF of another machine", "cannot be run"),
+    ],
+)
+def test_a_java_that_spark_cannot_use_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, java: str, said: str) -> None:
+    command = tmp_path / "bin" / "java"
+    command.parent.mkdir()
+    command.write_text(java)
+    command.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    [found] = findings([("java", machine.java)])
+    assert verdicts([found]) == [Verdict.FAIL]
+    assert f"{command} {said}" in found.found
+    assert "JDK 17" in found.mend
+
+
+def test_a_service_of_another_version_is_found() -> None:
+    answers = pb.GetServiceConfigResponse(version="0.0.7", cluster_id="c", cluster_kind="embedded")
+    found = Service("far-away:7707", True, answers)._of_this_version(answers)
+    assert verdicts([found]) == [Verdict.WARN]
+    assert "version 0.0.7 at far-away:7707" in found.found
+    assert "Update the older of the two" in found.mend
 
 
 @pytest.mark.parametrize("content", [None, "not a zip", "a zip without the class"])

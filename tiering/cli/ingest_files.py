@@ -24,7 +24,7 @@ from tiering.cli.ingest_ndjson import NdjsonSource
 from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values, check_values
 from tiering.cluster.embedded.batches import check_names
 from tiering.cluster.embedded.primary_keys import check_key_names
-from tiering.cluster.embedded.types import storable_schema, with_columns
+from tiering.cluster.embedded.types import check_names_are_text, storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
 from tiering.model import TableInfo
 
@@ -164,8 +164,8 @@ class ParquetSource:
         self._file = file
         try:
             self._parquet = pq.ParquetFile(file)
-            str(self._parquet.schema_arrow)  # every name in it as text: Arrow takes any bytes
-        except (pa.ArrowException, UnicodeDecodeError) as error:
+            check_names_are_text(self._parquet.schema_arrow)
+        except (pa.ArrowException, InvalidData, UnicodeDecodeError) as error:
             raise InvalidData(f"{file} is not a Parquet file: {error}") from error
         self.schema = pa.schema([_decoded(field) for field in self._parquet.schema_arrow])
 
@@ -197,24 +197,25 @@ def _open_source(file: Path, file_format: FileFormat, shape: Shape) -> Source:
 
 
 def _parse(file: Path, source: Source, shape: Shape, folder: Path) -> ParsedFile:
+    columns = source.schema  # its own errors name the file already
     try:
-        shape.check(source.schema)
+        shape.check(columns)
     except InvalidData as error:
         raise InvalidData(f"{file}: {error.message}", hint=error.hint, **error.ids) from error
     spooling = _Spooling(file, source, shape.partition_keys, folder)
-    undecided = [field for field in source.schema if pa.types.is_string(field.type) and field.name not in shape.known]
+    undecided = [field for field in columns if pa.types.is_string(field.type) and field.name not in shape.known]
     if not undecided or not source.text_types:
-        return spooling.cast_all(spooling.batches(), shape.complete(source.schema))
+        return spooling.cast_all(spooling.batches(), shape.complete(columns))
     # Types are known at the last row only: keep the text until then, so that the file is read once.
     raw = folder / "raw.arrow"
-    shape.complete(source.schema)
+    shape.complete(columns)
     inferences = {field.name: ColumnInference(source.text_types) for field in undecided}
-    _spool(raw, source.schema, _observed(spooling.batches(), inferences))
-    kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in source.schema]
+    _spool(raw, columns, _observed(spooling.batches(), inferences))
+    kinds = [field.with_type(inferences[field.name].kind) if field.name in inferences else field for field in columns]
     with pa.memory_map(str(raw)) as mapped, ipc.open_stream(mapped) as reader:
-        found = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
+        parsed = spooling.cast_all(reader, shape.complete(pa.schema(kinds)))
     raw.unlink()
-    return found
+    return parsed
 
 
 def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, ColumnInference]) -> Iterator[pa.RecordBatch]:

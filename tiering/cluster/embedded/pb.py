@@ -14,6 +14,7 @@ from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
+from tiering.cluster.embedded.types import check_names_are_text
 from tiering.errors import InvalidData
 from tiering.model import BucketKey, BucketOffsets, KvSnapshot, Partition, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
@@ -105,9 +106,11 @@ def spec_from_pb(pb: embedded_pb2.CreateTableRequest) -> TableSpec:
 def schema_from_bytes(data: bytes) -> pa.Schema:
     """Raises InvalidData."""
     try:
-        return ipc.read_schema(pa.py_buffer(data))
+        schema = ipc.read_schema(pa.py_buffer(data))
     except (pa.ArrowException, OSError) as error:
         raise InvalidData(f"the schema is not an Arrow IPC message: {error}") from error
+    check_names_are_text(schema)
+    return schema
 
 
 def rows_to_bytes(batch: pa.RecordBatch) -> bytes:
@@ -122,6 +125,7 @@ def rows_from_bytes(data: bytes) -> Rows:
     """Raises InvalidData. The values are checked too: what a client sends may be anything."""
     try:
         with ipc.open_stream(pa.py_buffer(data)) as reader:
+            check_names_are_text(reader.schema)
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
