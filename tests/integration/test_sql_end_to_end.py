@@ -22,6 +22,7 @@ from tiering.model import TablePath
 EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
 LIVE = TablePath("live", "orders")
+KEYED = TablePath("live", "places")
 COUNT = 1_000
 
 
@@ -88,6 +89,56 @@ def test_a_call_moves_rows_and_the_status_shows_it(service: Deployment, spark: S
     assert after.last_tiered_time is not None
     assert after.lake_snapshot_id == called.lake_snapshot_id
     service.assert_exact(LIVE, COUNT)
+
+
+def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment, spark: SparkSession) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+
+    def write(number: int) -> None:
+        with service.cluster() as cluster:
+            cluster.upsert(KEYED, pa.table({"id": range(20), "text": [f"{number}"] * 20}, schema=schema), "test", number)
+            cluster.snapshot_kv(KEYED)
+
+    def call(statement: str) -> dict[str, object]:
+        (row,) = spark.sql(f"CALL fluss.sys.{statement}").collect()
+        return row.asDict()
+
+    def refused(statement: str) -> str:
+        with pytest.raises(PySparkException) as caught:
+            call(statement)
+        return str(caught.value)
+
+    with service.cluster() as cluster:
+        cluster.create_database(KEYED.database_name, ignore_if_exists=True)
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
+        cluster.create_table(KEYED, TableSpec(schema, 2, (), properties, ("id",)))
+    write(0)
+    made = call("acquire_kv_snapshot_lease('mine', 'live.places', ttl_ms => 60000)")
+    assert (list(made), made["buckets"], made["unavailable"]) == (["lease_id", "buckets", "unavailable", "expires_at"], 2, 0)
+    for number in range(1, 4):
+        write(number)
+    held = spark.sql("SELECT * FROM fluss.sys.kv_snapshot_lease_buckets WHERE lease_id = 'mine' ORDER BY bucket_id").collect()
+    assert [(row.table_name, row.partition_name, row.bucket_id, row.available) for row in held] == [
+        ("places", None, 0, True),
+        ("places", None, 1, True),
+    ]
+    assert call("tier_table('live.places')")["state"] == "SUCCEEDED"
+    read = spark.sql(f"SELECT count(*), min(text), max(text) FROM fluss.{KEYED}").first()
+    assert tuple(read or ()) == (20, "3", "3")
+
+    renewed = call("renew_kv_snapshot_lease('mine', 120000)")
+    assert (renewed["state"], renewed["buckets"]) == ("ACTIVE", 2)
+    leases = "SELECT lease_id, tables, buckets, ttl_ms, state, owner IS NOT NULL FROM fluss.sys.kv_snapshot_leases WHERE lease_id = 'mine'"
+    assert [tuple(row) for row in spark.sql(leases).collect()] == [("mine", 1, 2, 120_000, "ACTIVE", True)]
+    assert "cannot last 0 ms" in refused("renew_kv_snapshot_lease('mine', 0)")
+    assert "cannot last 31536000000 ms" in refused("acquire_kv_snapshot_lease('mine', 'live.places', 31536000000)")
+    assert "demo.flights is a log table" in refused("release_kv_snapshot_lease('mine', 'demo.flights')")
+    assert "there is no lease 'nobody'" in refused("drop_kv_snapshot_lease('nobody')")
+
+    released = call("release_kv_snapshot_lease('mine', 'live.places')")
+    assert (released["state"], released["buckets"]) == ("RELEASED", 2)
+    assert spark.sql(leases).collect() == []
+    assert "there is no lease 'mine'" in refused("release_kv_snapshot_lease('mine', 'live.places')")
 
 
 def test_spark_reads_the_lake_copy_row_by_row_through_the_iceberg_runtime(service: Deployment, spark: SparkSession) -> None:
