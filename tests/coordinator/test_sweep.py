@@ -147,6 +147,27 @@ def test_nothing_of_a_replaced_lake_table_is_deleted(world: LakeWorld) -> None:
     assert "LakeTableReplaced" in (sweep(world, None).error or "")
 
 
+def test_a_table_whose_metadata_is_damaged_is_named_and_the_others_are_swept(world: LakeWorld) -> None:
+    orders = tiered(world)
+    world.due()
+    world.begin(orders).advance_to(act.BeginCommit)
+    silence(world)
+    world.coordinator.pause_tiering(orders.path, "alice")
+    broken = world.table("broken")
+    world.append(broken, 0, 20)
+    world.tier(broken)
+    head = world.iceberg(broken).current_snapshot()
+    assert head is not None
+    manifests = Path(head.manifest_list.removeprefix("file://"))
+    manifests.write_bytes(manifests.read_bytes()[:-30])
+    before = own_files(world, broken)
+    results = asyncio.run(world.coordinator.control.sweep_lake(SweepLake(None, "alice", 0, False)))
+    assert [(one.path.table_name, one.removed) for one in results] == [("broken", 0), ("orders", 2)]
+    assert results[0].error is not None
+    assert "LakeUnavailable: cannot read the manifests of sales.broken: its metadata cannot be read" in results[0].error
+    assert own_files(world, broken) == before
+
+
 def test_both_python_clients_sweep_alike(world: LakeWorld) -> None:
     table = tiered(world)
     world.due()
