@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +29,25 @@ def answer_of(objects: Iterable[object], schema: pa.Schema) -> Answer:
 
 
 def queried(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
-    """All rows of a query. Raises StatementFailed with what DuckDB says, KeyboardInterrupt."""
-    try:
+    """All rows of a query. Raises StatementFailed with what DuckDB says; KeyboardInterrupt ends the query."""
+
+    def run() -> Answer:
         cursor = connection.execute(sql)
         return Answer([column[0] for column in cursor.description or ()], cursor.fetchall())
-    except duckdb.InterruptException as error:
-        raise KeyboardInterrupt from error
+
+    # In the main thread DuckDB would hear of Ctrl-C only now and then.
+    with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as pool:
+        work = pool.submit(run)
+        try:
+            return _awaited(work)
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
+
+
+def _awaited(work: Future[Answer]) -> Answer:
+    try:
+        return work.result()
     except duckdb.Error as error:
         # Behind an empty line it shows the place in its own SQL, which nobody wrote.
         said = str(error).split("\n\nLINE ", 1)[0].strip()
