@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from support.lake_world import LakeWorld
-from support.validated import check, data_files, faults, read, rewrite
+from support.validated import check, data_files, faults, read, replace_column, rewrite
 from tiering.model import TableInfo
 from tiering.validate.log_blocks import BLOCK_OFFSETS
 from tiering.validate.results import Level
@@ -45,6 +45,13 @@ def test_a_whole_block_that_is_lost_is_named_by_its_first_offset(world: LakeWorl
     assert ("offsets", "0", "bucket 0: offset 0 is missing") in faults(check(world, table, Level.OFFSETS))
 
 
+@pytest.mark.parametrize("offset", [ROWS, ROWS + 50])
+def test_an_offset_beyond_the_end_is_named_though_it_lies_in_the_last_block(world: LakeWorld, table: TableInfo, offset: int) -> None:
+    file = data_files(world, table)[0]
+    replace_column(file, "__offset", [*range(ROWS - 1), offset])
+    assert faults(check(world, table, Level.OFFSETS)) == [("offsets", "0", f"bucket 0: offset {ROWS - 1} is missing")]
+
+
 def test_values_that_two_rows_changed_with_each_other_are_found(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
     rows = read(file)
@@ -67,3 +74,19 @@ def test_keyed_rows_that_changed_values_with_each_other_are_found(world: LakeWor
     assert not faults(check(world, table, Level.OFFSETS))
     [found] = faults(check(world, table))
     assert found == ("values", "0", "bucket 0: key 1, last changed at offset 0, has other values in the lake")
+
+
+def test_a_key_that_is_missing_is_not_made_up_for_by_one_older_than_the_log(world: LakeWorld) -> None:
+    """The lake keeps two rows, and two keys live by the log: but one of the rows is of a key that the log no longer has."""
+    table = world.keyed_table("planes", buckets=1, log_ttl="1 s")
+    for sequence, rows in enumerate(({"id": [0, 1], "text": ["old", "old"]}, {"id": [2, 3], "text": ["new", "new"]})):
+        world.storage.upsert(table.path, pa.table(rows, schema=table.schema), "w", sequence)
+        world.storage.snapshot_kv(table.path)
+        world.tier(table)
+        world.clock.advance(60 * (1 - sequence))
+    world.storage.upkeep.run()
+    assert [log.log_start for log in world.storage.offsets(table).values()] == [2]
+    for file in data_files(world, table):
+        rewrite(file, read(file).slice(0, 1))
+    [found] = faults(check(world, table, Level.COUNTS))
+    assert found[:2] == ("rows", "0")
