@@ -89,9 +89,10 @@ def test_a_caller_that_goes_takes_the_child_with_it(tiered: LakeWorld, tmp_path:
 
     async def scenario() -> None:
         async with serving(validating(tiered, tmp_path, MemoryStore(), children, stop=True)) as client:
-            call = asyncio.create_task(client.call("validate_table", table="sales.orders"))
+            call = client.start("validate_table", table="sales.orders")
+            assert (await call.read()).progress
             await until(lambda: len(children) == 1)
-            call.cancel()
+            call.cancel()  # the call and not a task around it: what that hears of a cancellation it may keep to itself
             await until(lambda: children[0].poll() is not None)
 
     asyncio.run(scenario())
