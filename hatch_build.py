@@ -59,7 +59,9 @@ def build_jar(root: Path) -> str:
             raise RuntimeError("building the Spark plugin needs Maven and a JDK 17+: install them, or run `make setup`")
         subprocess.run([maven, "-q", "-B", "-f", str(root / "catalog" / "pom.xml"), "package"], check=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / "catalog" / "target" / JAR_NAME, target)
+        made = target.with_suffix(".new")
+        shutil.copyfile(root / "catalog" / "target" / JAR_NAME, made)
+        made.replace(target)  # in one step: a JVM that has the old one open keeps it whole
     return target.relative_to(root).as_posix()
 
 
