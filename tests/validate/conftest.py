@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_world import LakeWorld
+from tiering.model import TableInfo
 
 
 @pytest.fixture
@@ -15,3 +16,12 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made = LakeWorld(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def table(world: LakeWorld) -> TableInfo:
+    """200 rows in two buckets, the first 100 to bucket 0; all are in the lake."""
+    made = world.table("orders")
+    world.append(made, 0, 200)
+    world.tier(made)
+    return made

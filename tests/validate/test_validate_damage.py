@@ -24,15 +24,6 @@ from tiering.validate.results import Level
 B0, B7 = BucketKey(None, 0), BucketKey(None, 7)
 
 
-@pytest.fixture
-def table(world: LakeWorld) -> TableInfo:
-    """100 rows in each of two buckets."""
-    made = world.table("orders")
-    world.append(made, 0, 200)
-    world.tier(made)
-    return made
-
-
 def marker_of(world: LakeWorld, table: TableInfo) -> Marker:
     marker = world.view(table).marker
     assert marker is not None

@@ -16,15 +16,6 @@ from tiering.validate.results import Level
 from tiering.validate.subject import read_subject
 
 
-@pytest.fixture
-def table(world: LakeWorld) -> TableInfo:
-    """200 rows in two buckets, the first 100 to bucket 0."""
-    made = world.table("orders")
-    world.append(made, 0, 200)
-    world.tier(made)
-    return made
-
-
 def ids(*values: int | None) -> pa.Table:
     return pa.table({"id": pa.array(values, pa.int64())})
 
