@@ -18,6 +18,7 @@ import structlog
 from tiering.coordinator import core_table
 from tiering.coordinator.changes import Changes
 from tiering.coordinator.core import Change, Context
+from tiering.coordinator.deadlines import Deadlines
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.store import Store, Writes
@@ -58,6 +59,7 @@ class Book:
         self._lock = threading.RLock()
         self._doubtful = False
         self._draft: _Draft | None = None
+        self._deadlines = Deadlines()
         self._records: Mapping[int, TableRecord] = {}
         self._waiting_in: tuple[Mapping[int, TableRecord], bool] = (self._records, False)
         self.epoch = store.take_over()
@@ -95,6 +97,19 @@ class Book:
     def by_path(self, path: TablePath) -> TableRecord | None:
         """The record of the lake table of that exact path."""
         return next((record for record in self._records.values() if record.path == path and record.state is not None), None)
+
+    @contextmanager
+    def overdue(self) -> Iterator[list[int]]:
+        """Ids of tables for which time may have brought something; it is for the records to say.
+
+        They are looked at again when their records say so then, however the block ends. Waits for no lock.
+        """
+        table_ids = self._deadlines.take(self.now())
+        try:
+            yield table_ids
+        finally:
+            records = self._records
+            self._deadlines.watch(records[table_id] for table_id in table_ids if table_id in records)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -145,6 +160,7 @@ class Book:
             self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
         if changes:
             self._records = {**self._records, **{change.record.table_id: change.record for change in changes}}
+            self._deadlines.watch(change.record for change in changes)
         if durable:
             self.changes.notify()
 
@@ -158,6 +174,7 @@ class Book:
         """What was really stored, with the heartbeats of now, which are in memory only."""
         ctx, before = self.context(), self._records
         self._records = {each.table_id: core_table.reread(ctx, each, before.get(each.table_id)) for each in self.store.load()}
+        self._deadlines.watch(self._records.values())
         self._doubtful = False
 
     def _apply(self, writes: Writes) -> None:

@@ -91,13 +91,12 @@ class Coordinator:
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""
-        glance = self.book.context()
-        late = [record.table_id for record in self.book.live() if self._overdue(glance, record) is not None]
-        for start in range(0, len(late), CHUNK):
-            with self.book.changing():
-                ctx = self.book.context
-                again = (self._overdue(ctx(), record) for table_id in late[start : start + CHUNK] if (record := self.book.get(table_id)))
-                self.book.put(*(change for change in again if change is not None))
+        with self.book.overdue() as late:
+            for start in range(0, len(late), CHUNK):
+                with self.book.changing():
+                    found = [record for table_id in late[start : start + CHUNK] if (record := self.book.get(table_id))]
+                    changes = [self._overdue(self.book.context(), record) for record in found]
+                    self.book.put(*(change for change in changes if change is not None))
         self.book.changes.notify()
 
     def tick(self) -> None:
