@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, SCHEMA, ManualClock, all_threads, make_table, orders, scan, scan_all
+from support.embedded import DAYS, PATH, SCHEMA, ManualClock, all_threads, days, make_table, orders, scan, scan_all
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
-from tiering.model import BucketKey, BucketOffsets
+from tiering.model import BucketKey, BucketOffsets, TablePath
 
 B0 = BucketKey(None, 0)
 
@@ -169,6 +169,23 @@ def test_oldest_timestamps_are_of_the_record_at_the_offset(cluster: EmbeddedClus
 
     assert found == [times[0], times[0], times[1], times[1], times[2], times[2], None]
     assert cluster.oldest_timestamps(table, {}) == {}
+
+
+def test_offsets_of_many_tables_are_those_of_each(cluster: EmbeddedCluster) -> None:
+    empty, filled, dropped = (make_table(cluster, bucket_count=2, path=TablePath("many", name)) for name in ("empty", "filled", "dropped"))
+    partitioned = make_table(cluster, path=TablePath("many", "days"), schema=DAYS, partition_keys=("day",), bucket_count=3)
+    none_yet = make_table(cluster, path=TablePath("many", "later"), schema=DAYS, partition_keys=("day",))
+    cluster.append(filled.path, orders(0, 5), "writer", 0)
+    cluster.append(partitioned.path, days((1, "eu", "2024-01-31"), (2, "us", "2024-02-01")), "writer", 0)
+    cluster.drop_table(dropped.path)
+    living = [none_yet, partitioned, empty, filled]
+
+    found = cluster.offsets_of([dropped, *living])
+
+    assert found == {table.table_id: cluster.offsets(table) for table in living}
+    assert [list(found[table.table_id]) for table in living] == [list(cluster.offsets(table)) for table in living]
+    assert [len(found[table.table_id]) for table in living] == [0, 6, 2, 2]
+    assert cluster.offsets_of([]) == cluster.offsets_of([dropped]) == {}
 
 
 def test_a_row_larger_than_a_message_is_refused(cluster: EmbeddedCluster) -> None:

@@ -225,6 +225,7 @@ class TieredTable:
             assert not self.tiered
         else:
             living = self.cluster.offsets(self.table)
+            assert self.cluster.offsets_of([self.table]) == {self.table.table_id: living}
             self.tiered = {bucket: entry.tiered for bucket, entry in marker.buckets.items() if bucket in living}
         return marker
 

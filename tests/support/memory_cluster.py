@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from tiering.cluster.base import offsets_one_by_one
 from tiering.errors import UnknownTable
 from tiering.model import (
     BucketKey,
@@ -84,6 +85,9 @@ class MemoryCluster:
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         return {bucket: BucketOffsets(start, end, 8.0) for bucket, (start, end) in self.logs[table.table_id].items()}
+
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        return offsets_one_by_one(self, tables)
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         return {bucket: WHEN for bucket, offset in offsets.items() if self.logs[table.table_id][bucket][1] > offset}

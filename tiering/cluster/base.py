@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -77,6 +78,13 @@ class Cluster(Protocol):
         """Start and end of every bucket's log now. Raises UnknownTable if the table id is gone."""
         ...
 
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        """The same of many tables by table id, in as few questions as the cluster allows.
+
+        Left out are tables that are gone, and those whose log alone does not answer.
+        """
+        ...
+
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """Commit time of the first record at or after each offset; buckets with none are left out."""
         ...
@@ -125,3 +133,30 @@ class Cluster(Protocol):
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """The same for a user who said that the lake is right (`reconcile_lake`): offsets may go back."""
         ...
+
+
+class TableOffsets(Protocol):
+    """What is asked of one table at a time."""
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        """As `Cluster.offsets`."""
+        ...
+
+
+def offsets_one_by_one(cluster: TableOffsets, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+    """`Cluster.offsets_of` for a cluster that answers about one table at a time, as Fluss does (ListOffsets).
+
+    Raises ClusterUnavailable if no table's log answers.
+    """
+    found: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
+    silent: ClusterUnavailable | None = None
+    for table in tables:
+        try:
+            found[table.table_id] = cluster.offsets(table)
+        except UnknownTable:
+            continue
+        except ClusterUnavailable as error:
+            silent = error
+    if silent is not None and not found:
+        raise silent
+    return found

@@ -7,24 +7,24 @@ when somebody looks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Protocol
 
 import structlog
 
 from tiering.cluster.base import Cluster
 from tiering.coordinator.book import Book
-from tiering.coordinator.core import Change
 from tiering.coordinator.discovery import Discovery
+from tiering.coordinator.lake_totals import LakeTotals
 from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.timebase import milliseconds
 from tiering.errors import LakewardError
 from tiering.model import BucketKey, BucketOffsets, Offsets, TableInfo
+from tiering.pace import Rest, no_rest
 
 _log = structlog.get_logger(__name__)
 
@@ -32,22 +32,30 @@ FRESH_FOR = timedelta(seconds=1)
 """An observation this old is good enough for somebody who looks."""
 
 ON_DEMAND_TABLES = 200
-"""With more tables, a look takes what the background saw."""
+"""A look over more tables takes what the background saw: it would wait for long, and renew little of what it shows."""
 
 ON_DEMAND_SECONDS = 0.5
 """A look waits no longer for a slow cluster."""
 
-TOTALS_FRESH_FOR = timedelta(minutes=10)
-"""Lake totals change without us only through other writers and compaction."""
+LOOKERS = 4
+"""Threads that ask the cluster for whoever looks."""
+
+CHUNK = 200
+"""Tables asked about in one question of the background: some milliseconds of work."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One table's log at `time`. `oldest_time`: commit time of the first row not in the lake; None = no such row."""
+    """One table's log at `time`. `oldest_time`: commit time of the first row not in the lake; None = no such row, or not known.
+
+    `tiered` is what the lake held then, `asked` the rows that `oldest_time` is about, by bucket; None = not all of them are known.
+    """
 
     time: datetime
     buckets: Mapping[BucketKey, BucketOffsets]
     oldest_time: datetime | None
+    tiered: TextOffsets | None = None
+    asked: Offsets | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +108,28 @@ class Seen(Protocol):
 
 def look(log: Log, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
     """Asks for the offsets, and for the age of the oldest row that the lake does not have. Raises what the cluster raises."""
-    buckets = dict(log.offsets(info))
-    missing = {bucket: at for bucket, (each, at) in _positions(buckets, tiered).items() if each.log_end > at}
-    oldest = log.oldest_timestamps(info, missing) if missing else {}
-    return Observation(now(), buckets, min(oldest.values(), default=None))
+    return observed(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
+
+
+def observed(
+    buckets: Mapping[BucketKey, BucketOffsets],
+    tiered: TextOffsets | None,
+    time: datetime,
+    ages: Callable[[Offsets], Mapping[BucketKey, datetime]],
+    earlier: Observation | None = None,
+) -> Observation:
+    """What these offsets say of a lake that holds the log up to `tiered`. Raises what `ages` raises.
+
+    The first row that the lake lacks is the same row as `earlier` while no bucket goes on from elsewhere, however many rows
+    came behind it: `ages` is not asked again then.
+    """
+    if earlier is not None and earlier.tiered is tiered and earlier.asked is not None and earlier.buckets == buckets:
+        return Observation(time, earlier.buckets, earlier.oldest_time, tiered, earlier.asked)
+    missing = {bucket: at for bucket, (log, at) in _positions(buckets, tiered).items() if log.log_end > at}
+    if earlier is not None and earlier.asked == missing:
+        return Observation(time, buckets, earlier.oldest_time, tiered, earlier.asked)
+    found = ages(missing) if missing else {}
+    return Observation(time, buckets, min(found.values(), default=None), tiered, missing if len(found) == len(missing) else None)
 
 
 def partition_count(seen: Observation) -> int:
@@ -117,13 +143,12 @@ class Observer:
     def __init__(self, book: Book, cluster: Cluster, lakes: Lakes, discovery: Discovery) -> None:
         self._book = book
         self._cluster = cluster
-        self._lakes = lakes
         self._discovery = discovery
+        self._totals = LakeTotals(book, lakes)
         self._lock = threading.Lock()
         self._seen: dict[int, Observation] = {}
         self._known: dict[int, tuple[Observation, TextOffsets | None, Pending]] = {}
-        self._totals_seen: dict[int, tuple[int | None, datetime]] = {}
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="observe")
+        self._pool = ThreadPoolExecutor(LOOKERS, thread_name_prefix="observe")
         self._closed = False
 
     def pending(self, record: TableRecord) -> Pending | None:
@@ -134,7 +159,7 @@ class Observer:
         known = self._known.get(record.table_id)
         if known is None or known[0] is not seen or known[1] is not tiered:
             # Observations and offsets are replaced, never changed: what was made of the same two still holds.
-            known = self._known[record.table_id] = (seen, tiered, pending(seen, tiered))
+            known = self._known[record.table_id] = (seen, tiered, self._renewed(known, seen, tiered))
         return known[2]
 
     def partitions(self, table_id: int) -> int | None:
@@ -144,45 +169,34 @@ class Observer:
 
     def observe(self, record: TableRecord) -> Pending | None:
         """Looks now; None if the cluster does not know the table or does not answer."""
-        info = self._discovery.infos.get(record.table_id)
-        if info is None:
-            return None
-        try:
-            self._look(record, info)
-        except LakewardError as error:
-            _log.debug("offsets could not be observed", table=str(record.path), error=error.message)
+        self._observe([record])
         return self.pending(record)
 
     def observe_soon(self, table_id: int) -> None:
         """Looks at log and lake in the background."""
         with self._lock:
             if not self._closed:
-                self._pool.submit(self._renew, table_id)
+                self._pool.submit(self._renew, [table_id], no_rest)
 
-    def observe_all(self) -> None:
+    def observe_all(self, rest: Rest = no_rest) -> None:
         """One round of the background: every table's offsets, and lake totals that are not fresh."""
-        live = self._book.live()
-        known = {record.table_id for record in live}
-        for gone in [table_id for table_id in list(self._seen) if table_id not in known]:
-            self._seen.pop(gone, None)
-            self._known.pop(gone, None)
-            self._totals_seen.pop(gone, None)
-        for record in live:
-            if self._closed:
+        table_ids = [record.table_id for record in self._book.live()]
+        self._forget(set(self._seen).difference(table_ids))
+        for start in range(0, len(table_ids), CHUNK):
+            if self._closed or not self._renew(table_ids[start : start + CHUNK], rest):
                 return
-            self._renew(record.table_id)
 
     def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None:
-        """Renews what is older than a second, for few tables and a short time. Blocks: not for an event loop."""
-        now = self._book.now().wall
-        found = (record for record in records if self._is_stale(record.table_id, now))
-        stale = list(islice(found, ON_DEMAND_TABLES + 1))
-        if not stale or len(stale) > ON_DEMAND_TABLES:
+        """Renews what is older than a second, for a short time; not for many tables. Blocks: not for an event loop."""
+        if len(records) > ON_DEMAND_TABLES:
             return
-        looks: list[Future[Pending | None]] = []
+        now = self._book.now().wall
+        stale = [record for record in records if self._is_stale(record.table_id, now)]
+        looks: list[Future[bool]] = []
         with self._lock:
             if not self._closed:
-                looks = [self._pool.submit(self.observe, record) for record in stale]
+                parts = (stale[part::LOOKERS] for part in range(LOOKERS))
+                looks = [self._pool.submit(self._observe, part) for part in parts if part]
         _, late = wait(looks, timeout=ON_DEMAND_SECONDS)
         for each in late:
             each.cancel()
@@ -196,37 +210,57 @@ class Observer:
         seen = self._seen.get(table_id)
         return seen is None or abs(now - seen.time) > FRESH_FOR
 
-    def _renew(self, table_id: int) -> None:
-        record = self._book.get(table_id)
-        if record is not None:
-            self.observe(record)
-            self._observe_totals(record)
+    def _forget(self, table_ids: Collection[int]) -> None:
+        for table_id in table_ids:
+            self._seen.pop(table_id, None)
+            self._known.pop(table_id, None)
+        self._totals.forget(table_ids)
 
-    def _look(self, record: TableRecord, info: TableInfo) -> None:
-        seen = look(self._cluster, info, record.lake.offsets, lambda: self._book.now().wall)
+    def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
+        """Log and lake of these tables; False = told to stop."""
+        records = [record for table_id in table_ids if (record := self._book.get(table_id)) is not None]
+        if not self._observe(records, rest):
+            return False
+        for record in records:
+            self._totals.renew(record)
+            if not rest():
+                return False
+        return True
+
+    def _observe(self, records: Sequence[TableRecord], rest: Rest = no_rest) -> bool:
+        """Their logs. A table that does not answer keeps its last observation; False = told to stop."""
+        infos = self._discovery.infos
+        known = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
+        # The time before the question: of two that overlap, the one that may have seen more is taken for the newer.
+        time = self._book.now().wall
+        try:
+            logs = self._cluster.offsets_of([info for _, info in known]) if known else {}
+        except LakewardError as error:
+            _log.debug("offsets could not be observed", tables=len(known), error=error.message)
+            return rest()
+        for record, info in known:
+            if (buckets := logs.get(record.table_id)) is not None:
+                self._take(record, info, buckets, time)
+            if not rest():
+                return False
+        return True
+
+    def _take(self, record: TableRecord, info: TableInfo, buckets: Mapping[BucketKey, BucketOffsets], time: datetime) -> None:
+        earlier = self._seen.get(record.table_id)
+        try:
+            seen = observed(buckets, record.lake.offsets, time, lambda missing: self._cluster.oldest_timestamps(info, missing), earlier)
+        except LakewardError as error:
+            _log.debug("the oldest rows could not be observed", table=str(record.path), error=error.message)
+            return
         with self._lock:
             known = self._seen.get(record.table_id)
             if known is None or known.time <= seen.time:
                 self._seen[record.table_id] = seen
+        self.pending(record)  # now, in the background, rather than while somebody waits
 
-    def _observe_totals(self, record: TableRecord) -> None:
-        """Keeps the lake table's size in the record, so that it is known after a restart too."""
-        now, lake = self._book.now().wall, record.lake
-        snapshot, time = self._totals_seen.get(record.table_id, (None, datetime.min.replace(tzinfo=now.tzinfo)))
-        if lake.snapshot_id is None or (snapshot == lake.snapshot_id and now - time < TOTALS_FRESH_FOR):
-            return
-        try:
-            view = self._lakes.of(record.lake_format).view(record.path)
-        except LakewardError as error:
-            _log.debug("the lake table's size could not be observed", table=str(record.path), error=error.message)
-            return
-        self._totals_seen[record.table_id] = (lake.snapshot_id, now)
-        if view is None:
-            return
-        with self._book.changing():
-            latest = self._book.get(record.table_id)
-            if latest is None:
-                return
-            measured = replace(latest.lake, records=view.records, size_bytes=view.size_bytes, files=view.files, location=view.location)
-            if measured != latest.lake:
-                self._book.put(Change(latest).update(lake=measured))
+    def _renewed(
+        self, known: tuple[Observation, TextOffsets | None, Pending] | None, seen: Observation, tiered: TextOffsets | None
+    ) -> Pending:
+        if known is not None and known[0].buckets is seen.buckets and known[1] is tiered and seen.tiered is tiered:
+            return replace(known[2], observed_time=seen.time)
+        return pending(seen, tiered)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -158,6 +159,7 @@ lake_snapshots = sa.Table(
 )
 
 
+@lru_cache(maxsize=10_000)
 def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
     """The bucket of a row; `NO_PARTITION` is None."""
     return BucketKey(partition_id or None, bucket_id)

@@ -16,6 +16,7 @@ import grpc
 import pyarrow as pa
 import tenacity
 
+from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
@@ -192,6 +193,10 @@ class RemoteEmbeddedCluster:
         request = messages.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
+
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        """As `Cluster.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
+        return offsets_one_by_one(self, tables)
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `Cluster.oldest_timestamps`."""

@@ -215,6 +215,10 @@ class EmbeddedStorage:
         """As `Cluster.offsets`."""
         return self.log.offsets(table.table_id)
 
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        """As `Cluster.offsets_of`."""
+        return self.log.offsets_of([table.table_id for table in tables])
+
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `Cluster.oldest_timestamps`."""
         return self.log.oldest_timestamps(table.table_id, offsets)
