@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,8 @@ import pytest
 
 from support.coordinator_world import FRESHNESS, START, World
 from support.memory_cluster import log_table
-from tiering.errors import ClusterUnavailable
+from tiering.coordinator.store import Writes
+from tiering.errors import ClusterUnavailable, StoreError
 from tiering.model import TableInfo, TablePath
 from tiering.state import TRANSITIONS
 
@@ -135,6 +137,39 @@ def test_thousands_of_tables_are_found_at_once() -> None:
     world.due()
     assert {record.state for record in world.coordinator.book.live()} == {"Pending"}
     world.coordinator.close()
+
+
+def test_a_difference_whose_write_failed_is_found_again_also_when_the_table_is_as_it_was(world: World) -> None:
+    fresh = replace(world.table, freshness_ms=60_000)
+    other = log_table(2, TablePath("sales", "second"))
+    world.cluster.logs[2] = {}
+    for now_is, stored in ((fresh, True), (world.table, True), (fresh, False)):
+        world.cluster.by_path |= {world.table.path: now_is, other.path: other}
+        apply = world.store.apply
+
+        def failing(epoch: int, writes: Writes, stored: bool = stored, apply: Callable[[int, Writes], None] = apply) -> None:
+            if stored:
+                apply(epoch, writes)
+            raise StoreError("the disk is full")
+
+        world.store.apply = failing  # type: ignore[method-assign]
+        with pytest.raises(StoreError):
+            world.coordinator.discovery.run()
+        world.store.apply = apply  # type: ignore[method-assign]
+    world.coordinator.discovery.run()
+    assert world.record().freshness_ms == 60_000
+    assert world.record(other).state == "Scheduled"
+
+
+def test_a_listing_that_is_still_the_same_is_not_compared_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = list(world.cluster.tables())
+    monkeypatch.setattr(world.cluster, "tables", lambda: kept)
+    world.coordinator.discovery.run()
+    monkeypatch.setattr(world.coordinator.book, "live", lambda: pytest.fail("compared"))
+    world.coordinator.discovery.run()
+    monkeypatch.undo()
+    _put(world, replace(world.table, freshness_ms=60_000))
+    assert world.record().freshness_ms == 60_000
 
 
 def _put(world: World, info: TableInfo) -> None:

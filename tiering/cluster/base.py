@@ -63,7 +63,7 @@ class Cluster(Protocol):
         ...
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """All tables, or those of one database, sorted by path. Raises UnknownDatabase."""
+        """All tables, or those of one database, sorted by path; an answer does not change any more. Raises UnknownDatabase."""
         ...
 
     def table(self, path: TablePath) -> TableInfo:

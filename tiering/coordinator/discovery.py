@@ -29,6 +29,10 @@ class Discovery:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._infos: Mapping[int, TableInfo] = MappingProxyType({})
+        self._applied: dict[int, TableInfo] = {}
+        """Those that the records are known to agree with."""
+        self._applied_list: Sequence[TableInfo] | None = None
+        """The listing that they agree with as a whole."""
         self._reachable = True
 
     @property
@@ -39,11 +43,17 @@ class Discovery:
     def run(self) -> None:
         """Raises ClusterUnavailable; what is known stays as it was then."""
         with self._lock:
-            listed = {info.table_id: info for info in self._cluster.tables()}
-            earlier, self._infos = self._infos, MappingProxyType(listed)
-            for table_ids in _chunks(self._suspects(earlier, listed)):
+            tables = self._cluster.tables()
+            if tables is self._applied_list:  # as with clusters that keep their list while nothing changes
+                return
+            listed = {info.table_id: info for info in tables}
+            self._infos = MappingProxyType(listed)
+            suspects = self._suspects(listed)
+            self._doubt(suspects)
+            for table_ids in _chunks(suspects):
                 with self._book.changing():
                     self._book.put(*(each for table_id in table_ids if (each := self._difference(table_id, listed)) is not None))
+            self._applied, self._applied_list = dict(listed), tables
 
     def run_quietly(self) -> None:
         """As `run`; a cluster that does not answer is logged once, and once when it is back."""
@@ -58,11 +68,17 @@ class Discovery:
                 _log.info("the cluster answers again")
             self._reachable = True
 
-    def _suspects(self, earlier: Mapping[int, TableInfo], listed: Mapping[int, TableInfo]) -> list[int]:
-        """Ids of tables that may differ from their records: cheap, since this runs every second over all tables."""
+    def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
+        """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""
         gone = [record.table_id for record in self._book.live() if record.table_id not in listed]
-        seen = (info for info in listed.values() if earlier.get(info.table_id) != info or self._missing(info))
+        seen = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
         return gone + [info.table_id for info in seen]
+
+    def _doubt(self, table_ids: Sequence[int]) -> None:
+        """Until all of them are stored: whatever becomes of a write that fails, the next comparison looks at them again."""
+        self._applied_list = None
+        for table_id in table_ids:
+            self._applied.pop(table_id, None)
 
     def _missing(self, info: TableInfo) -> bool:
         return info.lake_enabled and self._book.get(info.table_id) is None
@@ -75,6 +91,10 @@ class Discovery:
         if record is None:
             return core_table.discover(ctx, info, self._book.all().get(table_id))
         return core_table.redefine(ctx, record, info)
+
+
+def _differ(before: TableInfo | None, info: TableInfo) -> bool:
+    return before is not info and before != info
 
 
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -22,6 +22,8 @@ from tiering.cluster.embedded.segments import EncodedSegment, encode_segments
 from tiering.errors import InvalidArgument
 from tiering.model import TableInfo
 
+MAX_WRITER_ID_LENGTH = 200
+
 
 @dataclass(frozen=True)
 class WriteKey:
@@ -53,6 +55,12 @@ class Append:
     @property
     def table(self) -> TableInfo:
         return self.key.table
+
+
+def check_writer(writer_id: str, sequence: int) -> None:
+    """Raises InvalidArgument."""
+    if not 0 < len(writer_id) <= MAX_WRITER_ID_LENGTH or sequence < 0:
+        raise InvalidArgument(f"a write needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
 
 
 def earlier_ranges(connection: sa.Connection, key: WriteKey) -> Sequence[AppendedRange] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +61,12 @@ def list_tables(connection: sa.Connection, database_name: str | None) -> list[Ta
         require_database(connection, database_name)
         query = query.where(tables.c.database_name == database_name)
     return [_stored(row).info for row in connection.execute(query).mappings()]
+
+
+def tables_by_id(connection: sa.Connection, table_ids: Collection[int]) -> list[TableInfo]:
+    """Those of them that there are."""
+    wanted = sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
+    return [_stored(row).info for row in connection.execute(sa.select(tables).where(tables.c.table_id.in_(wanted))).mappings()]
 
 
 def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
@@ -182,7 +190,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
     properties = dict(row["properties"])
     options = parse_lake_options(properties)
     enabled_us = row["lake_enabled_us"]
-    schema = ipc.read_schema(pa.py_buffer(row["schema"]))
+    schema = _parsed_schema(row["schema"])
     info = TableInfo(
         table_id=row["table_id"],
         path=TablePath(row["database_name"], row["table_name"]),
@@ -201,6 +209,12 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         added_columns=tuple(schema.names[row["created_columns"] :]),
     )
     return StoredTable(info, Bucketing(row["bucketing"]))
+
+
+@lru_cache(maxsize=1_000)
+def _parsed_schema(data: bytes) -> pa.Schema:
+    """Tables with the same columns share it."""
+    return ipc.read_schema(pa.py_buffer(data))
 
 
 def _case_hint(existing: str, name: str) -> str:

@@ -23,12 +23,14 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.cluster.embedded import catalog, kv_snapshots, leases
+from tiering.cluster.embedded.appends import check_writer
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.batches import fit_rows
 from tiering.cluster.embedded.folder import Published, lock_folder, sweep
 from tiering.cluster.embedded.keyed_tables import KeyedTables
 from tiering.cluster.embedded.kv_snapshots import all_paths
 from tiering.cluster.embedded.lake_record import read_lake_record, write_lake_record
+from tiering.cluster.embedded.listing import TableListing
 from tiering.cluster.embedded.log import NO_LIMIT, Log
 from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.partitions import list_partitions
@@ -39,7 +41,7 @@ from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnaps
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
-from tiering.errors import ClusterUnavailable, InvalidArgument, SetupError, UnknownTable
+from tiering.errors import ClusterUnavailable, SetupError, UnknownTable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -55,8 +57,6 @@ from tiering.model import (
     TieringSplit,
 )
 from tiering.names import check_database, table_path
-
-MAX_WRITER_ID_LENGTH = 200
 
 
 class EmbeddedStorage:
@@ -75,7 +75,8 @@ class EmbeddedStorage:
             raise
         self.log = Log(self.root, self._metadata, self._clock, ids)
         self.keyed = KeyedTables(self.root, self._metadata, self.log, self._clock, ids)
-        self.upkeep = Upkeep(self.root, self._metadata, self.keyed, self._clock)
+        self._listing = TableListing(self._metadata)
+        self.upkeep = Upkeep(self.root, self._metadata, self._listing, self.keyed, self._clock)
 
     def _sweep(self) -> None:
         with self._metadata.read() as connection:
@@ -119,14 +120,17 @@ class EmbeddedStorage:
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """As `EmbeddedCluster.create_table`."""
         _check_path(path)
-        with self._metadata.write() as connection:
-            return catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+        with self._listing.altering() as (connection, touched):
+            info = catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+            touched.add(info.table_id)
+        return info
 
     def drop_table(self, path: TablePath) -> None:
         """As `EmbeddedCluster.drop_table`."""
         table_id = self.table(path).table_id
         with self.keyed.exclusive(table_id):
-            with self._metadata.write() as connection:
+            with self._listing.altering() as (connection, touched):
+                touched.add(table_id)
                 catalog.delete_table(connection, path, table_id)
                 leases.end_empty(connection)
                 self._bury(table_tombstone(self.root, table_id))
@@ -157,16 +161,15 @@ class EmbeddedStorage:
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `EmbeddedCluster.alter_table`."""
         _check_path(path)
-        with self._metadata.write() as connection:
+        with self._listing.altering() as (connection, touched):
             catalog.insert_columns(connection, path, add_columns)
-            return catalog.update_properties(connection, path, set_properties, self._clock.now())
+            info = catalog.update_properties(connection, path, set_properties, self._clock.now())
+            touched.add(info.table_id)
+        return info
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """As `Cluster.tables`."""
-        if database_name is not None:
-            check_database(database_name)
-        with self._metadata.read() as connection:
-            return catalog.list_tables(connection, database_name)
+        """As `Cluster.tables`; the very same list while no table was made, changed or dropped."""
+        return self._listing.all() if database_name is None else self._listing.of(check_database(database_name))
 
     def table(self, path: TablePath) -> TableInfo:
         """As `Cluster.table`."""
@@ -188,7 +191,7 @@ class EmbeddedStorage:
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.append`."""
         _check_path(path)
-        _check_writer(writer_id, sequence)
+        check_writer(writer_id, sequence)
         with self._metadata.read() as connection:
             stored = catalog.find_table(connection, path)
         check_log_table(stored.info)
@@ -197,13 +200,13 @@ class EmbeddedStorage:
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.upsert`."""
         _check_path(path)
-        _check_writer(writer_id, sequence)
+        check_writer(writer_id, sequence)
         return self.keyed.upsert(path, rows, writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.delete`."""
         _check_path(path)
-        _check_writer(writer_id, sequence)
+        check_writer(writer_id, sequence)
         return self.keyed.delete(path, keys, writer_id, sequence)
 
     def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
@@ -289,11 +292,6 @@ class EmbeddedStorage:
         """As `Cluster.rewind_lake_snapshot`. Raises UnknownTable."""
         with self._metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
-
-
-def _check_writer(writer_id: str, sequence: int) -> None:
-    if not 0 < len(writer_id) <= MAX_WRITER_ID_LENGTH or sequence < 0:
-        raise InvalidArgument(f"a write needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
 
 
 def _check_path(path: TablePath) -> None:

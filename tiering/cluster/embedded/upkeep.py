@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import structlog
 
-from tiering.cluster.embedded.catalog import list_tables, table_exists
+from tiering.cluster.embedded.catalog import table_exists
 from tiering.cluster.embedded.keyed_tables import KeyedTables
 from tiering.cluster.embedded.kv_snapshots import last_snapshot_time
+from tiering.cluster.embedded.listing import TableListing
 from tiering.cluster.embedded.log_cut import cut_logs, plan_cuts
 from tiering.cluster.embedded.metadata import Metadata
 from tiering.cluster.embedded.options import parse_upkeep_options
@@ -30,17 +31,17 @@ _log = structlog.get_logger(__name__)
 class Upkeep:
     """One pass at a time; each may be repeated, or die, at any point."""
 
-    def __init__(self, root: Path, metadata: Metadata, keyed: KeyedTables, clock: Clock) -> None:
+    def __init__(self, root: Path, metadata: Metadata, listing: TableListing, keyed: KeyedTables, clock: Clock) -> None:
         self._root = root
         self._metadata = metadata
+        self._listing = listing
+        self._kept_of: tuple[Sequence[TableInfo], Sequence[TableInfo]] = ((), ())
         self._keyed = keyed
         self._clock = clock
 
     def run(self) -> None:
         """One pass over all tables. What fails for one is logged, and tried again in the next pass."""
-        with self._metadata.read() as connection:
-            tables = list_tables(connection, None)
-        for table in tables:
+        for table in self._kept(self._listing.all()):
             try:
                 self._take_snapshot(table)
                 self._cut_log(table)
@@ -49,6 +50,12 @@ class Upkeep:
             except (LakewardError, OSError) as error:
                 _log.warning("upkeep_failed", table=str(table.path), error=str(error))
         self._keyed.sweep()
+
+    def _kept(self, tables: Sequence[TableInfo]) -> Sequence[TableInfo]:
+        """Those that need anything: often none of very many."""
+        if self._kept_of[0] is not tables:
+            self._kept_of = (tables, [table for table in tables if _needs_upkeep(table)])
+        return self._kept_of[1]
 
     def _take_snapshot(self, table: TableInfo) -> None:
         if table.table_type is not TableType.PRIMARY_KEY:
@@ -73,6 +80,10 @@ class Upkeep:
                 cuts = plan_cuts(connection, table, ttl_ms, self._clock.now())
                 paths = cut_logs(connection, self._root, table.table_id, cuts)
             remove_files(self._root, paths)
+
+
+def _needs_upkeep(table: TableInfo) -> bool:
+    return table.table_type is TableType.PRIMARY_KEY or parse_upkeep_options(table.properties).log_ttl_ms is not None
 
 
 @contextmanager
