@@ -1,28 +1,20 @@
-"""The coordinator as a server: all services on one port, and the background that drives time."""
+"""The coordinator as a server: all services on one port, beside the background that drives time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import grpc.aio
-import structlog
 
+from tiering.coordinator.background import Background
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.service import ControlService, Pools, StatusService, TiererService
-from tiering.errors import Fenced, LakewardError, SetupError
+from tiering.errors import SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
-
-_log = structlog.get_logger(__name__)
 
 STOP_SECONDS = 2.0
 """Calls that still run then are cut off."""
-
-PRUNE_INTERVAL_MS = 3_600_000
-
-BACKGROUND_SHARE = 0.1
-"""Looks at the cluster take at most this share of the time: with 10,000 tables each look is seconds of work, and news may wait for it."""
 
 PING_INTERVAL_MS = 10_000
 PING_TIMEOUT_MS = 5_000
@@ -62,14 +54,7 @@ class RunningServer:
         self._pools = pools
         self._ended = asyncio.Event()
         self._stop_once: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(4, thread_name_prefix="background")
-        options = coordinator.options
-        self._tasks = [
-            asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
-            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
-            asyncio.create_task(self._every(options.observe_interval_ms, coordinator.observer.observe_all, BACKGROUND_SHARE)),
-            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.book.prune)),
-        ]
+        self._background = Background(coordinator, self._ended.set)
 
     @property
     def address(self) -> str:
@@ -89,32 +74,12 @@ class RunningServer:
         await asyncio.shield(self._stop_once)
 
     async def _stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        await self._background.stop()
         self._coordinator.end_waits()
         await self._server.stop(STOP_SECONDS)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self._coordinator.close)
         self._pools.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
         self._ended.set()
-
-    async def _every(self, interval_ms: int, work: Callable[[], None], share: float = 1.0) -> None:
-        """Starts the work once an interval, less often if it would take more than `share` of the time."""
-        loop = asyncio.get_running_loop()
-        while True:
-            started = loop.time()
-            try:
-                await loop.run_in_executor(self._threads, work)
-            except Fenced:
-                self._ended.set()
-                return
-            except LakewardError as error:
-                _log.warning("background work failed; it is tried again", error_class=error.error_class, error=error.message)
-            except Exception:
-                _log.exception("background work failed unexpectedly; it is tried again")
-            spent = loop.time() - started
-            await asyncio.sleep(max(interval_ms / 1000, spent / share - spent))
 
 
 async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[Registration] = ()) -> RunningServer:

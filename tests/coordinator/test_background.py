@@ -1,0 +1,93 @@
+"""What a serving coordinator does by itself, in a real event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from support.coordinator_world import World
+from tiering.coordinator.background import BACKGROUND_SHARE, FIRST_SHARE, Background
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.errors import ClusterUnavailable
+from tiering.pace import Pace, Rest
+
+QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)
+
+
+async def running(world: World, until: Callable[[], bool], fenced: Callable[[], None] = lambda: None) -> None:
+    """The background of a coordinator, until something is so; at most 20 s."""
+    background = Background(world.coordinator, fenced)
+    try:
+        async with asyncio.timeout(20):
+            while not until():
+                await asyncio.sleep(0.001)
+    finally:
+        await background.stop()
+        await background.stop()
+        world.coordinator.close()
+
+
+def test_time_tables_and_logs_are_looked_at() -> None:
+    world = World(options=QUICK)
+    del world.cluster.by_path[world.table.path]
+    world.append(7)
+    world.coordinator.discovery.run()
+    world.cluster.by_path[world.table.path] = world.table
+    world.clock.advance(1_000)
+
+    def seen() -> bool:
+        found = [world.coordinator.observer.pending(record) for record in world.coordinator.book.live() if record.state == "Pending"]
+        return [one.records for one in found if one is not None] == [7]
+
+    asyncio.run(running(world, seen))
+
+
+def test_the_first_look_at_all_logs_may_take_a_larger_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, shares = World(options=QUICK), list[float]()
+
+    def until(ended: threading.Event, share: float) -> Pace:
+        shares.append(share)
+        return Pace(share, ended.wait)
+
+    monkeypatch.setattr(Pace, "until", until)
+    asyncio.run(running(world, lambda: len(shares) > 2))
+    assert shares[:3] == [FIRST_SHARE, BACKGROUND_SHARE, BACKGROUND_SHARE]
+
+
+def test_work_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, tried = World(options=QUICK), list[Exception]()
+
+    def failing(rest: Rest) -> None:
+        tried.append(ClusterUnavailable("away") if len(tried) % 2 else RuntimeError("never seen before"))
+        raise tried[-1]
+
+    monkeypatch.setattr(world.coordinator.observer, "observe_all", failing)
+    asyncio.run(running(world, lambda: len(tried) > 2))
+
+
+def test_the_end_ends_a_pass_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, resting, ended = World(options=QUICK), threading.Event(), list[bool]()
+    monkeypatch.setattr("tiering.coordinator.background.FIRST_SHARE", 1e-9)
+
+    def all_day(rest: Rest) -> None:
+        resting.set()
+        while rest():  # for weeks, once two milliseconds were worked
+            pass
+        ended.append(True)
+
+    monkeypatch.setattr(world.coordinator.observer, "observe_all", all_day)
+    asyncio.run(running(world, resting.is_set))
+    for thread in threading.enumerate():
+        if thread.name.startswith("background"):
+            thread.join(20)
+    assert ended == [True]
+
+
+def test_a_coordinator_whose_store_was_taken_over_says_so() -> None:
+    world, told = World(options=QUICK), threading.Event()
+    world.another().close()
+    world.clock.advance(1_000)
+    asyncio.run(running(world, told.is_set, told.set))
