@@ -9,16 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import compress, count
-from operator import is_not
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.coordinator.api import AnyArray, TableStatus
+from tiering.coordinator.kept_columns import KeptColumn, Positions, Version, Versions
 from tiering.coordinator.observer import Pending, Seen
 from tiering.coordinator.reasons import next_check_texts, status_reason
 from tiering.coordinator.records import TableRecord
@@ -41,9 +39,10 @@ _CELLS: Mapping[str, Cell] = {**STORED, **STEADY}
 _LAG = "lag_ms"
 """Of the observed columns the only one that grows while nothing is observed."""
 
-RowT = TypeVar("RowT")
-Rows = Sequence[TableRecord]
-Positions = npt.NDArray[np.int64]
+Rows = Version[TableRecord]
+"""The records, those of removed tables included."""
+Seens = Version[Pending | None]
+"""What was seen of each of them."""
 
 
 class StatusColumns:
@@ -51,32 +50,41 @@ class StatusColumns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._columns = {name: _Column(name, _of_live(cell)) for name, cell in _CELLS.items()}
-        self._observed = {name: _Column(name, _of_seen(cell)) for name, cell in OBSERVED.items() if name != _LAG}
-        self._order = _Order()
-        self._last_rows: tuple[Mapping[int, TableRecord], Rows] = ({}, [])
+        self._rows = Versions[TableRecord]()
+        self._seens = Versions[Pending | None]()
+        self._columns = {name: KeptColumn(self._rows, _TYPES[name], _of_live(cell)) for name, cell in _CELLS.items()}
+        steady = {name: cell for name, cell in OBSERVED.items() if name != _LAG}
+        self._observed = {name: KeptColumn(self._seens, _TYPES[name], _of_seen(cell)) for name, cell in steady.items()}
+        self._order = _Order(self._rows)
+        self._last_records: Mapping[int, TableRecord] = {}
 
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
-        """The records as a list, the same list for the same mapping."""
+        """The records as a version, the same one for the same mapping."""
         with self._lock:
-            if self._last_rows[0] is not records:
-                self._last_rows = (records, list(records.values()))
-            return self._last_rows[1]
+            if self._last_records is not records:
+                self._last_records = records
+                self._rows.advance(list(records.values()))
+            return self._rows.latest
 
-    def array(self, name: str, rows: Rows) -> AnyArray:
-        """A stored or steady column of all `rows`; a removed table's cell is NULL."""
+    def seens(self, seen: Sequence[Pending | None]) -> Seens:
+        """What was seen of all rows as a version."""
         with self._lock:
-            return self._columns[name].array(rows)
+            return self._seens.advance(seen)
 
     def ordered(self, name: str, rows: Rows) -> AnyArray:
-        """The same of the tables there are, by path."""
+        """A stored or steady column of the tables there are, by path."""
         with self._lock:
             return self._columns[name].at(rows, self._order.positions(rows))
 
-    def observed(self, name: str, seen: Sequence[Pending | None]) -> AnyArray:
-        """An observed column, but not of lags, of what was seen of all tables; None = nothing yet."""
+    def chosen(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
+        """The same of the rows at `positions`."""
         with self._lock:
-            return self._observed[name].array(seen)
+            return self._columns[name].array(rows).take(pa.array(positions))
+
+    def observed(self, name: str, seens: Seens, order: Positions) -> AnyArray:
+        """An observed column, but not of lags, in that order."""
+        with self._lock:
+            return self._observed[name].at(seens, order)
 
     def order(self, rows: Rows) -> Positions:
         """Positions in `rows` of the tables there are, by path."""
@@ -95,7 +103,8 @@ class StatusLook:
         self._connected = connected
         self._may_wait = may_wait
         self._positions = self._all = kept.order(rows)
-        self._pending: list[Pending | None] | None = None
+        self._seens: Seens | None = None
+        self._few_seen: list[Pending | None] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -107,7 +116,7 @@ class StatusLook:
         taken = object.__new__(StatusLook)
         taken.__dict__.update(self.__dict__)
         taken._positions = self._positions[chosen]
-        taken._pending = None if self._pending is None else [self._pending[i] for i in chosen]
+        taken._few_seen = None if self._few_seen is None else [self._few_seen[i] for i in chosen.tolist()]
         return taken
 
     def column(self, name: str) -> AnyArray:
@@ -122,16 +131,20 @@ class StatusLook:
         stored = self._stored(name)
         return self._at_wall(stored) if name in STEADY else stored
 
+    @property
+    def _shows_all(self) -> bool:
+        """Whether kept columns serve: many rows, and all there are."""
+        return self._positions is self._all and self.num_rows > DIRECT_ROWS
+
     def _records(self) -> list[TableRecord]:
-        return [self._rows[position] for position in self._positions]
+        rows = self._rows.rows
+        return [rows[position] for position in self._positions.tolist()]
 
     def _stored(self, name: str) -> AnyArray:
         if self.num_rows <= DIRECT_ROWS:
             cell = _CELLS[name]
             return _array(name, [_plain(cell(record)) for record in self._records()])
-        if self._positions is self._all:
-            return self._kept.ordered(name, self._rows)
-        return self._kept.array(name, self._rows).take(pa.array(self._positions))
+        return self._kept.ordered(name, self._rows) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
 
     def _at_wall(self, steady: AnyArray) -> AnyArray:
         drift = self._moment.to_wall(self._moment.steady)
@@ -139,20 +152,34 @@ class StatusLook:
         return pc.add(steady, pa.scalar(drift - self._moment.steady, pa.duration("us")))
 
     def _observed(self, name: str) -> AnyArray:
-        if self._pending is None:
-            records = self._records()
-            if self._may_wait:
-                self._observer.refresh_for_a_look(records)
-            self._pending = [self._observer.pending(record) for record in records]
-        if self._positions is self._all and self.num_rows > DIRECT_ROWS:
-            return self._lags(self._pending) if name == _LAG else self._kept.observed(name, self._pending)
+        if self._seens is None and self._few_seen is None:
+            self._look()
+        if self._shows_all:
+            assert self._seens is not None
+            return self._lags(self._seens) if name == _LAG else self._kept.observed(name, self._seens, self._all)
         cell, now = OBSERVED[name], self._moment.wall
-        return _array(name, [None if seen is None else _plain(cell(seen, now)) for seen in self._pending])
+        return _array(name, [None if seen is None else _plain(cell(seen, now)) for seen in self._seen()])
 
-    def _lags(self, seen: Sequence[Pending | None]) -> AnyArray:
+    def _look(self) -> None:
+        if self._may_wait:
+            self._observer.refresh_for_a_look(self._records())
+        pending = self._observer.pending
+        if self._shows_all:
+            self._seens = self._kept.seens([pending(record) for record in self._rows.rows])
+        else:
+            self._few_seen = [pending(record) for record in self._records()]
+
+    def _seen(self) -> Sequence[Pending | None]:
+        """Of the rows shown."""
+        if self._few_seen is not None:
+            return self._few_seen
+        assert self._seens is not None
+        return [self._seens.rows[position] for position in self._positions.tolist()]
+
+    def _lags(self, seens: Seens) -> AnyArray:
         """As `Pending.lag_ms` says, of all at once."""
-        nothing: AnyArray = pc.equal(self._kept.observed("pending_records", seen), pa.scalar(0))
-        oldest = self._kept.observed("oldest_pending_time", seen).cast(pa.int64())
+        nothing: AnyArray = pc.equal(self._kept.observed("pending_records", seens, self._all), pa.scalar(0))
+        oldest = self._kept.observed("oldest_pending_time", seens, self._all).cast(pa.int64())
         ages_ms = np.maximum(0, (_micros(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
         known = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
         return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), known)
@@ -168,69 +195,37 @@ class StatusLook:
         due_us = pc.fill_null(deadlines.cast(pa.int64()), 0).to_numpy()
         left_ms = np.maximum(0, (due_us - _micros(self._moment.steady)) // 1_000)
         texts, which = next_check_texts(np.where(plain, left_ms, 0))
-        reasons: AnyArray = pa.array(texts, pa.string()).take(which)
-        others = [None if rest else self._reason(self._rows[at]) for rest, at in zip(plain.tolist(), self._positions, strict=True)]
-        return pc.if_else(pa.array(plain), reasons, pa.array(others, pa.string()))
+        others = self._positions[~plain].tolist()
+        reasons = pa.array([self._reason(self._rows.rows[position]) for position in others], pa.string())
+        return pc.replace_with_mask(pa.array(texts, pa.string()).take(which), pa.array(~plain), reasons)
 
     def _reason(self, record: TableRecord) -> str | None:
         return status_reason(record, self._moment, tierer_connected=self._connected)
 
 
-class _Column(Generic[RowT]):
-    """One column of all rows, as of the rows it was asked for last. A row is another object when it has changed."""
-
-    def __init__(self, name: str, read: Callable[[RowT], Any]) -> None:
-        self._name = name
-        self._read = read
-        self._rows: Sequence[RowT] = []
-        self._cells: list[Any] = []
-        self._array: AnyArray | None = None
-        self._taken: tuple[Positions, AnyArray] | None = None
-
-    def array(self, rows: Sequence[RowT]) -> AnyArray:
-        if self._array is None or self._rows is not rows:
-            self._renew(rows)
-        assert self._array is not None
-        return self._array
-
-    def at(self, rows: Sequence[RowT], positions: Positions) -> AnyArray:
-        """Kept for the next who asks with the same `positions`."""
-        array = self.array(rows)
-        if self._taken is None or self._taken[0] is not positions:
-            self._taken = (positions, array.take(pa.array(positions)))
-        return self._taken[1]
-
-    def _renew(self, rows: Sequence[RowT]) -> None:
-        stale = self._array is None or len(self._rows) != len(rows)
-        del self._cells[len(rows) :]
-        for position in _changed(self._rows, rows):
-            cell = self._read(rows[position])
-            if cell != self._cells[position]:
-                self._cells[position] = cell
-                stale = True
-        self._cells += map(self._read, rows[len(self._cells) :])
-        self._rows = rows
-        if stale:
-            self._array = _array(self._name, self._cells)
-            self._taken = None
-
-
 class _Order:
     """Positions of live rows, by path."""
 
-    def __init__(self) -> None:
-        self._rows: Rows = []
+    def __init__(self, versions: Versions[TableRecord]) -> None:
+        self._versions = versions
+        self._version: Rows = versions.latest
         self._positions: Positions = np.empty(0, np.int64)
 
     def positions(self, rows: Rows) -> Positions:
-        if self._rows is not rows:
-            moved = (_place(self._rows[at]) != _place(rows[at]) for at in _changed(self._rows, rows))
-            if len(self._rows) != len(rows) or any(moved):
-                live = (at for at, record in enumerate(rows) if record.state is not None)
-                by_path = sorted(live, key=lambda at: (rows[at].database_name, rows[at].table_name))
+        if self._version is not rows:
+            if self._moved(rows):
+                live = (at for at, record in enumerate(rows.rows) if record.state is not None)
+                by_path = sorted(live, key=lambda at: (rows.rows[at].database_name, rows.rows[at].table_name))
                 self._positions = np.array(by_path, np.int64)
-            self._rows = rows
+            self._version = rows
         return self._positions
+
+    def _moved(self, rows: Rows) -> bool:
+        before, after = self._version.rows, rows.rows
+        differing = self._versions.between(self._version, rows)
+        if differing is None or len(before) != len(after):
+            return True
+        return any(_place(before[at]) != _place(after[at]) for at in differing)
 
 
 def _place(record: TableRecord) -> tuple[bool, str, str]:
@@ -245,11 +240,6 @@ def _of_live(cell: Cell) -> Cell:
 def _of_seen(cell: Callable[[Pending, datetime], Any]) -> Callable[[Pending | None], Any]:
     """NULL where nothing was seen; for columns that are the same at every moment."""
     return lambda seen: None if seen is None else _plain(cell(seen, _EPOCH))
-
-
-def _changed(before: Sequence[object], after: Sequence[object]) -> list[int]:
-    """Positions, as far as both reach, whose row is another one."""
-    return list(compress(count(), map(is_not, before, after)))
 
 
 def _micros(moment: datetime) -> int:
