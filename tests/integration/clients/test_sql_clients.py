@@ -44,10 +44,11 @@ def test_the_statements_of_the_page(servers: Path, blocks: DocBlocks, jdbc_url: 
 
 
 def test_spark_connect(servers: Path, blocks: DocBlocks, tmp_path: Path) -> None:
-    shown, answers = ask_python(blocks["connect"], tmp_path, SQL)
+    shown, [*answers, plan] = ask_python(blocks["connect"], tmp_path, [*SQL, "EXPLAIN SELECT * FROM fluss.sys.lake_tiering_status"])
 
     assert problems(answers) == []
     assert "|   flights|Scheduled|     0|" in shown
+    assert "LocalTableScan" in str(plan), "Connect runs a job for the rows of a scan that is not Spark's own"
 
 
 def test_classic_pyspark(folder: Path, blocks: DocBlocks) -> None:

@@ -128,7 +128,7 @@ def test_a_condition_selects_the_rows_that_spark_would(condition: str, pushed: l
 def test_what_is_pushed_is_not_done_again(spark: SparkSession) -> None:
     plan = spark.sql("EXPLAIN SELECT * FROM fluss.sys.values WHERE text = 'apple' AND small IN (1, 2) LIMIT 3").first().plan
 
-    assert "LocalTableScan" in plan
+    assert "SystemTableScan" in plan
     assert "Filter" not in plan
     assert "Limit" not in plan
 

@@ -107,6 +107,11 @@ final class ArrowRows {
     }
   }
 
+  /** A row of no columns. */
+  static InternalRow withoutColumns() {
+    return TO_HEAP.take(new StructType()).apply(InternalRow.empty()).copy();
+  }
+
   private static BufferAllocator allocator() {
     return ArrowUtils.rootAllocator().newChildAllocator("lakeward", 0, Long.MAX_VALUE);
   }

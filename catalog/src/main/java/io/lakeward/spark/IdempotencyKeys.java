@@ -18,8 +18,6 @@ import org.apache.spark.sql.catalyst.SqlScriptingContextManager;
  */
 final class IdempotencyKeys {
 
-  private static final String OPERATION = "SparkConnect_OperationTag_";
-
   /** Below the limit of the service (tiering/coordinator/operations.py). */
   private static final int LONGEST_TAG = 200;
 
@@ -33,9 +31,11 @@ final class IdempotencyKeys {
   /** The same for a statement with these tags, parted by commas. */
   static String of(String tags, boolean inScript) {
     return Arrays.stream(tags.split(","))
-        .filter(tag -> !inScript && tag.startsWith(OPERATION))
+        .filter(tag -> !inScript && tag.startsWith(StatementTags.CONNECT_OPERATION))
         .findFirst()
-        .map(tag -> tag.length() <= LONGEST_TAG ? tag : OPERATION + digest(tag))
+        .map(
+            tag ->
+                tag.length() <= LONGEST_TAG ? tag : StatementTags.CONNECT_OPERATION + digest(tag))
         .orElseGet(() -> UUID.randomUUID().toString());
   }
 

@@ -6,7 +6,6 @@ import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -228,14 +227,17 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
         fullName, table.getComment(), schema, this::rows, request, found.capabilities());
   }
 
-  private InternalRow[] rows(ReadTableRequest request, StructType schema) throws LakewardException {
-    try {
-      return service.readTable(request, schema);
-    } catch (LakewardException error) {
-      // The advice may be to run the statement again: then with what the service has now.
-      directory.forget();
-      throw error;
-    }
+  private RowSource.Reading rows(ReadTableRequest request, StructType schema) {
+    RowSource.Reading reading = service.readTable(request, schema);
+    return () -> {
+      try {
+        return reading.rows();
+      } catch (LakewardException error) {
+        // The advice may be to run the statement again: then with what the service has now.
+        directory.forget();
+        throw error;
+      }
+    };
   }
 
   /** What may go wrong for the user. */

@@ -8,6 +8,16 @@ import org.apache.spark.sql.types.StructType;
 @FunctionalInterface
 interface RowSource {
 
-  /** The rows that {@code request} asks for; {@code schema} is what its columns should be. */
-  InternalRow[] read(ReadTableRequest request, StructType schema) throws LakewardException;
+  /** A question that is on its way. For one thread at a time; its answer is taken once. */
+  @FunctionalInterface
+  interface Reading {
+    /** Waits for the answer. */
+    InternalRow[] rows() throws LakewardException;
+  }
+
+  /**
+   * Asks for the rows of {@code request}, without waiting for them; {@code schema} is what its
+   * columns should be.
+   */
+  Reading begin(ReadTableRequest request, StructType schema);
 }

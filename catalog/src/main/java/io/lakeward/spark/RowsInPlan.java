@@ -1,7 +1,6 @@
 package io.lakeward.spark;
 
 import java.util.Arrays;
-import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -13,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.Option;
 import scala.collection.immutable.ArraySeq;
@@ -24,30 +22,14 @@ import scala.runtime.AbstractPartialFunction;
  * Spark starts a job for whatever is left above a scan, be it an alias. The rows of system tables
  * are here while it plans; so this puts them into the plan, and Spark's own rule computes columns,
  * conditions and limits over them on the spot, as it does for VALUES. Sorting is done here, by
- * Spark's ordering. What cannot be computed so (joins, other aggregates) is left to a job.
+ * Spark's ordering. What cannot be computed so (joins, other aggregates) is left to a job. A scan
+ * that is the whole plan is left to {@link SystemScanStrategy}.
  */
 final class RowsInPlan extends Rule<LogicalPlan> {
 
-  private RowsInPlan() {}
-
-  /** Gives the active session this rule, if it has one and lacks the other. */
-  static void install() {
-    Option<SparkSession> active = SparkSession.getActiveSession();
-    if (active.isEmpty()) {
-      return;
-    }
-    ExperimentalMethods methods = active.get().experimental();
-    synchronized (methods) {
-      if (!methods.extraOptimizations().exists(rule -> rule instanceof RowsInPlan)) {
-        methods.extraOptimizations_$eq(
-            cast(methods.extraOptimizations().appended(new RowsInPlan())));
-      }
-    }
-  }
-
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return plan.exists(node -> systemScan((LogicalPlan) node) != null)
+    return systemScan(plan) == null && plan.exists(node -> systemScan((LogicalPlan) node) != null)
         ? (LogicalPlan) plan.transformUp(new Step())
         : plan;
   }
@@ -65,7 +47,7 @@ final class RowsInPlan extends Rule<LogicalPlan> {
     public LogicalPlan apply(LogicalPlan node) {
       SystemScan scan = systemScan(node);
       if (scan != null) {
-        return relation(cast(((DataSourceV2ScanRelation) node).output()), scan.rows());
+        return relation(SessionRules.cast(((DataSourceV2ScanRelation) node).output()), scan.rows());
       }
       LocalRelation rows = (LocalRelation) ((UnaryNode) node).child();
       if (node instanceof Sort sort && canSort(sort)) {
@@ -75,7 +57,7 @@ final class RowsInPlan extends Rule<LogicalPlan> {
       if (node instanceof GlobalLimit limit && limit.limitExpr() instanceof Literal number) {
         return rows.copy(
             rows.output(),
-            cast(rows.data().take((Integer) number.value())),
+            SessionRules.cast(rows.data().take((Integer) number.value())),
             rows.isStreaming(),
             rows.stream());
       }
@@ -104,11 +86,5 @@ final class RowsInPlan extends Rule<LogicalPlan> {
 
   private static LocalRelation relation(Seq<Attribute> output, InternalRow[] rows) {
     return new LocalRelation(output, ArraySeq.unsafeWrapArray(rows), false, Option.empty());
-  }
-
-  /** Scala's sequences are covariant, which Java cannot say. */
-  @SuppressWarnings("unchecked")
-  private static <T> Seq<T> cast(Object sequence) {
-    return (Seq<T>) sequence;
   }
 }

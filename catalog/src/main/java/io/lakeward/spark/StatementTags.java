@@ -5,6 +5,9 @@ import org.apache.spark.SparkContext;
 /** The tags that Spark keeps of the statement that this thread runs, parted by commas. */
 final class StatementTags {
 
+  /** How the tag begins that Spark Connect gives each of its operations. */
+  static final String CONNECT_OPERATION = "SparkConnect_OperationTag_";
+
   private static final String PROPERTY = "spark.job.tags";
 
   private StatementTags() {}

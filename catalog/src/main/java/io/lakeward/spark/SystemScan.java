@@ -2,15 +2,15 @@ package io.lakeward.spark;
 
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import java.util.Arrays;
-import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * One look at a system table. Spark takes the rows while it plans, so no job is run for them; and
- * it may take them more than once, so they are kept: one scan sees one moment.
+ * One look at a system table. It asks when it is made, while Spark still plans, and waits when
+ * Spark takes the rows: on the driver, so no job is run for them. Spark may take them more than
+ * once, so they are kept: one scan sees one moment.
  */
 final class SystemScan implements LocalScan {
 
@@ -18,6 +18,7 @@ final class SystemScan implements LocalScan {
   private final ReadTableRequest request;
   private final StructType schema;
   private final StructType fetchedSchema;
+  private RowSource.Reading reading;
   private InternalRow[] rows;
 
   private SystemScan(
@@ -26,6 +27,7 @@ final class SystemScan implements LocalScan {
     this.request = request;
     this.schema = schema;
     this.fetchedSchema = fetchedSchema;
+    this.reading = source.begin(request, fetchedSchema);
   }
 
   /**
@@ -62,24 +64,17 @@ final class SystemScan implements LocalScan {
 
   @Override
   public String description() {
-    String filters =
-        request.getFiltersList().stream()
-            .map(filter -> filter.getColumn() + " " + filter.getOperator())
-            .collect(Collectors.joining(", "));
-    return request.getNamespace()
-        + "."
-        + request.getName()
-        + " [filters: "
-        + filters
-        + (request.hasLimit() ? "; limit: " + request.getLimit() : "")
-        + "]";
+    return RequestWords.of(request);
   }
 
+  /** What was asked for in the beginning; after an error, asked for again. */
   private InternalRow[] fetch() {
+    RowSource.Reading begun = reading != null ? reading : source.begin(request, fetchedSchema);
+    reading = null;
     try {
-      InternalRow[] fetched = source.read(request, fetchedSchema);
+      InternalRow[] fetched = begun.rows();
       if (schema.isEmpty()) {
-        Arrays.fill(fetched, InternalRow.empty());
+        Arrays.fill(fetched, ArrowRows.withoutColumns());
       }
       return fetched;
     } catch (LakewardException error) {

@@ -29,7 +29,7 @@ final class VirtualTable extends ReadOnlyTable {
     this.request = request;
     this.capabilities = capabilities;
     // Now, while Spark analyses: when it optimises, it has its rules together already.
-    RowsInPlan.install();
+    SessionRules.install();
   }
 
   @Override
