@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from support.coordinator_world import START, HandTierer, World
 from support.memory_cluster import log_table
@@ -110,6 +110,18 @@ class TimeMachine(RuleBasedStateMachine):
         self.store.fail_next = None
         for _ in range(2):
             self.one_tick()
+
+    @invariant()
+    def what_waits_and_runs_and_lies_where_is_known_without_a_look_at_all(self) -> None:
+        book = self.world.coordinator.book
+        for drafting in (contextlib.nullcontext, book.together):
+            with book.changing(), drafting():
+                live = book.live()
+                assert book.waiting() == [one for one in live if one.state is TableState.PENDING and one.pause is None]
+                assert book.running() == [one for one in live if one.running is not None]
+        assert book.work_waits() == bool(book.waiting())
+        paths = [TablePath("sales", f"t{number}") for number in range(1, TABLES + 1)]
+        assert [book.by_path(path) for path in paths] == [next((one for one in live if one.path == path), None) for path in paths]
 
     def one_tick(self) -> None:
         book = self.world.coordinator.book

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from tiering.coordinator import core_table
 from tiering.coordinator.changes import Changes
 from tiering.coordinator.core import Change, Context
 from tiering.coordinator.deadlines import Deadlines
+from tiering.coordinator.index import Index, waits
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.store import Store, Writes
@@ -26,7 +27,6 @@ from tiering.coordinator.timebase import Moment, Timebase
 from tiering.effects import Clock, Ids
 from tiering.errors import Fenced, StoreError
 from tiering.model import TablePath
-from tiering.state import TableState
 from tiering.validate.results import CheckResult
 
 _log = structlog.get_logger(__name__)
@@ -34,9 +34,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class _Draft:
-    """Changes that wait for one write, and the records as they will be then. Seen by the thread that makes them alone."""
+    """Changes that wait for one write, and their records as they will be then. Seen by the thread that makes them alone."""
 
-    records: dict[int, TableRecord]
+    records: dict[int, TableRecord] = field(default_factory=dict)
     thread: int = field(default_factory=threading.get_ident)
     changes: list[Change] = field(default_factory=list)
     operations: list[OperationRecord] = field(default_factory=list)
@@ -61,10 +61,11 @@ class Book:
         self._draft: _Draft | None = None
         self._deadlines = Deadlines()
         self._records: Mapping[int, TableRecord] = {}
-        self._waiting_in: tuple[Mapping[int, TableRecord], bool] = (self._records, False)
+        self._index = Index()
         self.epoch = store.take_over()
         with self.changing():
-            self.put(*[core_table.restore(self.context(), record) for record in store.load()])
+            ctx = self.context()
+            self.put(*[core_table.restore(ctx, record) for record in store.load()])
 
     def now(self) -> Moment:
         return self._timebase.now()
@@ -79,24 +80,30 @@ class Book:
 
     def live(self) -> list[TableRecord]:
         """Records of the lake tables there are."""
-        return [record for record in self._seen().values() if record.state is not None]
+        return [record for record in {**self._records, **self._drafted()}.values() if record.state is not None]
 
     def get(self, table_id: int) -> TableRecord | None:
         """The record of a lake table there is."""
-        record = self._seen().get(table_id)
+        record = self._drafted().get(table_id) or self._records.get(table_id)
         return record if record is not None and record.state is not None else None
+
+    def waiting(self) -> list[TableRecord]:
+        """Those that could be assigned now, by table id. Call it inside `changing`, as `running`."""
+        return [record for record in self._among(self._index.waiting) if waits(record)]
+
+    def running(self) -> list[TableRecord]:
+        """Those that a tierer has now, by table id."""
+        return [record for record in self._among(self._index.running) if record.running is not None]
 
     def work_waits(self) -> bool:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
-        records = self._records
-        if self._waiting_in[0] is not records:
-            waits = any(record.state is TableState.PENDING and record.pause is None for record in records.values())
-            self._waiting_in = (records, waits)
-        return self._waiting_in[1]
+        return bool(self._index.waiting)
 
     def by_path(self, path: TablePath) -> TableRecord | None:
         """The record of the lake table of that exact path."""
-        return next((record for record in self._records.values() if record.path == path and record.state is not None), None)
+        table_id = self._index.by_path(path)
+        record = None if table_id is None else self._records.get(table_id)
+        return record if record is not None and record.state is not None and record.path == path else None
 
     @contextmanager
     def overdue(self) -> Iterator[list[int]]:
@@ -127,16 +134,21 @@ class Book:
 
         Only who puts it sees it before. What was put before an error is stored all the same.
         """
-        self._draft = _Draft(dict(self._records))
+        self._draft = _Draft()
         try:
             yield
         finally:
             draft, self._draft = self._draft, None
             self.put(*draft.changes, operations=draft.operations, events=draft.events)
 
-    def _seen(self) -> Mapping[int, TableRecord]:
+    def _drafted(self) -> Mapping[int, TableRecord]:
+        """What this thread sees in place of the records that are shown."""
         draft = self._draft
-        return draft.records if draft is not None and draft.thread == threading.get_ident() else self._records
+        return draft.records if draft is not None and draft.thread == threading.get_ident() else {}
+
+    def _among(self, table_ids: Collection[int]) -> list[TableRecord]:
+        found = (self.get(table_id) for table_id in sorted({*table_ids, *self._drafted()}))
+        return [record for record in found if record is not None]
 
     def put(
         self,
@@ -159,8 +171,7 @@ class Book:
         if durable or operations or events or validations:
             self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
         if changes:
-            self._records = {**self._records, **{change.record.table_id: change.record for change in changes}}
-            self._deadlines.watch(change.record for change in changes)
+            self._show({change.record.table_id: change.record for change in changes})
         if durable:
             self.changes.notify()
 
@@ -170,10 +181,17 @@ class Book:
         with self.changing():
             self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before)
 
+    def _show(self, renewed: Mapping[int, TableRecord]) -> None:
+        before = self._records
+        self._records = {**before, **renewed}
+        self._index.renew(renewed.values(), before)
+        self._deadlines.watch(renewed.values())
+
     def _reload(self) -> None:
         """What was really stored, with the heartbeats of now, which are in memory only."""
         ctx, before = self.context(), self._records
         self._records = {each.table_id: core_table.reread(ctx, each, before.get(each.table_id)) for each in self.store.load()}
+        self._index = Index(self._records.values())
         self._deadlines.watch(self._records.values())
         self._doubtful = False
 

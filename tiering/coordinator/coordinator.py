@@ -116,7 +116,7 @@ class Coordinator:
     def cancel_tiering(self, round_id: str, by: str) -> bool:
         """Asks a running round to end without a commit; False = too late, or no such round runs."""
         with self.book.changing():
-            for record in self.book.live():
+            for record in self.book.running():
                 if record.running is not None and record.running.round_id == round_id:
                     change = core_call.cancel(self.book.context(by), record)
                     if change is not None:

@@ -66,12 +66,17 @@ def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> Tab
     return replace(record, heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms))
 
 
+def is_as_defined(record: TableRecord, info: TableInfo) -> bool:
+    """Whether the record says of the source table what the cluster says."""
+    known = (record.database_name, record.table_name, record.freshness_ms, record.lake_format, record.definition)
+    return known == (info.path.database_name, info.path.table_name, info.freshness_ms, info.lake_format, fingerprint(info))
+
+
 def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
     """The source table as it is now; None = as it was. A change resumes a table that failed for good."""
-    definition = fingerprint(info)
-    known = (record.database_name, record.table_name, record.freshness_ms, record.lake_format, record.definition)
-    if known == (info.path.database_name, info.path.table_name, info.freshness_ms, info.lake_format, definition):
+    if is_as_defined(record, info):
         return None
+    definition = fingerprint(info)
     due = record.due_deadline
     if due is not None:
         due += timedelta(milliseconds=info.freshness_ms - record.freshness_ms)
@@ -127,9 +132,8 @@ def _due(ctx: Context, change: Change) -> Change | None:
     return None
 
 
-def pick(records: Iterable[TableRecord], now: Moment) -> TableRecord | None:
-    """The table that the next request gets: asked for by a CALL, else past its deadline, else the one that waits longest."""
-    waiting = (record for record in records if record.state is TableState.PENDING and record.pause is None)
+def pick(waiting: Iterable[TableRecord], now: Moment) -> TableRecord | None:
+    """What the next request gets of the tables that wait: asked for by a CALL, else past its deadline, else waiting longest."""
     return min(waiting, key=lambda record: _order(record, now), default=None)
 
 

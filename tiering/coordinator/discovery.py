@@ -84,7 +84,10 @@ class Discovery:
         return info.lake_enabled and self._book.get(info.table_id) is None
 
     def _difference(self, table_id: int, listed: Mapping[int, TableInfo]) -> Change | None:
-        info, record, ctx = listed.get(table_id), self._book.get(table_id), self._book.context()
+        info, record = listed.get(table_id), self._book.get(table_id)
+        if info is not None and info.lake_enabled and record is not None and core_table.is_as_defined(record, info):
+            return None  # nearly all of them after a start: a context costs more than the look
+        ctx = self._book.context()
         if info is None or not info.lake_enabled:
             why = "the table was dropped" if info is None else "its lake was disabled"
             return None if record is None else core_table.remove(ctx, record, why)

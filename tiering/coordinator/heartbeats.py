@@ -147,7 +147,7 @@ class Heartbeats:
             response.tiering_table.CopyFrom(wire.assignment(given, self._book.epoch, self._book.options.min_round_duration_ms))
 
     def _next(self, tierer_id: str) -> TableRecord | None:
-        picked = core_table.pick(self._book.live(), self._book.now())
+        picked = core_table.pick(self._book.waiting(), self._book.now())
         if picked is None:
             return None
         change = core_round.assign(self._book.context(), picked, tierer_id)
@@ -166,7 +166,7 @@ class Heartbeats:
         return None
 
     def _running(self, tierer_id: str) -> list[TableRecord]:
-        return [record for record in self._book.live() if record.running is not None and record.running.tierer_id == tierer_id]
+        return [record for record in self._book.running() if record.running is not None and record.running.tierer_id == tierer_id]
 
     def _stop(self, tierer_id: str) -> None:
         """Its last heartbeat: what it still had goes to the next tierer at once."""
