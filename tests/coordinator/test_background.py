@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from support.coordinator_world import World
+from support.memory_cluster import log_table
 from tiering.coordinator.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import ClusterUnavailable
+from tiering.model import TablePath
 from tiering.pace import Pace, Rest
 
 QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)
@@ -55,6 +58,18 @@ def test_the_first_look_at_all_logs_may_take_a_larger_share_of_the_time(monkeypa
     monkeypatch.setattr(Pace, "until", until)
     asyncio.run(running(world, lambda: len(shares) > 2))
     assert shares[:3] == [FIRST_SHARE, BACKGROUND_SHARE, BACKGROUND_SHARE]
+
+
+def test_what_is_known_of_many_tables_is_no_matter_for_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.coordinator.background.MANY_TABLES", 2)
+    few, many = World(options=QUICK), World(tuple(log_table(number, TablePath("many", f"t{number}")) for number in (1, 2)), QUICK)
+    looks = list[None]()
+    look = few.coordinator.observer.observe_all
+    monkeypatch.setattr(few.coordinator.observer, "observe_all", lambda rest: looks.append(look(rest)))
+    asyncio.run(running(few, lambda: len(looks) > 1 or gc.get_freeze_count() > 0))
+    assert len(looks) > 1
+    asyncio.run(running(many, lambda: gc.get_freeze_count() > 0))
+    assert gc.get_freeze_count() == 0, "as it was, once it is over"
 
 
 def test_work_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
