@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
-from support.processes import wait_for
 from sys_tables.columns import column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
@@ -100,15 +98,6 @@ def test_a_statement_asks_once_however_often_its_rows_are_taken(server: Any, fra
     frame.collect()
     frame.collect()
     assert len(server.reads) == 1
-
-
-def test_a_plan_that_was_kept_asks_anew_before_its_question_times_out(server: Any, session: Session) -> None:
-    frame = session(server.uri, timeout="1s").table("fluss.sys.numbers")
-    frame.explain()
-    asked = time.monotonic()
-    wait_for("half the time-out to be over", lambda: time.monotonic() - asked > 0.6)
-    assert len(frame.collect()) == ROWS
-    assert len(server.reads) == 2
 
 
 def test_after_an_error_the_same_plan_asks_again(serve: Serve, session: Session) -> None:

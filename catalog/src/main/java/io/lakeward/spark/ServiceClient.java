@@ -18,7 +18,6 @@ import io.lakeward.sys.rpc.v1.ReadTableResponse;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
@@ -60,51 +59,6 @@ final class ServiceClient {
   @FunctionalInterface
   private interface Rpc<T> {
     T ask(SysCatalogBlockingStub stub) throws LakewardException;
-  }
-
-  /** One try of a call. Throws StatusRuntimeException if it fails. */
-  @FunctionalInterface
-  private interface Attempt<T> {
-    T make() throws LakewardException;
-  }
-
-  /**
-   * A read that was sent, and whose first messages come in while nobody waits for them. If nobody
-   * ever does, its deadline ends it.
-   */
-  private final class StartedRead {
-
-    private final ReadTableRequest request;
-    private final Context.CancellableContext context = Context.current().withCancellation();
-    private final Iterator<ReadTableResponse> answer;
-    private final long startedAt = System.nanoTime();
-
-    StartedRead(ReadTableRequest request) {
-      this.request = request;
-      Context before = context.attach();
-      try {
-        answer = limited().readTable(request);
-      } finally {
-        context.detach(before);
-      }
-    }
-
-    /** Whether its deadline may be near: Spark keeps plans, and may execute one much later. */
-    boolean isOld() {
-      return System.nanoTime() - startedAt > options.timeout().toNanos() / 2;
-    }
-
-    void giveUp() {
-      context.cancel(null);
-    }
-
-    RowsScan rows() throws LakewardException {
-      try {
-        return ArrowRows.read(new PieceStream<>(answer, ReadTableResponse::getArrow));
-      } finally {
-        giveUp();
-      }
-    }
   }
 
   private final CatalogOptions options;
@@ -151,19 +105,15 @@ final class ServiceClient {
 
   /** As {@link RowSource#begin}. */
   RowSource.Reading readTable(ReadTableRequest request, StructType schema) {
-    StartedRead started = new StartedRead(request);
-    return () -> {
-      if (started.isOld()) {
-        started.giveUp();
-        return rows(new StartedRead(request), schema);
-      }
-      return rows(started, schema);
-    };
+    return Ahead.begin(() -> rows(request, schema))::await;
   }
 
-  private InternalRow[] rows(StartedRead started, StructType schema) throws LakewardException {
-    ReadTableRequest request = started.request;
-    RowsScan read = twice(started::rows, () -> new StartedRead(request).rows(), errors::translate);
+  private InternalRow[] rows(ReadTableRequest request, StructType schema) throws LakewardException {
+    RowsScan read =
+        read(
+            stub ->
+                ArrowRows.read(
+                    new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow)));
     String found = read.readSchema().catalogString();
     if (!found.equals(schema.catalogString())) {
       throw new LakewardException(
@@ -215,26 +165,17 @@ final class ServiceClient {
 
   private <T> T read(Rpc<T> rpc, Function<StatusRuntimeException, LakewardException> translate)
       throws LakewardException {
-    Attempt<T> attempt = () -> attempt(rpc, limited());
-    return twice(attempt, attempt, translate);
-  }
-
-  private static <T> T twice(
-      Attempt<T> first,
-      Attempt<T> second,
-      Function<StatusRuntimeException, LakewardException> translate)
-      throws LakewardException {
     try {
-      return first.make();
-    } catch (StatusRuntimeException error) {
-      if (!ServiceErrors.isUnreachable(error)) {
-        throw translate.apply(error);
+      return attempt(rpc, limited());
+    } catch (StatusRuntimeException first) {
+      if (!ServiceErrors.isUnreachable(first)) {
+        throw translate.apply(first);
       }
     }
     try {
-      return second.make();
-    } catch (StatusRuntimeException error) {
-      throw translate.apply(error);
+      return attempt(rpc, limited());
+    } catch (StatusRuntimeException second) {
+      throw translate.apply(second);
     }
   }
 
