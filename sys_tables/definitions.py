@@ -15,7 +15,7 @@ import pyarrow as pa
 from sys_tables.columns import schema_of
 from sys_tables.procedure_input import FrameworkInput, Parameter, parameters_of
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import Columns, CoordinatorHandle, CoordinatorView
+from tiering.coordinator.api import Asked, Columns, CoordinatorHandle, CoordinatorView
 
 RowT = TypeVar("RowT")
 InputT = TypeVar("InputT")
@@ -52,6 +52,11 @@ class Call:
     idempotency_key: str | None = None
     dry_run: bool = False
     procedures: tuple[Procedure, ...] = ()
+
+    @property
+    def asked(self) -> Asked:
+        """What every mutation takes beside its own arguments."""
+        return {"caller": self.caller, "dry_run": self.dry_run, "idempotency_key": self.idempotency_key}
 
 
 @dataclass(frozen=True)

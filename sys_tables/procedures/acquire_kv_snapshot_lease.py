@@ -38,6 +38,6 @@ class Output:
 @procedure(NAME, Parameters, Output, comment="Keeps the newest KV snapshots of a table alive.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     table = await find_table(call.handle, given.table)
-    request = AcquireLease(given.lease_id, table.path, call.caller, given.ttl_ms, call.dry_run, call.idempotency_key)
+    request = AcquireLease(given.lease_id, table.path, given.ttl_ms, **call.asked)
     result = await call.handle.control.lease(request)
     yield Output(result.lease_id, result.buckets, result.unavailable, result.expires_at)

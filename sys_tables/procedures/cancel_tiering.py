@@ -32,6 +32,6 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Ends a running round without a commit.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    request = CancelTiering(given.round_id, call.caller, given.message, call.dry_run, call.idempotency_key)
+    request = CancelTiering(given.round_id, given.message, **call.asked)
     result = await call.handle.control.cancel_tiering(request)
     yield Output(result.round_id, result.state, result.outcome.value)

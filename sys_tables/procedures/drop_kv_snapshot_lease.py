@@ -33,5 +33,5 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Lets go of everything that a lease holds.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    result = await call.handle.control.lease(DropLease(given.lease_id, call.caller, call.dry_run, call.idempotency_key))
+    result = await call.handle.control.lease(DropLease(given.lease_id, **call.asked))
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)

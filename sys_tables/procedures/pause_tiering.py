@@ -38,6 +38,6 @@ class Output:
 @procedure(NAME, Parameters, Output, comment="Stops the tiering of a table until it is resumed.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, given.table)
-    request = PauseTiering(path, call.caller, given.reason, given.until, call.dry_run, call.idempotency_key)
+    request = PauseTiering(path, given.reason, given.until, **call.asked)
     result = await call.handle.control.pause_tiering(request)
     yield Output(str(result.path), result.previous_paused, result.paused, result.status)

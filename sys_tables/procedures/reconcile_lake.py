@@ -45,7 +45,7 @@ async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     if action not in ACTIONS:
         raise InvalidArgument(f"the argument 'action' of sys.{NAME} is {given.action!r}: it must be one of {', '.join(ACTIONS)}")
     path = await find_path(call, given.table)
-    request = ReconcileLake(path, action, call.caller, call.dry_run, call.idempotency_key)
+    request = ReconcileLake(path, action, **call.asked)
     result = await call.handle.control.reconcile_lake(request)
     goes_on = ", ".join(f"bucket {bucket} at {offset}" for bucket, offset in list(result.offsets.items())[:20])
     yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on or 'every bucket at the start of its log'}"

@@ -37,6 +37,6 @@ class Output:
 @procedure(NAME, Parameters, Output, comment="Lets go of the KV snapshots of one table.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     table = await find_table(call.handle, given.table)
-    request = ReleaseLease(given.lease_id, table.path, call.caller, call.dry_run, call.idempotency_key)
+    request = ReleaseLease(given.lease_id, table.path, **call.asked)
     result = await call.handle.control.lease(request)
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)

@@ -34,5 +34,5 @@ class Output:
 
 @procedure(NAME, Parameters, Output, comment="Makes a lease on KV snapshots last longer.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    result = await call.handle.control.lease(RenewLease(given.lease_id, call.caller, given.ttl_ms, call.dry_run, call.idempotency_key))
+    result = await call.handle.control.lease(RenewLease(given.lease_id, given.ttl_ms, **call.asked))
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)

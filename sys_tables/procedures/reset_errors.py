@@ -33,5 +33,5 @@ class Output:
 @procedure(NAME, Parameters, Output, comment="Counts the errors of a table anew.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, given.table)
-    result = await call.handle.control.reset_errors(ResetErrors(path, call.caller, call.dry_run, call.idempotency_key))
+    result = await call.handle.control.reset_errors(ResetErrors(path, **call.asked))
     yield Output(str(result.path), result.cleared)

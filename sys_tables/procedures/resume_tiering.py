@@ -36,6 +36,6 @@ class Output:
 @procedure(NAME, Parameters, Output, comment="Ends a pause: the table is tiered again.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, given.table)
-    request = ResumeTiering(path, call.caller, given.reason, call.dry_run, call.idempotency_key)
+    request = ResumeTiering(path, given.reason, **call.asked)
     result = await call.handle.control.resume_tiering(request)
     yield Output(str(result.path), result.previous_paused, result.paused, result.status)

@@ -35,5 +35,5 @@ class Output:
 @procedure(NAME, Parameters, Output, comment="Tries a failed table again now and forgets its back-off.", mutates=True)
 async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, given.table)
-    result = await call.handle.control.retry_tiering(RetryTiering(path, call.caller, call.dry_run, call.idempotency_key))
+    result = await call.handle.control.retry_tiering(RetryTiering(path, **call.asked))
     yield Output(str(result.path), result.status, result.next_retry_time)

@@ -49,7 +49,7 @@ async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     if given.timeout_ms < 0:
         raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {given.timeout_ms}: it cannot be negative")
     path = await find_path(call, given.table)
-    request = TierTable(path, call.caller, given.wait, given.timeout_ms, call.dry_run, call.idempotency_key)
+    request = TierTable(path, given.wait, given.timeout_ms, **call.asked)
     async with closing(call.handle.control.tier_table(request)) as steps:
         async for step in steps:
             yield step.message if isinstance(step, Progress) else _output(step)

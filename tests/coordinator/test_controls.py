@@ -15,17 +15,17 @@ from tiering.model import RoundState
 
 
 def pause(world: World, **more: Any) -> tuple[bool, bool, str]:
-    result = asyncio.run(world.coordinator.control.pause_tiering(PauseTiering(world.table.path, "ann", **more)))
+    result = asyncio.run(world.coordinator.control.pause_tiering(PauseTiering(world.table.path, caller="ann", **more)))
     return result.previous_paused, result.paused, result.status
 
 
 def resume(world: World) -> tuple[bool, bool, str]:
-    result = asyncio.run(world.coordinator.control.resume_tiering(ResumeTiering(world.table.path, "bob")))
+    result = asyncio.run(world.coordinator.control.resume_tiering(ResumeTiering(world.table.path, caller="bob")))
     return result.previous_paused, result.paused, result.status
 
 
 def cancel(world: World, round_id: str, **more: Any) -> tuple[str | None, str]:
-    result = asyncio.run(world.coordinator.control.cancel_tiering(CancelTiering(round_id, "ann", **more)))
+    result = asyncio.run(world.coordinator.control.cancel_tiering(CancelTiering(round_id, caller="ann", **more)))
     return result.state, result.outcome.value
 
 
@@ -116,7 +116,7 @@ def test_a_round_that_is_unknown_or_has_not_begun_is_not_cancelled(world: World)
 def test_errors_are_counted_anew_and_what_a_failing_table_says_stays(world: World) -> None:
     tierer, given = world.assigned()
     tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
-    call = ResetErrors(world.table.path, "ann")
+    call = ResetErrors(world.table.path, caller="ann")
     assert asyncio.run(world.coordinator.control.reset_errors(call)).cleared == 1
     record = world.record()
     assert (record.error_count, record.state) == (0, "Failed")

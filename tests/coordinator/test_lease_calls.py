@@ -37,7 +37,7 @@ class Leasing:
         return LeaseCalls(book, self.world.storage, Operations(book)).run(call)
 
     def acquire(self, lease_id: str = "mine", **more: Any) -> LeaseResult:
-        return self.run(AcquireLease(lease_id, self.table.path, "ann", **{"ttl_ms": 10 * MINUTE_MS, **more}))
+        return self.run(AcquireLease(lease_id, self.table.path, caller="ann", **{"ttl_ms": 10 * MINUTE_MS, **more}))
 
     def events(self) -> list[tuple[str, str | None]]:
         return [(one.event_type, one.principal) for one in self.world.store.events() if "LEASE" in one.event_type]
@@ -55,16 +55,16 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
     leasing.world.clock.advance(9 * 60 + 30)
     view = leasing.world.coordinator.view()
     assert [(lease.lease_id, lease.owner) for lease in view.leases()] == [("mine", "ann"), ("other", "ann")]
-    renewed = leasing.run(RenewLease("mine", "ann"))
+    renewed = leasing.run(RenewLease("mine", caller="ann"))
     assert (renewed.state, renewed.buckets) == ("ACTIVE", 2)
     assert renewed.expires_at is not None
     assert (renewed.expires_at - leasing.world.clock.now()).total_seconds() == 600
-    longer = leasing.run(RenewLease("mine", "ann", 60 * MINUTE_MS))
+    longer = leasing.run(RenewLease("mine", 60 * MINUTE_MS, caller="ann"))
     assert longer.expires_at is not None
     assert (longer.expires_at - leasing.world.clock.now()).total_seconds() == 3_600
-    released = leasing.run(ReleaseLease("mine", leasing.table.path, "ann"))
+    released = leasing.run(ReleaseLease("mine", leasing.table.path, caller="ann"))
     assert (released.state, released.buckets) == ("RELEASED", 2)
-    dropped = leasing.run(DropLease("other", "ann"))
+    dropped = leasing.run(DropLease("other", caller="ann"))
     assert (dropped.state, dropped.buckets) == ("DROPPED", 2)
     assert leasing.world.storage.leases() == []
     assert [name for name, who in leasing.events() if who == "ann"] == [
@@ -78,14 +78,14 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
 
 
 def test_a_lease_of_a_reader_lasts_six_hours_unless_told_otherwise(leasing: Leasing) -> None:
-    made = leasing.run(AcquireLease("mine", leasing.table.path, "ann"))
+    made = leasing.run(AcquireLease("mine", leasing.table.path, caller="ann"))
     assert made.expires_at is not None
     assert (made.expires_at - leasing.world.clock.now()).total_seconds() == 6 * 3_600
 
 
 def test_a_repeat_with_its_key_has_one_effect_and_the_first_answer(leasing: Leasing) -> None:
     first = leasing.acquire(idempotency_key="k")
-    leasing.run(DropLease("mine", "ann"))
+    leasing.run(DropLease("mine", caller="ann"))
     assert leasing.acquire(idempotency_key="k") == first
     assert leasing.world.storage.leases() == []
     with pytest.raises(InvalidArgument, match="already names"):
@@ -96,7 +96,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(leasing: Leasing) ->
     assert leasing.acquire(dry_run=True).buckets == 2
     assert leasing.world.storage.leases() == []
     leasing.acquire()
-    assert leasing.run(DropLease("mine", "ann", dry_run=True)).buckets == 2
+    assert leasing.run(DropLease("mine", caller="ann", dry_run=True)).buckets == 2
     assert len(leasing.world.storage.leases()) == 1
 
 
@@ -109,7 +109,7 @@ def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: 
     assert [one.snapshot_id for one in held.snapshots] == [one.snapshot_id for one in lease.snapshots]
     assert all(one.available for one in held.snapshots)
     files = set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
-    leasing.run(DropLease("mine", "ann"))
+    leasing.run(DropLease("mine", caller="ann"))
     leasing.world.storage.upkeep.run()
     gone = files - set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
     assert len(gone) == len(held.snapshots)
@@ -117,17 +117,17 @@ def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: 
 
 def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
     with pytest.raises(UnknownLease, match="no lease 'nobody'"):
-        leasing.run(RenewLease("nobody", "ann"))
+        leasing.run(RenewLease("nobody", caller="ann"))
     with pytest.raises(UnknownLease):
-        leasing.run(DropLease("nobody", "ann"))
+        leasing.run(DropLease("nobody", caller="ann"))
     for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
         for dry_run in (True, False):
             with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms; it must be between 1 ms and 7 d"):
                 leasing.acquire(ttl_ms=ttl_ms, dry_run=dry_run)
     with pytest.raises(InvalidArgument, match="is a log table"):
-        leasing.run(AcquireLease("mine", leasing.world.table("orders").path, "ann"))
+        leasing.run(AcquireLease("mine", leasing.world.table("orders").path, caller="ann"))
     with pytest.raises(UnknownTable):
-        leasing.run(AcquireLease("mine", TablePath("sales", "nothing"), "ann"))
+        leasing.run(AcquireLease("mine", TablePath("sales", "nothing"), caller="ann"))
     with pytest.raises(InvalidArgument, match="1 to 200 characters"):
         leasing.acquire("")
     assert leasing.world.storage.leases() == []
@@ -135,18 +135,18 @@ def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
     before = leasing.world.storage.leases()
     for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
         with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms"):
-            leasing.run(RenewLease("mine", "ann", ttl_ms))
+            leasing.run(RenewLease("mine", ttl_ms, caller="ann"))
     trains = leasing.world.keyed_table("trains").path
     for dry_run in (True, False):
         with pytest.raises(UnknownLease, match=r"'mine' holds no bucket of sales\.trains") as refused:
-            leasing.run(ReleaseLease("mine", trains, "ann", dry_run))
+            leasing.run(ReleaseLease("mine", trains, caller="ann", dry_run=dry_run))
     assert refused.value.hint == "See sys.kv_snapshot_lease_buckets for what it holds."
     with pytest.raises(UnknownLease, match="no lease 'nobody'"):
-        leasing.run(ReleaseLease("nobody", leasing.table.path, "ann"))
+        leasing.run(ReleaseLease("nobody", leasing.table.path, caller="ann"))
     assert leasing.world.storage.leases() == before
 
 
 def test_a_table_without_snapshots_says_so(leasing: Leasing) -> None:
     fresh = leasing.world.keyed_table("trains")
     with pytest.raises(InvalidArgument, match="has no KV snapshots"):
-        leasing.run(AcquireLease("mine", fresh.path, "ann"))
+        leasing.run(AcquireLease("mine", fresh.path, caller="ann"))

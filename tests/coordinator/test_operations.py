@@ -41,7 +41,7 @@ def test_a_retry_that_died_has_one_effect_when_it_is_repeated(moment: str) -> No
     world.append()
     tierer, given = world.assigned()
     tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
-    call = RetryTiering(world.table.path, "bob", idempotency_key="k")
+    call = RetryTiering(world.table.path, caller="bob", idempotency_key="k")
     store.dies = moment
     with pytest.raises(KeyboardInterrupt):
         world.coordinator.control._controls.retry(call)
@@ -54,7 +54,7 @@ def test_a_retry_that_died_has_one_effect_when_it_is_repeated(moment: str) -> No
 
 
 def test_a_repeat_is_answered_though_its_table_is_gone(world: World) -> None:
-    call = RetryTiering(world.table.path, "bob", idempotency_key="k")
+    call = RetryTiering(world.table.path, caller="bob", idempotency_key="k")
     first = asyncio.run(world.coordinator.control.retry_tiering(call))
     del world.cluster.by_path[world.table.path]
     world.coordinator.tick()
@@ -85,7 +85,7 @@ def rolled_back(tmp_path: Path) -> Iterator[tuple[LakeWorld, TableInfo]]:
 
 
 def reconcile(world: LakeWorld, table: TableInfo) -> ReconcileResult:
-    return world.coordinator.control._reconciler.reconcile(ReconcileLake(table.path, "retier", "alice", idempotency_key="k"))
+    return world.coordinator.control._reconciler.reconcile(ReconcileLake(table.path, "retier", caller="alice", idempotency_key="k"))
 
 
 def killed(*_: object, **__: object) -> Any:

@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 
 
 def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: object) -> ReconcileResult:
-    call = ReconcileLake(table.path, action, "alice", **more)  # type: ignore[arg-type]
+    call = ReconcileLake(table.path, action, caller="alice", **more)  # type: ignore[arg-type]
     return asyncio.run(world.coordinator.control.reconcile_lake(call))
 
 
@@ -202,7 +202,7 @@ def test_a_coordinator_that_dies_after_its_commit_is_ended_by_the_same_call(worl
         reconcile(world, table, "retier")
     del world.storage.rewind_lake_snapshot
     world.restart()
-    asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, "bob")))
+    asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob")))
     assert isinstance(world.begin(table).end().error, errors.RecordAheadOfLake)
     assert reconcile(world, table, "retier").outcome == "reconciled"
     run_due(world, table)
@@ -263,7 +263,7 @@ def test_retry_tries_a_failed_table_now_and_leaves_others_alone(world: LakeWorld
     table = tiered(world)
 
     def retry(**more: bool) -> tuple[str, object]:
-        result = asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, "bob", **more)))
+        result = asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob", **more)))
         return result.status, result.next_retry_time
 
     assert retry() == ("Scheduled", None)

@@ -58,7 +58,7 @@ def parked(world: LakeWorld, table: TableInfo, error: type[errors.LakewardError]
 
 
 def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> ReconcileResult:
-    return asyncio.run(world.coordinator.control.reconcile_lake(ReconcileLake(table.path, action, "alice", **more)))
+    return asyncio.run(world.coordinator.control.reconcile_lake(ReconcileLake(table.path, action, caller="alice", **more)))
 
 
 def regions(world: LakeWorld, table: TableInfo, result: ReconcileResult) -> dict[str, int]:

@@ -123,7 +123,7 @@ def test_a_snapshot_with_a_flipped_bit_fails_the_round_where_it_is_read_and_a_ne
     snapshots.assert_released()
 
     snapshots.write("second", 1)
-    asyncio.run(snapshots.world.coordinator.control.retry_tiering(RetryTiering(snapshots.table.path, "ann")))
+    asyncio.run(snapshots.world.coordinator.control.retry_tiering(RetryTiering(snapshots.table.path, caller="ann")))
     assert snapshots.begin().end().state is RoundState.SUCCEEDED
     assert snapshots.lake() == dict.fromkeys(range(20), "second")
 

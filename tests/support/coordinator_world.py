@@ -116,7 +116,7 @@ class World:
 
     async def calling(self, path: TablePath | None = None, caller: str = "alice", **arguments: Any) -> TierTableResult:
         """The same in an event loop; progress lines are kept in `said`."""
-        async for step in self.coordinator.control.tier_table(TierTable(path or self.table.path, caller, **arguments)):
+        async for step in self.coordinator.control.tier_table(TierTable(path or self.table.path, caller=caller, **arguments)):
             if isinstance(step, Progress):
                 self.said.append(step.message)
             else:

@@ -132,15 +132,15 @@ def test_leased_buckets_are_shown_by_name() -> None:
         (
             "acquire_kv_snapshot_lease",
             {"lease_id": "x", "table": TablePath("demo", "PLANES"), "ttl_ms": 5},
-            AcquireLease("x", TablePath("demo", "planes"), "ann", 5, False, "k"),
+            AcquireLease("x", TablePath("demo", "planes"), 5, caller="ann", idempotency_key="k"),
         ),
-        ("renew_kv_snapshot_lease", {"lease_id": "x"}, RenewLease("x", "ann", None, False, "k")),
+        ("renew_kv_snapshot_lease", {"lease_id": "x"}, RenewLease("x", None, caller="ann", idempotency_key="k")),
         (
             "release_kv_snapshot_lease",
             {"lease_id": "x", "table": TablePath("demo", "planes")},
-            ReleaseLease("x", TablePath("demo", "planes"), "ann", False, "k"),
+            ReleaseLease("x", TablePath("demo", "planes"), caller="ann", idempotency_key="k"),
         ),
-        ("drop_kv_snapshot_lease", {"lease_id": "x"}, DropLease("x", "ann", False, "k")),
+        ("drop_kv_snapshot_lease", {"lease_id": "x"}, DropLease("x", caller="ann", idempotency_key="k")),
     ],
 )
 def test_each_procedure_asks_for_its_own_and_answers_one_row(name: str, given: dict[str, Any], asked: object) -> None:

@@ -83,7 +83,7 @@ def test_a_table_is_found_however_it_is_written(run: Run, text: str) -> None:
         handle = coordinator()
         async with serving(handle) as client:
             await client.call("TIER_TABLE", table=text)
-        assert handle.calls == [TierTable(FLIGHTS, "ann")]
+        assert handle.calls == [TierTable(FLIGHTS, caller="ann")]
 
     run(scenario())
 
@@ -95,8 +95,8 @@ def test_arguments_reach_the_coordinator_and_an_argument_key_wins(run: Run) -> N
             await client.call("tier_table", key="sent", caller="bob", table="demo.flights", wait=False, timeout_ms=5, dry_run=True)
             await client.call("tier_table", key="sent", table="demo.flights", wait=None, idempotency_key="given")
         assert handle.calls == [
-            TierTable(FLIGHTS, "bob", wait=False, timeout_ms=5, dry_run=True, idempotency_key="sent"),
-            TierTable(FLIGHTS, "ann", idempotency_key="given"),
+            TierTable(FLIGHTS, caller="bob", wait=False, timeout_ms=5, dry_run=True, idempotency_key="sent"),
+            TierTable(FLIGHTS, caller="ann", idempotency_key="given"),
         ]
 
     run(scenario())
@@ -224,7 +224,10 @@ def test_a_lake_is_reconciled_and_a_table_retried_for_the_caller(run: Run) -> No
         assert row == {"table": "demo.Flights", "action": "retier", "round_id": "r9", "lake_snapshot_id": 77, "outcome": "reconciled"}
         assert retried.to_pylist() == [{"table": "demo.Flights", "status": "Pending", "next_retry_time": None}]
         path = TablePath("demo", "Flights")
-        assert served.others == [ReconcileLake(path, "retier", "bob", False, "k"), RetryTiering(path, "bob", True)]
+        assert served.others == [
+            ReconcileLake(path, "retier", caller="bob", idempotency_key="k"),
+            RetryTiering(path, caller="bob", dry_run=True),
+        ]
         assert isinstance(wrong, InvalidArgument)
         assert "must be one of adopt, accept, retier" in wrong.message
 

@@ -22,6 +22,7 @@ from tiering.coordinator.lease_calls import (
     lease_state,
 )
 from tiering.coordinator.mutations import (
+    Asked,
     CancelResult,
     CancelTiering,
     PauseResult,
@@ -41,6 +42,7 @@ from tiering.validate.results import CheckResult
 __all__ = [
     "DEFAULT_LEASE_TTL_MS",
     "AcquireLease",
+    "Asked",
     "CheckResult",
     "CoordinatorControl",
     "CoordinatorHandle",

@@ -45,10 +45,7 @@ class AcquireLease(Mutation[LeaseResult]):
     result_class = LeaseResult
     lease_id: str
     path: TablePath
-    caller: str
     ttl_ms: int = DEFAULT_TTL_MS
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,7 @@ class RenewLease(Mutation[LeaseResult]):
     procedure = "renew_kv_snapshot_lease"
     result_class = LeaseResult
     lease_id: str
-    caller: str
     ttl_ms: int | None = None
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,6 @@ class ReleaseLease(Mutation[LeaseResult]):
     result_class = LeaseResult
     lease_id: str
     path: TablePath
-    caller: str
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,9 +75,6 @@ class DropLease(Mutation[LeaseResult]):
     procedure = "drop_kv_snapshot_lease"
     result_class = LeaseResult
     lease_id: str
-    caller: str
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 LeaseCall = AcquireLease | RenewLease | ReleaseLease | DropLease

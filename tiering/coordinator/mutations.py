@@ -9,13 +9,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from tiering.model import TablePath
 
 ResultT = TypeVar("ResultT")
 
 
+class Asked(TypedDict):
+    """How any of them is asked for, as keyword arguments."""
+
+    caller: str
+    dry_run: bool
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mutation(Generic[ResultT]):
     """The base of all of them; `ResultT` is what is answered.
 
@@ -24,15 +33,15 @@ class Mutation(Generic[ResultT]):
 
     procedure: ClassVar[str]
     result_class: ClassVar[type]
-    unnamed: ClassVar[frozenset[str]] = frozenset({"caller", "dry_run", "idempotency_key"})
+    unnamed: ClassVar[frozenset[str]] = frozenset(Asked.__annotations__)
     caller: str
-    dry_run: bool
-    idempotency_key: str | None
+    dry_run: bool = False
+    idempotency_key: str | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
         """What is asked, as JSON has it. The table is called `table`, as in SQL."""
-        named = [field.name for field in fields(self) if field.name not in self.unnamed]  # type: ignore[arg-type]  # each is a dataclass
+        named = [field.name for field in fields(self) if field.name not in self.unnamed]
         return {"table" if name == "path" else name: _plain(getattr(self, name)) for name in named}
 
 
@@ -62,9 +71,6 @@ class RetryTiering(Mutation[RetryResult]):
     procedure = "retry_tiering"
     result_class = RetryResult
     path: TablePath
-    caller: str
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,8 @@ class PauseTiering(Mutation[PauseResult]):
     procedure = "pause_tiering"
     result_class = PauseResult
     path: TablePath
-    caller: str
     reason: str | None = None
     until: datetime | None = None
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,7 @@ class ResumeTiering(Mutation[PauseResult]):
     procedure = "resume_tiering"
     result_class = PauseResult
     path: TablePath
-    caller: str
     reason: str | None = None
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 class CancelOutcome(StrEnum):
@@ -128,10 +128,7 @@ class CancelTiering(Mutation[CancelResult]):
     procedure = "cancel_tiering"
     result_class = CancelResult
     round_id: str
-    caller: str
     message: str | None = None
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +146,3 @@ class ResetErrors(Mutation[ResetResult]):
     procedure = "reset_errors"
     result_class = ResetResult
     path: TablePath
-    caller: str
-    dry_run: bool = False
-    idempotency_key: str | None = None

@@ -35,11 +35,8 @@ class TierTable(Mutation[TierTableResult]):
     result_class = TierTableResult
     unnamed = Mutation.unnamed | {"wait", "timeout_ms"}
     path: TablePath
-    caller: str
     wait: bool = True
     timeout_ms: int = 300_000
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,9 +59,6 @@ class ReconcileLake(Mutation[ReconcileResult]):
     result_class = ReconcileResult
     path: TablePath
     action: str
-    caller: str
-    dry_run: bool = False
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
