@@ -65,6 +65,10 @@ def test_the_list_says_what_the_file_says_after_any_story(storage: EmbeddedStora
                     storage.alter_table(path, {"table.datalake.freshness": "soon"}, [pa.field("never", pa.int64())])
         if story.random() < 0.5:
             assert storage.tables() == in_the_file(storage)
+            assert [storage.table(table.path) for table in storage.tables()] == storage.tables()
+            for gone in set(NAMES) - {table.path for table in storage.tables()}:
+                with pytest.raises(UnknownTable, match=f"{gone}$"):
+                    storage.table(gone)
             for database in ("a", "a-b", "b", "empty"):
                 assert storage.tables(database) == in_the_file(storage, database)
     with pytest.raises(UnknownDatabase):

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from tiering.cluster.embedded.catalog import list_tables, require_database, tables_by_id
+from tiering.cluster.embedded.catalog import find_table, list_tables, require_database, tables_by_id
 from tiering.cluster.embedded.metadata import Metadata
-from tiering.model import TableInfo
+from tiering.model import TableInfo, TablePath
 
 
 class TableListing:
@@ -69,6 +69,16 @@ class TableListing:
             with self._metadata.read() as connection:
                 require_database(connection, database_name)
         return every[start:stop]
+
+    def find(self, path: TablePath) -> TableInfo:
+        """One table. Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
+        if self._sorted is not None:  # all are not read for the sake of one
+            every, place = self.all(), (path.database_name, path.table_name)
+            at = bisect_left(every, place, key=_place)
+            if at < len(every) and _place(every[at]) == place:
+                return every[at]
+        with self._metadata.read() as connection:
+            return find_table(connection, path).info
 
     def _read_all(self) -> None:
         with self._metadata.read() as connection:

@@ -174,8 +174,7 @@ class EmbeddedStorage:
     def table(self, path: TablePath) -> TableInfo:
         """As `Cluster.table`."""
         _check_path(path)
-        with self._metadata.read() as connection:
-            return catalog.find_table(connection, path).info
+        return self._listing.find(path)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """As `Cluster.partitions`."""
