@@ -117,7 +117,8 @@ class TimeMachine(RuleBasedStateMachine):
         for drafting in (contextlib.nullcontext, book.together):
             with book.changing(), drafting():
                 live = book.live()
-                assert book.waiting() == [one for one in live if one.state is TableState.PENDING and one.pause is None]
+                waiting = sorted(book.waiting(), key=lambda one: one.table_id)
+                assert waiting == [one for one in live if one.state is TableState.PENDING and one.pause is None]
                 assert book.running() == [one for one in live if one.running is not None]
         assert book.work_waits() == bool(book.waiting())
         paths = [TablePath("sales", f"t{number}") for number in range(1, TABLES + 1)]

@@ -88,12 +88,13 @@ class Book:
         return record if record is not None and record.state is not None else None
 
     def waiting(self) -> list[TableRecord]:
-        """Those that could be assigned now, by table id. Call it inside `changing`, as `running`."""
+        """Those that could be assigned now, in no order. Call it inside `changing`, as `running`."""
         return [record for record in self._among(self._index.waiting) if waits(record)]
 
     def running(self) -> list[TableRecord]:
         """Those that a tierer has now, by table id."""
-        return [record for record in self._among(self._index.running) if record.running is not None]
+        found = [record for record in self._among(self._index.running) if record.running is not None]
+        return sorted(found, key=lambda record: record.table_id)
 
     def work_waits(self) -> bool:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
@@ -147,8 +148,8 @@ class Book:
         return draft.records if draft is not None and draft.thread == threading.get_ident() else {}
 
     def _among(self, table_ids: Collection[int]) -> list[TableRecord]:
-        found = (self.get(table_id) for table_id in sorted({*table_ids, *self._drafted()}))
-        return [record for record in found if record is not None]
+        drafted, records = self._drafted(), self._records
+        return [*drafted.values(), *(records[table_id] for table_id in table_ids if table_id not in drafted)]
 
     def put(
         self,

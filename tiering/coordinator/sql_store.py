@@ -36,9 +36,6 @@ _OPERATION = TypeAdapter(OperationRecord)
 KEEP_VALIDATIONS = 10_000
 """Newest results of checks that are kept."""
 
-_CHUNK = 500
-"""Ids in one IN list: SQLite's oldest limit of bound variables is 999."""
-
 
 def sqlite_url(path: Path) -> str:
     """The URL of a store in one file."""
@@ -71,12 +68,12 @@ class SqlStore:
 
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
         with self._owned(coordinator_epoch) as connection:
-            _replace(connection, schema.tables, "table_id", [_table_row(row) for row in writes.tables])
-            _replace(connection, schema.rounds, "round_id", [_round_row(row) for row in writes.rounds])
-            _replace(connection, schema.commits, "round_id", [_commit_row(row) for row in writes.commits])
-            _replace(connection, schema.operations, "idempotency_key", [_operation_row(row) for row in writes.operations])
+            _TABLES.replace(connection, [_table_row(row) for row in writes.tables])
+            _ROUNDS.replace(connection, [_round_row(row) for row in writes.rounds])
+            _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
+            _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
             if writes.events:
-                connection.execute(sa.insert(schema.events), [{"body": _EVENT.dump_python(row, mode="json")} for row in writes.events])
+                connection.execute(_ADD_EVENTS, [{"body": _EVENT.dump_python(row, mode="json")} for row in writes.events])
             if writes.validations:
                 connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
             crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
@@ -123,8 +120,7 @@ class SqlStore:
     @contextmanager
     def _owned(self, coordinator_epoch: int) -> Iterator[sa.Connection]:
         with _border("write"), self._engine.begin() as connection:
-            mine = schema.owner.c.epoch == coordinator_epoch
-            touched = connection.execute(sa.update(schema.owner).where(mine).values(writes=schema.owner.c.writes + 1))
+            touched = connection.execute(_TOUCH, {"ours": coordinator_epoch})
             if touched.rowcount != 1:
                 raise Fenced(
                     f"another coordinator took over the store: epoch {coordinator_epoch} is not the current one any more",
@@ -163,13 +159,28 @@ def _all(connection: sa.Connection, query: sa.Select[Any], adapter: TypeAdapter[
     return [adapter.validate_python(body) for body in connection.scalars(query)]
 
 
-def _replace(connection: sa.Connection, table: sa.Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    keyed = {row[key]: row for row in rows}
-    keys = list(keyed)
-    for start in range(0, len(keys), _CHUNK):
-        part = keys[start : start + _CHUNK]
-        connection.execute(sa.delete(table).where(table.c[key].in_(part)))
-        connection.execute(sa.insert(table), [dict(keyed[each]) for each in part])
+class _Keyed:
+    """Rows of one table, replaced by their key. The statements are made once: making them takes longer than running them."""
+
+    def __init__(self, table: sa.Table, key: str) -> None:
+        self._key = key
+        self._delete = sa.delete(table).where(table.c[key] == sa.bindparam("former"))
+        self._insert = sa.insert(table)
+
+    def replace(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Of several rows with one key the last counts."""
+        keyed = {row[self._key]: dict(row) for row in rows}
+        if keyed:
+            connection.execute(self._delete, [{"former": key} for key in keyed])
+            connection.execute(self._insert, list(keyed.values()))
+
+
+_TABLES = _Keyed(schema.tables, "table_id")
+_ROUNDS = _Keyed(schema.rounds, "round_id")
+_COMMITS = _Keyed(schema.commits, "round_id")
+_OPERATIONS = _Keyed(schema.operations, "idempotency_key")
+_ADD_EVENTS = sa.insert(schema.events)
+_TOUCH = sa.update(schema.owner).where(schema.owner.c.epoch == sa.bindparam("ours")).values(writes=schema.owner.c.writes + 1)
 
 
 def _beyond(table: sa.Table, keep: int) -> sa.Delete:
