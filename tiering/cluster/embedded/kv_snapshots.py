@@ -50,10 +50,10 @@ def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, s
     return None if row is None else _stored(row)
 
 
-def last_snapshot_time(connection: sa.Connection, table_id: int) -> datetime | None:
-    """When the last snapshot of any bucket was made."""
-    made = connection.scalar(sa.select(sa.func.max(kv_snapshots.c.created_us)).where(kv_snapshots.c.table_id == table_id))
-    return None if made is None else from_us(made)
+def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
+    """When the last snapshot of any bucket was made, by table id."""
+    query = sa.select(kv_snapshots.c.table_id, sa.func.max(kv_snapshots.c.created_us)).group_by(kv_snapshots.c.table_id)
+    return {table_id: from_us(made) for table_id, made in connection.execute(query)}
 
 
 def insert_snapshot(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
 
 from tiering.cluster.embedded.catalog import table_exists
 from tiering.cluster.embedded.keyed_tables import KeyedTables
-from tiering.cluster.embedded.kv_snapshots import last_snapshot_time
+from tiering.cluster.embedded.kv_snapshots import last_snapshot_times
 from tiering.cluster.embedded.listing import TableListing
 from tiering.cluster.embedded.log_cut import cut_logs, plan_cuts
 from tiering.cluster.embedded.metadata import Metadata
-from tiering.cluster.embedded.options import parse_upkeep_options
+from tiering.cluster.embedded.options import UpkeepOptions, parse_upkeep_options
 from tiering.cluster.embedded.snapshot_files import remove_files
 from tiering.effects import Clock
 from tiering.errors import LakewardError, UnknownTable
@@ -35,41 +35,41 @@ class Upkeep:
         self._root = root
         self._metadata = metadata
         self._listing = listing
-        self._kept_of: tuple[Sequence[TableInfo], Sequence[TableInfo]] = ((), ())
+        self._kept_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, UpkeepOptions]]] = ((), ())
         self._keyed = keyed
         self._clock = clock
 
     def run(self) -> None:
         """One pass over all tables. What fails for one is logged, and tried again in the next pass."""
-        for table in self._kept(self._listing.all()):
+        for table, options, last in self._kept():
             try:
-                self._take_snapshot(table)
-                self._cut_log(table)
+                if table.table_type is TableType.PRIMARY_KEY:
+                    self._take_snapshot(table, options, last)
+                if options.log_ttl_ms is not None:
+                    self._cut_log(table, options.log_ttl_ms)
             except UnknownTable:
                 continue  # dropped meanwhile
             except (LakewardError, OSError) as error:
                 _log.warning("upkeep_failed", table=str(table.path), error=str(error))
         self._keyed.sweep()
 
-    def _kept(self, tables: Sequence[TableInfo]) -> Sequence[TableInfo]:
-        """Those that need anything: often none of very many."""
+    def _kept(self) -> Iterator[tuple[TableInfo, UpkeepOptions, datetime]]:
+        """Tables that need anything, often none of very many, with their options and when they had their last KV snapshot."""
+        tables = self._listing.all()
         if self._kept_of[0] is not tables:
-            self._kept_of = (tables, [table for table in tables if _needs_upkeep(table)])
-        return self._kept_of[1]
+            known = ((table, parse_upkeep_options(table.properties)) for table in tables)
+            self._kept_of = (tables, [each for each in known if _needs_upkeep(*each)])
+        if kept := self._kept_of[1]:
+            with self._metadata.read() as connection:
+                last = last_snapshot_times(connection)
+            for table, options in kept:
+                yield table, options, last.get(table.table_id, table.created_at)
 
-    def _take_snapshot(self, table: TableInfo) -> None:
-        if table.table_type is not TableType.PRIMARY_KEY:
-            return
-        interval = timedelta(milliseconds=parse_upkeep_options(table.properties).kv_snapshot_interval_ms)
-        with self._metadata.read() as connection:
-            last = last_snapshot_time(connection, table.table_id) or table.created_at
-        if self._clock.now() - last >= interval:
+    def _take_snapshot(self, table: TableInfo, options: UpkeepOptions, last: datetime) -> None:
+        if self._clock.now() - last >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
             self._keyed.snapshot(table.path)
 
-    def _cut_log(self, table: TableInfo) -> None:
-        ttl_ms = parse_upkeep_options(table.properties).log_ttl_ms
-        if ttl_ms is None:
-            return
+    def _cut_log(self, table: TableInfo, ttl_ms: int) -> None:
         with self._metadata.read() as connection:
             if not plan_cuts(connection, table, ttl_ms, self._clock.now()):
                 return
@@ -82,8 +82,8 @@ class Upkeep:
             remove_files(self._root, paths)
 
 
-def _needs_upkeep(table: TableInfo) -> bool:
-    return table.table_type is TableType.PRIMARY_KEY or parse_upkeep_options(table.properties).log_ttl_ms is not None
+def _needs_upkeep(table: TableInfo, options: UpkeepOptions) -> bool:
+    return table.table_type is TableType.PRIMARY_KEY or options.log_ttl_ms is not None
 
 
 @contextmanager
