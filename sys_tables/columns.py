@@ -85,6 +85,16 @@ def checked_array(field: AnyField, array: pa.Array[Any]) -> pa.Array[Any]:
     return array if array.type == field.type else array.cast(field.type)
 
 
+def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same, but columns that hold only NULLs have the null type: Arrow writes out every NULL of the others."""
+    count = batch.num_rows
+    nothing = [count > 0 and array.null_count == count for array in batch.columns]
+    fields = [field.with_type(pa.null()) if none else field for field, none in zip(batch.schema, nothing, strict=True)]
+    arrays: list[Any] = [pa.nulls(count) if none else array for array, none in zip(batch.columns, nothing, strict=True)]
+    schema = pa.schema(fields)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.with_metadata(batch.schema.metadata) if batch.schema.metadata else schema)
+
+
 def _plain(value: Any) -> Any:
     """Nested values in the form pyarrow takes: structs as dicts, maps as pairs."""
     if dataclasses.is_dataclass(value):

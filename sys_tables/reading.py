@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sys_tables.aggregates import aggregated
 from sys_tables.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, schema_pieces
-from sys_tables.columns import checked_array
+from sys_tables.columns import checked_array, without_nulls
 from sys_tables.conditions import matching
 from sys_tables.definitions import SystemTable
 from sys_tables.lookup import near_hint
@@ -23,15 +23,17 @@ OBSERVED_TIME_KEY = "observed_time"
 """Metadata of the stream's schema: the moment that the rows show, ISO 8601, UTC."""
 
 
-def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[bytes]:
+def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, null_columns: bool = False) -> Iterator[bytes]:
     """The pieces, made as they are drawn; columns in the order asked, all of them if none is.
+
+    `null_columns`: where the whole answer is one batch, a column of nothing but NULLs has Arrow's null type.
 
     Raises InvalidArgument, at the first piece, for a column, condition, order, aggregate or limit that the table cannot have.
     """
-    return joined(_pieces(table, view, scan))
+    return joined(_pieces(table, view, scan, null_columns))
 
 
-def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[bytes]:
+def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest, null_columns: bool) -> Iterator[bytes]:
     _check(table, scan)
     moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
     if scan.is_aggregated:
@@ -42,7 +44,10 @@ def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Ite
     asked = pa.schema([table.schema.field(name) for name in scan.columns or table.schema.names], metadata=moment)
     batches = (_batch(source, asked) for source in _limited(_sources(table, view, scan), scan.limit))
     # What is wrong with the question is said before anything of an answer.
-    first = list(islice(batches, 1))
+    first = list(islice(batches, 2 if null_columns else 1))
+    if null_columns and len(first) == 1:
+        first = [without_nulls(first[0])]
+        asked = first[0].schema
     yield from schema_pieces(asked)
     yield from batch_pieces(chain(first, batches))
 

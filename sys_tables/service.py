@@ -92,7 +92,8 @@ class SysCatalogService(SysCatalogServicer):
             scan = wire.scan_request(request, self._registry.procedures)
             if request.token:
                 PlanToken.parse(request.token).check(table, sorted(scan.used_columns))
-            async with closing(self._reads.draw(table.name, read_table(table, self._handle.view(), scan))) as pieces:
+            made = read_table(table, self._handle.view(), scan, null_columns=request.null_columns)
+            async with closing(self._reads.draw(table.name, made)) as pieces:
                 async for piece in pieces:
                     yield pb.ReadTableResponse(arrow=piece)
 

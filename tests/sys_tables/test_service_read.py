@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +14,10 @@ import pytest
 from support.memory_coordinator import NOON, MemoryCoordinator, table_status
 from support.sys_catalog import error_of, pb, serving, where
 from support.word_table import THREE, WordRow
-from sys_tables.arrow_stream import PIECE_BYTES
+from sys_tables.arrow_stream import PIECE_BYTES, ROWS_AT_ONCE
+from sys_tables.columns import column
 from sys_tables.definitions import system_table
-from sys_tables.registry import default_registry
+from sys_tables.registry import Registry, default_registry
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.api import TableStatus
 from tiering.errors import InvalidArgument
@@ -45,6 +46,46 @@ def test_columns_come_in_the_order_asked_and_the_schema_says_the_moment(run: Run
         assert read.schema.types == [pa.string(), pa.string(), pa.int32()]
         assert read.schema.metadata[b"observed_time"].decode() == NOON.isoformat()
         assert read.to_pylist()[0] == {"status": "Failed", "table_name": "a", "consecutive_failures": 2}
+
+    run(scenario())
+
+
+def test_columns_of_nothing_but_nulls_take_no_room_for_whoever_takes_them_so(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            asked = {"namespace": "sys", "name": "lake_tiering_status"}
+            plain = await client.table(pb.ReadTableRequest(**asked))
+            slim = await client.table(pb.ReadTableRequest(**asked, null_columns=True))
+            nobody = [where("status", "EQUAL", "Nothing")]
+            none = await client.table(pb.ReadTableRequest(**asked, filters=nobody, null_columns=True))
+        empty = [name for name in plain.schema.names if plain.column(name).null_count == 3]
+        assert "paused_until" in empty
+        assert "last_error" not in empty
+        assert [name for name in slim.schema.names if slim.schema.field(name).type == pa.null()] == empty
+        assert slim.to_pylist() == plain.to_pylist()
+        assert slim.schema.metadata == plain.schema.metadata
+        assert none.schema.types == plain.schema.types
+
+    run(scenario())
+
+
+@dataclass(frozen=True)
+class LateWordRow:
+    word: str | None = column("NULL in all rows but the last.")
+
+
+@system_table("late_words", LateWordRow, comment="One batch of NULLs, and a word.")
+def late_words(view: Any, scan: Any) -> Iterator[LateWordRow]:
+    yield from (LateWordRow(None) for _ in range(ROWS_AT_ONCE))
+    yield LateWordRow("last")
+
+
+def test_rows_that_come_in_several_batches_keep_their_columns_types(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(), Registry([late_words], [])) as client:
+            read = await client.table(pb.ReadTableRequest(namespace="sys", name="late_words", null_columns=True))
+        assert read.schema.field("word").type == pa.string()
+        assert read.column("word").to_pylist() == [None] * ROWS_AT_ONCE + ["last"]
 
     run(scenario())
 

@@ -80,10 +80,18 @@ final class ArrowRows {
 
   /** All rows of an IPC stream, with their schema. */
   static RowsScan read(InputStream stream) throws LakewardException {
+    return read(stream, new StructType());
+  }
+
+  /**
+   * The same; a column that came with Arrow's null type, since it holds only NULLs, has the type of
+   * the column at its place in {@code wanted}.
+   */
+  static RowsScan read(InputStream stream, StructType wanted) throws LakewardException {
     try (BufferAllocator allocator = allocator();
         ArrowStreamReader reader = new ArrowStreamReader(stream, allocator)) {
       VectorSchemaRoot root = reader.getVectorSchemaRoot();
-      StructType schema = ArrowUtils.fromArrowSchema(root.getSchema());
+      StructType schema = typed(ArrowUtils.fromArrowSchema(root.getSchema()), wanted);
       ColumnarBatch batch =
           new ColumnarBatch(
               root.getFieldVectors().stream()
@@ -105,6 +113,17 @@ final class ArrowRows {
       throw new LakewardException(
           "the service's answer broke off or is no Arrow stream: " + error.getMessage(), error);
     }
+  }
+
+  private static StructType typed(StructType found, StructType wanted) {
+    StructField[] fields = found.fields().clone();
+    for (int i = 0; i < Math.min(fields.length, wanted.length()); i++) {
+      StructField mine = wanted.fields()[i];
+      if (fields[i].dataType() == DataTypes.NullType && fields[i].name().equals(mine.name())) {
+        fields[i] = DataTypes.createStructField(mine.name(), mine.dataType(), fields[i].nullable());
+      }
+    }
+    return new StructType(fields);
   }
 
   /** A row of no columns. */

@@ -221,6 +221,7 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
             .setNamespace(table.getNamespace())
             .setName(table.getName())
             .setToken(found.token())
+            .setNullColumns(true)
             .build();
     StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
     return new VirtualTable(

@@ -113,7 +113,8 @@ final class ServiceClient {
         read(
             stub ->
                 ArrowRows.read(
-                    new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow)));
+                    new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow),
+                    schema));
     String found = read.readSchema().catalogString();
     if (!found.equals(schema.catalogString())) {
       throw new LakewardException(
