@@ -73,6 +73,17 @@ def test_tables_are_asked_about_many_at_a_time_and_times_only_where_rows_are_mis
     assert [seen(many, number).records for number in range(1, TABLES + 1)] == [0, 0, 3, 0, 0]
 
 
+def test_of_tables_with_many_buckets_fewer_are_asked_about_at_a_time(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(many.cluster, Listening)
+    monkeypatch.setattr(observer, "CHUNK", 100)
+    monkeypatch.setattr(observer, "CHUNK_BUCKETS", 4)
+    observe(many)
+    assert many.cluster.together == [4, 1], "how many buckets they have is not known yet"
+    many.cluster.together = []
+    observe(many)
+    assert many.cluster.together == [2, 2, 1]
+
+
 def test_the_oldest_row_is_asked_for_once_while_the_lake_stays_where_it_is(many: World) -> None:
     many.append(3)
     assert observe(many) == [1]

@@ -7,7 +7,7 @@ when somebody looks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -41,7 +41,8 @@ LOOKERS = 4
 """Threads that ask the cluster for whoever looks."""
 
 CHUNK = 200
-"""Tables asked about in one question of the background: some milliseconds of work."""
+CHUNK_BUCKETS = 2_000
+"""Tables that the background asks about in one question, and buckets of theirs as far as they are known: some milliseconds of work."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,8 @@ class Observer:
         """One round of the background: every table's offsets, and lake totals that are not fresh."""
         table_ids = [record.table_id for record in self._book.live()]
         self._forget(set(self._seen).difference(table_ids))
-        for start in range(0, len(table_ids), CHUNK):
-            if self._closed or not self._renew(table_ids[start : start + CHUNK], rest):
+        for chunk in self._chunks(table_ids):
+            if self._closed or not self._renew(chunk, rest):
                 return
 
     def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None:
@@ -205,6 +206,15 @@ class Observer:
         with self._lock:
             self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _chunks(self, table_ids: Sequence[int]) -> Iterator[Sequence[int]]:
+        start = buckets = 0
+        for stop, table_id in enumerate(table_ids, 1):
+            seen = self._seen.get(table_id)
+            buckets += 1 if seen is None else len(seen.buckets)
+            if stop - start == CHUNK or buckets >= CHUNK_BUCKETS or stop == len(table_ids):
+                yield table_ids[start:stop]
+                start, buckets = stop, 0
 
     def _is_stale(self, table_id: int, now: datetime) -> bool:
         seen = self._seen.get(table_id)
