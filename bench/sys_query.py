@@ -42,8 +42,9 @@ STATUS = "fluss.sys.lake_tiering_status"
 RARE_TABLES = 10
 """Due at once, with no tierer to take them: they wait as Pending among the many that are Scheduled."""
 
-WARM_UP = 10
-"""Rounds of each question before those that count: the JVM has compiled little before."""
+WARM_UP_ROUNDS = 10
+WARM_UP_SECONDS = 20.0
+"""Of each question before those that count, at least: while the JVM still compiles, it takes the core that the service needs."""
 
 QUESTIONS = {
     "all": "SELECT * FROM {}",
@@ -71,7 +72,7 @@ class Figures:
 
 def requests() -> dict[str, pb.ReadTableRequest]:
     """The questions as the plugin puts them."""
-    table = {"namespace": "sys", "name": "lake_tiering_status"}
+    table: dict[str, Any] = {"namespace": "sys", "name": "lake_tiering_status", "null_columns": True}
 
     def equal(column: str, text: str) -> list[pb.Filter]:
         return [pb.Filter(column=column, operator=pb.Filter.EQUAL, values=[pb.Literal(text=text)])]
@@ -136,6 +137,19 @@ def connected(spark: SparkSession, uri: str) -> SparkSession:
     return session
 
 
+def in_turn(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Milliseconds of each way, one after the other."""
+    gc.collect()  # answers of 100,000 rows stay in the JVM until Python has let go of them
+    return {way: milliseconds(ask) for way, ask in ways.items()}
+
+
+def warm_up(ways: dict[str, Callable[[], object]]) -> None:
+    start, rounds = time.monotonic(), 0
+    while rounds < WARM_UP_ROUNDS or time.monotonic() - start < WARM_UP_SECONDS:
+        in_turn(ways)
+        rounds += 1
+
+
 def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
     """All questions at one number of tables."""
     found = []
@@ -150,14 +164,9 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
                 "local_ms": lambda: collect(session, sql.format("alone")),  # noqa: B023
                 "server_ms": lambda: list(stub.ReadTable(requests()[name])),  # noqa: B023
             }
-            taken: dict[str, list[float]] = {way: [] for way in ways}
-            for number in range(times + WARM_UP):
-                gc.collect()  # answers of 100,000 rows stay in the JVM until Python has let go of them
-                for way, ask in ways.items():
-                    spent = milliseconds(ask)
-                    if number >= WARM_UP:
-                        taken[way].append(spent)
-            medians = {way: statistics.median(each) for way, each in taken.items()}
+            warm_up(ways)
+            taken = [in_turn(ways) for _ in range(times)]
+            medians = {way: statistics.median(each[way] for each in taken) for way in ways}
             found.append(Figures(tables, name, **medians, first_ms=firsts[name]))
     return found
 
@@ -187,7 +196,7 @@ def rounded(figures: Figures | tier_call.CallFigures) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, action="append", help="repeat it; default 1, 1,000, 10,000 and 100,000")
-    parser.add_argument("--times", type=int, default=15, help="how often each question is asked when warm")
+    parser.add_argument("--times", type=int, default=31, help="how often each question is asked when warm")
     parser.add_argument("--calls", type=int, default=30, help="how many CALLs are timed; 0: none")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()

@@ -87,12 +87,11 @@ def checked_array(field: AnyField, array: pa.Array[Any]) -> pa.Array[Any]:
 
 def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same, but columns that hold only NULLs have the null type: Arrow writes out every NULL of the others."""
-    count = batch.num_rows
-    nothing = [count > 0 and array.null_count == count for array in batch.columns]
+    count, columns, nulls = batch.num_rows, batch.columns, pa.nulls(batch.num_rows)
+    nothing = [count > 0 and array.null_count == count for array in columns]
     fields = [field.with_type(pa.null()) if none else field for field, none in zip(batch.schema, nothing, strict=True)]
-    arrays: list[Any] = [pa.nulls(count) if none else array for array, none in zip(batch.columns, nothing, strict=True)]
-    schema = pa.schema(fields)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema.with_metadata(batch.schema.metadata) if batch.schema.metadata else schema)
+    arrays: list[Any] = [nulls if none else array for array, none in zip(columns, nothing, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -41,21 +42,28 @@ def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest, null_c
         yield from schema_pieces(batch.schema.with_metadata(moment))
         yield from batch_pieces([batch])
         return
-    asked = pa.schema([table.schema.field(name) for name in scan.columns or table.schema.names], metadata=moment)
+    asked = _asked(table, scan.columns)
     batches = (_batch(source, asked) for source in _limited(_sources(table, view, scan), scan.limit))
     # What is wrong with the question is said before anything of an answer.
     first = list(islice(batches, 2 if null_columns else 1))
     if null_columns and len(first) == 1:
         first = [without_nulls(first[0])]
         asked = first[0].schema
-    yield from schema_pieces(asked)
+    yield from schema_pieces(asked.with_metadata(moment))
     yield from batch_pieces(chain(first, batches))
 
 
+@lru_cache(maxsize=256)
+def _asked(table: SystemTable, columns: tuple[str, ...]) -> pa.Schema:
+    """The columns in the order asked. Kept: whoever watches a table asks the same again."""
+    return pa.schema([table.schema.field(name) for name in columns or table.schema.names])
+
+
 def _check(table: SystemTable, scan: ScanRequest) -> None:
+    known = table.schema.names
     for name in scan.columns:
-        if name not in table.schema.names:
-            raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, table.schema.names, "columns"))
+        if name not in known:
+            raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, known, "columns"))
     if scan.limit is not None and scan.limit < 0:
         raise InvalidArgument(f"a limit of {scan.limit} rows is not possible")
     if scan.is_aggregated and (scan.columns or scan.order):

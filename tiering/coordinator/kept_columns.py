@@ -80,7 +80,7 @@ class KeptColumn(Generic[RowT]):
         self._version: Version[RowT] | None = None
         self._cells: list[Any] = []
         self._array: AnyArray | None = None
-        self._taken: tuple[Positions, AnyArray] | None = None
+        self._taken: tuple[Version[RowT], Positions, AnyArray] | None = None
 
     def array(self, version: Version[RowT]) -> AnyArray:
         """The column as of that version."""
@@ -90,12 +90,17 @@ class KeptColumn(Generic[RowT]):
             self._array = pa.array(self._cells, type=self._kind)
         return self._array
 
+    def kept(self, version: Version[RowT], positions: Positions) -> AnyArray | None:
+        """What `at` would say, if nothing has to be done for it. The one thing here that any thread may ask at any time."""
+        taken = self._taken
+        return taken[2] if taken is not None and taken[0] is version and taken[1] is positions else None
+
     def at(self, version: Version[RowT], positions: Positions) -> AnyArray:
         """The cells at `positions`, kept for the next who asks with the same."""
-        array = self.array(version)
-        if self._taken is None or self._taken[0] is not positions:
-            self._taken = (positions, array.take(pa.array(positions)))
-        return self._taken[1]
+        array, taken = self.array(version), self._taken
+        found = taken[2] if taken is not None and taken[1] is positions else array.take(pa.array(positions))
+        self._taken = (version, positions, found)
+        return found
 
     def _renew(self, version: Version[RowT]) -> None:
         differing = None if self._version is None else self._versions.between(self._version, version)

@@ -100,6 +100,9 @@ class Log(Protocol):
 class Seen(Protocol):
     """What a look at the coordinator goes by."""
 
+    @property
+    def generation(self) -> int: ...
+
     def pending(self, record: TableRecord) -> Pending | None: ...
 
     def partitions(self, table_id: int) -> int | None: ...
@@ -151,6 +154,12 @@ class Observer:
         self._known: dict[int, tuple[Observation, TextOffsets | None, Pending]] = {}
         self._pool = ThreadPoolExecutor(LOOKERS, thread_name_prefix="observe")
         self._closed = False
+        self._generation = 0
+
+    @property
+    def generation(self) -> int:
+        """While it is the same, `pending` says the same of the same records."""
+        return self._generation
 
     def pending(self, record: TableRecord) -> Pending | None:
         """As last seen; None = never yet."""
@@ -224,6 +233,8 @@ class Observer:
         for table_id in table_ids:
             self._seen.pop(table_id, None)
             self._known.pop(table_id, None)
+        with self._lock:
+            self._generation += 1
         self._totals.forget(table_ids)
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
@@ -266,6 +277,7 @@ class Observer:
             known = self._seen.get(record.table_id)
             if known is None or known.time <= seen.time:
                 self._seen[record.table_id] = seen
+                self._generation += 1
         self.pending(record)  # now, in the background, rather than while somebody waits
 
     def _renewed(

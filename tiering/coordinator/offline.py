@@ -47,6 +47,11 @@ class _Looks:
     def _infos(self) -> dict[int, TableInfo]:
         return {info.table_id: info for info in self._cluster.tables()}
 
+    @property
+    def generation(self) -> int:
+        """One moment is all there is."""
+        return 0
+
     def pending(self, record: TableRecord) -> Pending | None:
         """What the lake lacks; None for a table that was dropped since the coordinator wrote."""
         seen = self._look(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
@@ -57,6 +58,8 @@ class StatusColumns:
         self._observed = {name: KeptColumn(self._seens, _TYPES[name], _of_seen(cell)) for name, cell in steady.items()}
         self._order = _Order(self._rows)
         self._last_records: Mapping[int, TableRecord] = {}
+        self._last_look: tuple[Rows, int, Seens] | None = None
+        self._last_resting: tuple[Rows, Positions, _Resting] | None = None
 
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
         """The records as a version, the same one for the same mapping."""
@@ -66,15 +69,24 @@ class StatusColumns:
                 self._rows.advance(list(records.values()))
             return self._rows.latest
 
-    def seens(self, seen: Sequence[Pending | None]) -> Seens:
-        """What was seen of all rows as a version."""
+    def seens(self, rows: Rows, observer: Seen) -> Seens:
+        """What was seen of all rows, as a version; the same one while nothing was seen anew."""
+        last, generation = self._last_look, observer.generation
+        if last is not None and last[0] is rows and last[1] == generation:
+            return last[2]
+        seen = [observer.pending(record) for record in rows.rows]
         with self._lock:
-            return self._seens.advance(seen)
+            found = self._seens.advance(seen)
+            self._last_look = (rows, generation, found)
+        return found
 
-    def ordered(self, name: str, rows: Rows) -> AnyArray:
+    def ordered(self, name: str, rows: Rows, order: Positions) -> AnyArray:
         """A stored or steady column of the tables there are, by path."""
+        column = self._columns[name]
+        if (kept := column.kept(rows, order)) is not None:
+            return kept
         with self._lock:
-            return self._columns[name].at(rows, self._order.positions(rows))
+            return column.at(rows, order)
 
     def chosen(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
         """The same of the rows at `positions`."""
@@ -83,8 +95,18 @@ class StatusColumns:
 
     def observed(self, name: str, seens: Seens, order: Positions) -> AnyArray:
         """An observed column, but not of lags, in that order."""
+        column = self._observed[name]
+        if (kept := column.kept(seens, order)) is not None:
+            return kept
         with self._lock:
-            return self._observed[name].at(seens, order)
+            return column.at(seens, order)
+
+    def resting(self, rows: Rows, order: Positions, find: Callable[[], _Resting]) -> _Resting:
+        """What `find` finds, kept for the next who asks with the same rows and order."""
+        last = self._last_resting
+        if last is None or last[0] is not rows or last[1] is not order:
+            last = self._last_resting = (rows, order, find())
+        return last[2]
 
     def order(self, rows: Rows) -> Positions:
         """Positions in `rows` of the tables there are, by path."""
@@ -144,7 +166,7 @@ class StatusLook:
         if self.num_rows <= DIRECT_ROWS:
             cell = _CELLS[name]
             return _array(name, [_plain(cell(record)) for record in self._records()])
-        return self._kept.ordered(name, self._rows) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
+        return self._kept.ordered(name, self._rows, self._all) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
 
     def _at_wall(self, steady: AnyArray) -> AnyArray:
         drift = self._moment.to_wall(self._moment.steady)
@@ -163,11 +185,10 @@ class StatusLook:
     def _look(self) -> None:
         if self._may_wait:
             self._observer.refresh_for_a_look(self._records())
-        pending = self._observer.pending
         if self._shows_all:
-            self._seens = self._kept.seens([pending(record) for record in self._rows.rows])
+            self._seens = self._kept.seens(self._rows, self._observer)
         else:
-            self._few_seen = [pending(record) for record in self._records()]
+            self._few_seen = [self._observer.pending(record) for record in self._records()]
 
     def _seen(self) -> Sequence[Pending | None]:
         """Of the rows shown."""
@@ -188,19 +209,31 @@ class StatusLook:
         """Nearly all tables rest, and only the time that is left differs: written once for each span there is."""
         if self.num_rows <= DIRECT_ROWS or self._connected is None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
+        rest = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
+        left_ms = np.maximum(0, (rest.due_us - _micros(self._moment.steady)) // 1_000)
+        texts, which = next_check_texts(left_ms)
+        reasons = pa.array([self._reason(self._rows.rows[position]) for position in rest.others], pa.string())
+        return pc.replace_with_mask(pa.array(texts, pa.string()).take(which), rest.is_other, reasons)
+
+    def _resting(self) -> _Resting:
         deadlines = self._stored("freshness_deadline")
         scheduled = pc.equal(self._stored("status"), pa.scalar(TableState.SCHEDULED.value))
         rests: AnyArray = pc.and_(pc.and_(scheduled, pc.invert(self._stored("paused"))), pc.is_valid(deadlines))
         plain = rests.to_numpy(zero_copy_only=False)
         due_us = pc.fill_null(deadlines.cast(pa.int64()), 0).to_numpy()
-        left_ms = np.maximum(0, (due_us - _micros(self._moment.steady)) // 1_000)
-        texts, which = next_check_texts(np.where(plain, left_ms, 0))
-        others = self._positions[~plain].tolist()
-        reasons = pa.array([self._reason(self._rows.rows[position]) for position in others], pa.string())
-        return pc.replace_with_mask(pa.array(texts, pa.string()).take(which), pa.array(~plain), reasons)
+        return _Resting(np.where(plain, due_us, 0), pa.array(~plain), self._positions[~plain].tolist())
 
     def _reason(self, record: TableRecord) -> str | None:
         return status_reason(record, self._moment, tierer_connected=self._connected)
+
+
+@dataclass(frozen=True)
+class _Resting:
+    """Which tables only wait for their next check; `due_us` is 0 for the others, whose positions are in `others`."""
+
+    due_us: Positions
+    is_other: AnyArray
+    others: Sequence[int]
 
 
 class _Order:

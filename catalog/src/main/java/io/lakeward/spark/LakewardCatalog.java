@@ -6,6 +6,8 @@ import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -30,6 +32,10 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
   private ServiceClient service;
   private Directory directory;
   private DataTables dataTables;
+  private volatile Made made = new Made("", new ConcurrentHashMap<>());
+
+  /** System tables, made of the description with that token. */
+  private record Made(String token, ConcurrentMap<Identifier, Table> tables) {}
 
   /** Spark makes catalogs by reflection. */
   public LakewardCatalog() {}
@@ -213,7 +219,28 @@ public final class LakewardCatalog implements ReadOnlyCatalog, ProcedureCatalog 
     return directory.namespace(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
   }
 
+  /**
+   * The same one as before while the service says the same: Spark asks for it in every statement.
+   */
   private Table virtualTable(Directory.Found found) throws LakewardException {
+    // Now, while Spark analyses: when it optimises, it has its rules together already.
+    SessionRules.install();
+    Made known = made;
+    if (!known.token().equals(found.token())) {
+      known = new Made(found.token(), new ConcurrentHashMap<>());
+      made = known;
+    }
+    Identifier key =
+        Identifier.of(new String[] {found.table().getNamespace()}, found.table().getName());
+    Table table = known.tables().get(key);
+    if (table == null) {
+      table = newTable(found);
+      known.tables().put(key, table);
+    }
+    return table;
+  }
+
+  private Table newTable(Directory.Found found) throws LakewardException {
     SystemTable table = found.table();
     String fullName = String.join(".", name, table.getNamespace(), table.getName());
     ReadTableRequest request =

@@ -20,12 +20,14 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
   private final String name;
   private final String comment;
   private final StructType schema;
+  private final Column[] columns;
 
   /** {@code name} with catalog and namespace. */
   ReadOnlyTable(String name, String comment, StructType schema) {
     this.name = name;
     this.comment = comment;
     this.schema = schema;
+    this.columns = Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
   }
 
   /** Why it cannot be written, and what to do instead. */
@@ -50,7 +52,7 @@ abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
 
   @Override
   public final Column[] columns() {
-    return Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
+    return columns.clone();
   }
 
   /** Its comment, and that Spark does not manage it. */

@@ -208,6 +208,8 @@ final class ServiceClient {
     return NettyChannelBuilder.forTarget("dns:///" + target)
         .usePlaintext()
         .disableServiceConfigLookUp()
+        // What comes in is only put where a blocking call waits for it: no thread more on the way.
+        .directExecutor()
         .proxyDetector(address -> null)
         .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
         .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)

@@ -28,8 +28,6 @@ final class VirtualTable extends ReadOnlyTable {
     this.source = source;
     this.request = request;
     this.capabilities = capabilities;
-    // Now, while Spark analyses: when it optimises, it has its rules together already.
-    SessionRules.install();
   }
 
   @Override
