@@ -2,9 +2,10 @@
 
     .venv/bin/python bench/sys_query.py --tables 1 --tables 1000 --tables 10000 --tables 100000
 
-A real coordinator process and one real Spark session (`local[2]`). Every question is asked several times when all is warm, the two
-ways in turn; medians. **sys** is `fluss.sys.lake_tiering_status`, **local** the same rows as a `LocalRelation`, **server** the
-same question straight to the service, to the last byte, without Spark. Rows are collected inside the JVM, so Python has no part in it.
+A real coordinator process and one real Spark session (`local[2]`). Every question is asked many times when all is warm, the
+ways in turn and every other time in the opposite order; medians. **sys** is `fluss.sys.lake_tiering_status`, **local** the same
+rows as a `LocalRelation`, **server** the same question straight to the service, to the last byte, without Spark. Rows are
+collected inside the JVM, so Python has no part in it.
 Then `CALL sys.tier_table` with new rows (`tier_call.py`). Prints tables, with the machine's load before and after; the last line is one
 JSON object.
 """
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,12 @@ def collect(spark: SparkSession, sql: str) -> None:
     spark.sql(sql)._jdf.collectAsList().size()
 
 
+def read_all(stub: Any, request: pb.ReadTableRequest) -> None:
+    """Straight from the service, to the last byte."""
+    for _ in stub.ReadTable(request):
+        pass
+
+
 def connected(spark: SparkSession, uri: str) -> SparkSession:
     """A session of its own whose catalog `fluss` is the service at `uri`."""
     session = spark.newSession()
@@ -138,7 +146,7 @@ def connected(spark: SparkSession, uri: str) -> SparkSession:
 
 
 def in_turn(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Milliseconds of each way, one after the other."""
+    """Milliseconds of each way, one after the other; who comes first finds the machine's caches cold."""
     gc.collect()  # answers of 100,000 rows stay in the JVM until Python has let go of them
     return {way: milliseconds(ask) for way, ask in ways.items()}
 
@@ -156,16 +164,21 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
     with coordinator(work, tables) as uri, grpc.insecure_channel(uri) as channel:
         stub: Any = SysCatalogStub(channel)
         session = connected(spark, uri)
-        firsts = {name: milliseconds(lambda: list(stub.ReadTable(request))) for name, request in requests().items()}  # noqa: B023
+        firsts = {name: milliseconds(partial(read_all, stub, request)) for name, request in requests().items()}
         as_local(session, "alone")
-        for name, sql in QUESTIONS.items():
-            ways = {
-                "sys_ms": lambda: collect(session, sql.format(STATUS)),  # noqa: B023
-                "local_ms": lambda: collect(session, sql.format("alone")),  # noqa: B023
-                "server_ms": lambda: list(stub.ReadTable(requests()[name])),  # noqa: B023
+        questions = {
+            name: {
+                "sys_ms": partial(collect, session, sql.format(STATUS)),
+                "local_ms": partial(collect, session, sql.format("alone")),
+                "server_ms": partial(read_all, stub, requests()[name]),
             }
+            for name, sql in QUESTIONS.items()
+        }
+        for ways in questions.values():
             warm_up(ways)
-            taken = [in_turn(ways) for _ in range(times)]
+        for name, ways in questions.items():
+            turned = dict(reversed(ways.items()))
+            taken = [in_turn(turned if number % 2 else ways) for number in range(times)]
             medians = {way: statistics.median(each[way] for each in taken) for way in ways}
             found.append(Figures(tables, name, **medians, first_ms=firsts[name]))
     return found
@@ -196,7 +209,7 @@ def rounded(figures: Figures | tier_call.CallFigures) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, action="append", help="repeat it; default 1, 1,000, 10,000 and 100,000")
-    parser.add_argument("--times", type=int, default=31, help="how often each question is asked when warm")
+    parser.add_argument("--times", type=int, default=61, help="how often each question is asked when warm")
     parser.add_argument("--calls", type=int, default=30, help="how many CALLs are timed; 0: none")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
