@@ -19,7 +19,7 @@ from tiering.coordinator.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.store import Store
 from tiering.coordinator.validations import ValidateTable
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
+from tiering.model import TableInfo, TablePath
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -32,10 +32,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def tiered(world: LakeWorld) -> LakeWorld:
-    table = world.table("orders")
-    world.append(table, 0, 50)
-    world.tier(table)
+def tiered(world: LakeWorld, table: TableInfo) -> LakeWorld:
+    """The world, once `table` is in its lake."""
     return world
 
 

@@ -43,15 +43,15 @@ class Versions(Generic[RowT]):
         self._remembered = 0
         self._forgotten = 0
 
-    def advance(self, rows: Sequence[RowT], changed: Iterable[int] | None = None) -> Version[RowT]:
-        """The version of `rows`, which becomes the latest. `changed`: positions of both that may differ; None = find them."""
+    def advance(self, rows: Sequence[RowT]) -> Version[RowT]:
+        """The version of `rows`, which becomes the latest."""
         before = self.latest
         if rows is not before.rows:
-            both = changed_positions(before.rows, rows) if changed is None else sorted(changed)
+            changed = _changed_positions(before.rows, rows)
             grown = range(*sorted((len(before.rows), len(rows))))
             self.latest = Version(before.number + 1, rows)
-            if both or grown:
-                self._remember([*both, *grown])
+            if changed or grown:
+                self._remember([*changed, *grown])
         return self.latest
 
     def between(self, one: Version[RowT], other: Version[RowT]) -> Iterable[int] | None:
@@ -117,6 +117,6 @@ class KeptColumn(Generic[RowT]):
             self._array = self._taken = None
 
 
-def changed_positions(before: Sequence[object], after: Sequence[object]) -> list[int]:
+def _changed_positions(before: Sequence[object], after: Sequence[object]) -> list[int]:
     """Positions, as far as both reach, whose row is another object."""
     return list(compress(count(), map(is_not, before, after)))

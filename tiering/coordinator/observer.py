@@ -233,8 +233,9 @@ class Observer:
         for table_id in table_ids:
             self._seen.pop(table_id, None)
             self._known.pop(table_id, None)
-        with self._lock:
-            self._generation += 1
+        if table_ids:
+            with self._lock:
+                self._generation += 1
         self._totals.forget(table_ids)
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:

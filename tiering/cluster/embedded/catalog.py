@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +15,7 @@ from pyarrow import ipc
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
 from tiering.cluster.embedded.kv_snapshots import delete_where
-from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, databases, kv_snapshots, partitions, segments, tables
+from tiering.cluster.embedded.metadata import NO_PARTITION, among, buckets, databases, kv_snapshots, partitions, segments, tables
 from tiering.cluster.embedded.options import parse_lake_options, parse_upkeep_options
 from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.primary_keys import check_primary_key, default_bucket_keys
@@ -65,8 +64,8 @@ def list_tables(connection: sa.Connection, database_name: str | None) -> list[Ta
 
 def tables_by_id(connection: sa.Connection, table_ids: Collection[int]) -> list[TableInfo]:
     """Those of them that there are."""
-    wanted = sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
-    return [_stored(row).info for row in connection.execute(sa.select(tables).where(tables.c.table_id.in_(wanted))).mappings()]
+    query = sa.select(tables).where(tables.c.table_id.in_(among(table_ids)))
+    return [_stored(row).info for row in connection.execute(query).mappings()]
 
 
 def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:

@@ -7,7 +7,6 @@ for each other for that transaction only, and a crash before it leaves files tha
 from __future__ import annotations
 
 import itertools
-import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from tiering.cluster.embedded.appends import Append, WriteKey, earlier_ranges, e
 from tiering.cluster.embedded.base import AppendedRange
 from tiering.cluster.embedded.bucketing import Bucketing
 from tiering.cluster.embedded.catalog import StoredTable, table_exists
-from tiering.cluster.embedded.metadata import Metadata, bucket_key, buckets, in_bucket, segments, tables
+from tiering.cluster.embedded.metadata import Metadata, among, bucket_key, buckets, in_bucket, segments, tables
 from tiering.cluster.embedded.placing import place_rows
 from tiering.cluster.embedded.segments import Segment, write_segments
 from tiering.cluster.embedded.times import from_us, to_us
@@ -105,8 +104,7 @@ class Log:
 
     def offsets_of(self, table_ids: Sequence[int]) -> dict[int, dict[BucketKey, BucketOffsets]]:
         """As `Cluster.offsets_of`: one moment of all."""
-        # One parameter, however many ids: SQLite limits how many a statement may have, and the statement stays prepared.
-        wanted = sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
+        wanted = among(table_ids)
         order = (buckets.c.table_id, buckets.c.partition_id, buckets.c.bucket_id)
         query = sa.select(*order, *_BOUNDS).where(buckets.c.table_id.in_(wanted)).order_by(*order)
         with self._metadata.read() as connection:

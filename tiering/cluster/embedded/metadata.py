@@ -8,8 +8,9 @@ how many of them a segment has is the version of its schema.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -163,6 +164,11 @@ lake_snapshots = sa.Table(
 def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
     """The bucket of a row; `NO_PARTITION` is None."""
     return BucketKey(partition_id or None, bucket_id)
+
+
+def among(table_ids: Collection[int]) -> sa.Select[tuple[int]]:
+    """The ids, for `column.in_(...)`: one parameter however many there are, of which SQLite limits the number, and one statement."""
+    return sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
 
 
 def in_bucket(table: sa.Table, table_id: int, bucket: BucketKey) -> sa.ColumnElement[bool]:

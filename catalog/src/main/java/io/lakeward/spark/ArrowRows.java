@@ -128,7 +128,11 @@ final class ArrowRows {
 
   /** A row of no columns. */
   static InternalRow withoutColumns() {
-    return TO_HEAP.take(new StructType()).apply(InternalRow.empty()).copy();
+    StructType none = new StructType();
+    Function1<InternalRow, InternalRow> toHeap = TO_HEAP.take(none);
+    InternalRow row = toHeap.apply(InternalRow.empty()).copy();
+    TO_HEAP.leave(none, toHeap);
+    return row;
   }
 
   private static BufferAllocator allocator() {

@@ -47,7 +47,7 @@ final class RowsInPlan extends Rule<LogicalPlan> {
     public LogicalPlan apply(LogicalPlan node) {
       SystemScan scan = systemScan(node);
       if (scan != null) {
-        return relation(SessionRules.cast(((DataSourceV2ScanRelation) node).output()), scan.rows());
+        return relation(node.output(), scan.rows());
       }
       LocalRelation rows = (LocalRelation) ((UnaryNode) node).child();
       if (node instanceof Sort sort && canSort(sort)) {
@@ -65,7 +65,8 @@ final class RowsInPlan extends Rule<LogicalPlan> {
     }
   }
 
-  private static SystemScan systemScan(LogicalPlan node) {
+  /** What the node scans, if that is a system table; else null. */
+  static SystemScan systemScan(LogicalPlan node) {
     return node instanceof DataSourceV2ScanRelation relation
             && relation.scan() instanceof SystemScan scan
         ? scan

@@ -29,9 +29,10 @@ final class SessionRules {
     }
   }
 
-  /** A sequence of one. */
-  static <T> Seq<T> listed(T one) {
-    return CollectionConverters.asScala(List.of(one)).toSeq();
+  /** A sequence of Scala's. */
+  @SafeVarargs
+  static <T> Seq<T> listed(T... each) {
+    return CollectionConverters.asScala(List.of(each)).toSeq();
   }
 
   /** Scala's sequences are covariant, which Java cannot say. */

@@ -107,7 +107,7 @@ public final class SystemRowsExec extends SparkPlan {
 
   @Override
   public Seq<SparkPlan> children() {
-    return CollectionConverters.asScala(java.util.List.<SparkPlan>of()).toSeq();
+    return SessionRules.listed();
   }
 
   @Override

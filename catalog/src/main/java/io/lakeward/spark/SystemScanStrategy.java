@@ -4,8 +4,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
-import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /**
@@ -16,11 +14,11 @@ final class SystemScanStrategy extends SparkStrategy {
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
-    if (!(plan instanceof DataSourceV2ScanRelation relation
-        && relation.scan() instanceof SystemScan scan)) {
-      return SessionRules.cast(Nil$.MODULE$);
+    SystemScan scan = RowsInPlan.systemScan(plan);
+    if (scan == null) {
+      return SessionRules.listed();
     }
-    Seq<Attribute> output = SessionRules.cast(relation.output());
+    Seq<Attribute> output = plan.output();
     // Spark Connect sends rows without a job only from a scan that it knows.
     return SessionRules.listed(
         StatementTags.current().contains(StatementTags.CONNECT_OPERATION)
