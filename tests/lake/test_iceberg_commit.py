@@ -280,3 +280,5 @@ def test_every_file_of_a_local_lake_is_on_the_disk_before_it_is_committed(kit: A
     assert {one.suffix for one in written} == {".parquet", ".avro", ".json"}
     assert set(written) <= set(synced)
     assert {one.parent for one in written} <= set(synced)
+    folders = [one for one in (kit.folder / "lake").rglob("*") if one.is_dir()]
+    assert {folder.parent for folder in [kit.folder / "lake", *folders]} <= set(synced)

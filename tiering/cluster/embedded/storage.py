@@ -40,6 +40,7 @@ from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, t
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.upkeep import Upkeep
+from tiering.durable_files import sync_folder
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.errors import ClusterUnavailable, SetupError, UnknownTable
 from tiering.model import (
@@ -69,6 +70,7 @@ class EmbeddedStorage:
         self._lock = lock_folder(self.root)
         try:
             self._metadata = Metadata.open(self.root, ids)
+            sync_folder(self.root)  # the name of a new database
             self._sweep()
         except BaseException:
             self._lock.close()
