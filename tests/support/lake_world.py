@@ -101,9 +101,9 @@ class LakeWorld:
 
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.clock = HandClock()
-        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds())
         self.lake_properties = local_lake_properties(folder)
         self.lake = IcebergLake(self.lake_properties)
+        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds(), self.lake.check_schema)
         self.store = store or MemoryStore()
         self.coordinator = self._start()
         self.transport = DirectTransport(lambda: self.coordinator)

@@ -33,6 +33,14 @@ class StoredTable:
     bucketing: Bucketing
 
 
+@dataclass(frozen=True)
+class CreatedTable:
+    """What a CREATE TABLE ended with: the table, and whether it was made now."""
+
+    info: TableInfo
+    is_new: bool
+
+
 def list_databases(connection: sa.Connection) -> list[str]:
     """Names, sorted."""
     return list(connection.scalars(sa.select(databases.c.name).order_by(databases.c.name)))
@@ -83,7 +91,7 @@ def table_exists(connection: sa.Connection, table_id: int) -> bool:
     return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
 
 
-def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> TableInfo:
+def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
     """Raises as `EmbeddedCluster.create_table`."""
     require_database(connection, path.database_name)
     twin = sa.select(tables.c.table_name).where(
@@ -92,7 +100,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     existing = connection.scalar(twin)
     if existing is not None:
         if existing == path.table_name and ignore_if_exists:
-            return find_table(connection, path).info
+            return CreatedTable(find_table(connection, path).info, is_new=False)
         raise AlreadyExists(f"the table {path.database_name}.{existing} exists already", hint=_case_hint(existing, path.table_name))
     schema = storable_schema(spec.schema)
     if spec.primary_key and not spec.bucket_keys:
@@ -119,7 +127,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     )
     if not spec.partition_keys:  # partitions bring theirs when they appear
         insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
-    return find_table(connection, path).info
+    return CreatedTable(find_table(connection, path).info, is_new=True)
 
 
 def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -63,8 +63,12 @@ from tiering.names import check_database, table_path
 class EmbeddedStorage:
     """Opens the folder, sweeping what a crash left. Raises SetupError: in use, not writable, made by a newer version."""
 
-    def __init__(self, root: Path, clock: Clock | None = None, ids: Ids | None = None) -> None:
+    def __init__(
+        self, root: Path, clock: Clock | None = None, ids: Ids | None = None, check_lake: Callable[[TableInfo], None] | None = None
+    ) -> None:
+        """`check_lake` raises BadRequest for a table that its lake could not hold; None = whoever opens the folder tiers nothing."""
         self.root = root.absolute()
+        self._check_lake = check_lake or _holds_all
         self._clock: Clock = clock or SystemClock()
         ids = ids or RandomIds()
         self._lock = lock_folder(self.root)
@@ -123,9 +127,11 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.create_table`."""
         _check_path(path)
         with self._listing.altering() as (connection, touched):
-            info = catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
-            touched.add(info.table_id)
-        return info
+            created = catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+            if created.is_new and created.info.lake_enabled:
+                self._check_lake(created.info)
+            touched.add(created.info.table_id)
+        return created.info
 
     def drop_table(self, path: TablePath) -> None:
         """As `EmbeddedCluster.drop_table`."""
@@ -164,8 +170,12 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.alter_table`."""
         _check_path(path)
         with self._listing.altering() as (connection, touched):
+            before = catalog.find_table(connection, path).info
             catalog.insert_columns(connection, path, add_columns)
             info = catalog.update_properties(connection, path, set_properties, self._clock.now())
+            # What an older version let in may still be altered in other ways, such as to disable the lake.
+            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
+                self._check_lake(info)
             touched.add(info.table_id)
         return info
 
@@ -293,6 +303,10 @@ class EmbeddedStorage:
         """As `Cluster.rewind_lake_snapshot`. Raises UnknownTable."""
         with self._metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
+
+
+def _holds_all(_: TableInfo) -> None:
+    """What a lake that nobody tiers to refuses."""
 
 
 def _check_path(path: TablePath) -> None:
