@@ -12,13 +12,18 @@ def to_pb(error: BaseException) -> PbError:
     if isinstance(error, errors.LakewardError):
         return PbError(
             error_class=error.error_class,
-            message=errors.cut_message(redact(error.message)),
-            hint=redact(error.hint),
+            message=sendable(errors.cut_message(redact(error.message))),
+            hint=sendable(redact(error.hint)),
             retryable=error.retryable,
-            ids=error.ids,
+            ids={name: sendable(value) for name, value in error.ids.items()},
         )
     text = str(error) or type(error).__name__
-    return PbError(error_class=type(error).__name__, message=errors.cut_message(redact(text)), retryable=False)
+    return PbError(error_class=type(error).__name__, message=sendable(errors.cut_message(redact(text))), retryable=False)
+
+
+def sendable(text: str) -> str:
+    """`text` without lone surrogates, which a message cannot hold: Python puts them for bytes of a file's name that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def from_pb(pb: PbError) -> errors.LakewardError:

@@ -75,16 +75,24 @@ async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> Non
     loop = asyncio.get_running_loop()
     while True:
         started = loop.time()
-        process = await _start_tierer(settings, running.uri)
-        try:
-            status = await process.wait()
-        except asyncio.CancelledError:
-            await _end(process)
-            raise
+        status = await _tierer_status(settings, running.uri)
         deaths = 0 if loop.time() - started > LASTED_SECONDS else deaths + 1
         pause = RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
         log.warning("the tierer ended; starting it again", status=status, in_seconds=pause, log=str(_log_file(settings)))
         await asyncio.sleep(pause)
+
+
+async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
+    """Runs the tierer once; its exit status, or why it could not be started: then a later attempt may."""
+    try:
+        process = await _start_tierer(settings, uri)
+    except OSError as error:
+        return f"not started: {error}"
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
 
 
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:

@@ -35,6 +35,7 @@ from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.validations import ValidateTable, Validations
 from tiering.errors import InvalidArgument
+from tiering.panics import contained
 from tiering.validate.results import CheckResult
 
 Result = TypeVar("Result")
@@ -166,4 +167,4 @@ class Calls:
         return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id
 
     async def _run(self, step: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, step)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, contained(step))

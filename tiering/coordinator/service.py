@@ -28,6 +28,7 @@ from tiering.errors import InvalidArgument, LakewardError, UnknownTable
 from tiering.leases_pb import joined, leases_to_pb, parts
 from tiering.model import KvSnapshotLease
 from tiering.names import table_path
+from tiering.panics import contained
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.state import TableState
 
@@ -45,10 +46,10 @@ class Pools:
         self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(work, *args))
+        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(contained(work), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(work, *args))
+        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(contained(work), *args))
 
     def close(self) -> None:
         self._tierers.shutdown(wait=False, cancel_futures=True)

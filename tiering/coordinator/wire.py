@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -49,6 +49,11 @@ def report_ref(pb: coordinator_pb2.PbHeartbeatReqForTable, tierer_id: str) -> Ro
 
 def finished(pb: coordinator_pb2.PbHeartbeatReqForTable, *, forced: bool) -> Finished:
     return Finished(_stats(pb), pb.empty, forced, passed_head(pb))
+
+
+def is_forced(pb: coordinator_pb2.PbHeartbeatReqForTable, forced_tables: Collection[int]) -> bool:
+    """Whether a finished round stopped early. An older tierer says it of its table only."""
+    return pb.forced if pb.HasField("forced") else pb.table_id in forced_tables
 
 
 def failure(pb: coordinator_pb2.PbHeartbeatReqForTable, now: datetime) -> Failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
@@ -66,7 +67,8 @@ class SparkTaskRunner:
     def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:
         while not done.wait(CANCEL_POLL_SECONDS):
             if limits.cancelled():
-                self._spark.sparkContext.cancelJobGroup(round_id)  # again and again: Spark forgets it where the job is not there yet
+                with suppress(Exception):  # Py4J's; as with a job that is not there yet, the next turn asks again
+                    self._spark.sparkContext.cancelJobGroup(round_id)
 
 
 def _max_failures(spark: SparkSession) -> int:

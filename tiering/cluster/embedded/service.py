@@ -22,6 +22,7 @@ from tiering.errors import LakewardError
 from tiering.model import BucketOffsets, TableInfo
 from tiering.names import parse_table_path
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
+from tiering.panics import contained
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_errors import status_code, to_pb, trailing_metadata
@@ -56,7 +57,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def _run(self, context: Context, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, contained(work))
         except LakewardError as error:
             await _abort(context, error, status_code(error))
         except Exception as error:
