@@ -162,6 +162,7 @@ def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
         offsets=wanted.offsets,
         records=wanted.records,
         files=wanted.files,
+        lake_table_uuid=record.lake.table_uuid,  # the round's plan left it there
     )
     if first is not None and (first.state is not CommitState.PREPARED or first == row):
         return _beat(replace(Change(record), durable=False), ctx)

@@ -19,7 +19,7 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.file_lists import FileLists
-from tiering.lake.held_rows import Place
+from tiering.lake.held_rows import HeldOffsets
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import check_drift
 from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
@@ -72,7 +72,7 @@ class IcebergLake:
         table = self._load(path)
         return None if table is None else survey_of(path, table)
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
         """See `LakeCare.held`."""
         return held_offsets(table, view, partitions)
 
