@@ -34,7 +34,7 @@ from sys_tables.streams import closing, with_silence_marked
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable, cut_message
-from tiering.names import NAME_LIMIT, SYSTEM_DATABASE, table_path
+from tiering.names import NAME_LIMIT, SYSTEM_DATABASE, check_length, table_path
 from tiering.redact import redact
 
 MAX_PAGE_SIZE = 1_000
@@ -82,6 +82,7 @@ class SysCatalogService(SysCatalogServicer):
     async def DescribeTable(self, request: pb.DescribeTableRequest, context: _Context) -> pb.DescribeTableResponse:
         async with _ErrorsReported(context, "DescribeTable"):
             if _is_system(request.namespace):
+                check_length(request.name, "table")
                 return wire.described_system_table(self._registry.table(request.name))
             path, view = table_path(request.namespace, request.name), self._handle.view()
             return await self._lookups.run("describe", lambda: describe_data_table(view, path))
@@ -143,7 +144,7 @@ class SysCatalogService(SysCatalogServicer):
         if _is_system(request.namespace):
             namespace, names = SYSTEM_DATABASE, [table.name for table in self._registry.tables]
         else:
-            namespace = resolve_database(view, request.namespace)
+            namespace = resolve_database(view, check_length(request.namespace, "namespace"))
             names = sorted(table.path.table_name for table in view.tables(namespace))
         start = bisect_right(names, wire.last_name(request.page_token, namespace))
         page = names[start : start + min(request.page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)]
@@ -152,15 +153,15 @@ class SysCatalogService(SysCatalogServicer):
 
     def _system_table(self, request: pb.ReadTableRequest) -> SystemTable:
         if not _is_system(request.namespace):
-            raise UnknownTable(f"{request.namespace}.{request.name} is not a system table: its rows are in the lake")
-        return self._registry.table(request.name)
+            raise UnknownTable(f"{table_path(request.namespace, request.name)} is not a system table: its rows are in the lake")
+        return self._registry.table(check_length(request.name, "table"))
 
     def _procedure(self, request: pb.CallProcedureRequest) -> Procedure:
+        name = check_length(request.name, "procedure")
         if not _is_system(request.namespace):
-            raise UnknownProcedure(
-                f"there is no procedure {request.namespace}.{request.name}", hint=f"All procedures are in {SYSTEM_DATABASE}."
-            )
-        return self._registry.procedure(request.name)
+            namespace = check_length(request.namespace, "namespace")
+            raise UnknownProcedure(f"there is no procedure {namespace}.{name}", hint=f"All procedures are in {SYSTEM_DATABASE}.")
+        return self._registry.procedure(name)
 
     def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, given: ProcedureInput) -> Call:
         framework = given.read(FrameworkInput) if procedure.mutates else FrameworkInput()

@@ -16,6 +16,9 @@ Item = TypeVar("Item")
 PAGE_LIMIT = 1_000
 """Items on one page at most: some 500 bytes each, far below gRPC's 4 MiB."""
 
+_POSITION_DIGITS = 12
+"""More than any listing has items; Python refuses to read very long numbers."""
+
 KEPT_LISTINGS = 64
 """The one used longest ago goes first."""
 
@@ -64,7 +67,7 @@ class Listings(Generic[Item]):
             listing = self._kept.get(name)
             if listing is not None:
                 self._kept.move_to_end(name)
-        if listing is None or not position.isdecimal():
+        if listing is None or not position.isdecimal() or len(position) > _POSITION_DIGITS:
             raise InvalidArgument("the page token is unknown or too old", hint="Ask for the first page again, without a token.")
         return _page(name, listing, int(position), checked_size(page_size))
 
