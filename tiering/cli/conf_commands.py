@@ -10,6 +10,7 @@ import typer
 
 from tiering.cli.options import DEFAULT_URI, UriOption
 from tiering.cli.spark_properties import (
+    LakeJars,
     as_properties_file,
     as_pyiceberg_yaml,
     catalog_lake_properties,
@@ -32,6 +33,12 @@ class Reader(StrEnum):
     SPARK = "spark"
 
 
+LakeJarsOption = Annotated[
+    LakeJars,
+    typer.Option(help="How Spark gets Iceberg: as files that `lakeward fetch-jars` put on this machine, or by itself from Maven Central."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("spark-conf")(spark_conf)
@@ -50,8 +57,9 @@ def spark_conf(
     ] = False,
     lake: Annotated[
         bool,
-        typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it. Spark fetches Iceberg from Maven Central."),
+        typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it."),
     ] = False,
+    lake_jars: LakeJarsOption = LakeJars.PATHS,
 ) -> None:
     """Print the properties that give a Spark the catalog `fluss`. Only --lake asks the service.
 
@@ -62,12 +70,14 @@ def spark_conf(
     if session_catalog:
         properties |= session_catalog_properties(uri)
     if lake:
-        properties |= catalog_lake_properties(_lake_properties(uri))
+        properties |= catalog_lake_properties(_lake_properties(uri), lake_jars)
     print(as_properties_file(properties), end="")
 
 
 def lake_conf(
-    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG, uri: UriOption = DEFAULT_URI
+    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG,
+    uri: UriOption = DEFAULT_URI,
+    lake_jars: LakeJarsOption = LakeJars.PATHS,
 ) -> None:
     """Print how to open the lake itself, without Lakeward.
 
@@ -75,7 +85,7 @@ def lake_conf(
     """
     properties = _lake_properties(uri)
     if reader is Reader.SPARK:
-        print(as_properties_file(lake_properties_for_spark(properties)), end="")
+        print(as_properties_file(lake_properties_for_spark(properties, lake_jars)), end="")
     else:
         print(as_pyiceberg_yaml(properties), end="")
 

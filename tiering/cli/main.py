@@ -15,6 +15,7 @@ from tiering.cli import (
     demo_command,
     doctor_commands,
     export_command,
+    fetch_command,
     load_commands,
     serve_commands,
     sql_commands,
@@ -48,6 +49,7 @@ sweep_commands.register(app)
 validate_command.register(app)
 conf_commands.register(app)
 doctor_commands.register(app)
+fetch_command.register(app)
 demo_command.register(app)
 
 

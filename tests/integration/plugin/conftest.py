@@ -22,7 +22,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.service import SysCatalogService
-from tiering.cli.spark_properties import ICEBERG_RUNTIME, SQLITE_JDBC
+from tiering.cli.spark_jars import SPARK_JARS, jar_path
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE_S = 60
@@ -144,7 +144,8 @@ def plugin_jar() -> Path:
 @pytest.fixture(scope="package")
 def jvm(plugin_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark of this folder's tests, with the plugin on its class path, and Iceberg."""
-    properties = {"spark.driver.extraClassPath": str(plugin_jar), "spark.jars.packages": f"{ICEBERG_RUNTIME},{SQLITE_JDBC}"}
+    jars = ",".join(str(jar_path(jar)) for jar in SPARK_JARS)
+    properties = {"spark.driver.extraClassPath": str(plugin_jar), "spark.jars": jars}
     with spark_session(tmp_path_factory.mktemp("warehouse"), properties, "plugin tests") as spark:
         yield spark
 
