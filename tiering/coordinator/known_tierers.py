@@ -5,7 +5,7 @@ heartbeats of one incarnation only, and no clock orders two of them, so neither 
 that somebody made up keeps a tierer from being heard. Of several incarnations under one id:
 
 - one that was never met before has started later: it takes the rounds of the others over, once, under new epochs;
-- a heartbeat of an earlier one may be late. It changes nothing of the newer one, and gets no table;
+- heartbeats of an earlier one may be late. They change nothing of the newer one, and get no table;
 - an earlier one that goes on is a second process with the same id. Both work side by side, fenced by epochs like any two
   tierers, and one warning says so.
 
@@ -27,6 +27,9 @@ _log = structlog.get_logger(__name__)
 
 KEPT_TIERERS = 1_000
 """Far more than one coordinator serves. Beyond it the one that was silent for longest is forgotten, never a newcomer refused."""
+
+LATE_HEARTBEATS = 2
+"""A process that ended may have left so many on their way: a request that was held, and the one that overtook it."""
 
 MAX_ID_LENGTH = 200
 MAX_INCARNATION_LENGTH = 64
@@ -71,6 +74,7 @@ class KnownTierers:
             heartbeat_time=now.wall,
             lost_deadline=now.after(self._service_timeout_ms),
             stopped=stopping,
+            superseded=0 if known is None else max(known.superseded - 1, 0),
             took_over=known is not None and known.took_over,
             warned_of_age=known is not None and known.warned_of_age,
         )
@@ -80,10 +84,11 @@ class KnownTierers:
         self._tierers.pop(key, None)
         self._tierers[key] = renewed
         self._keep_bounded()
-        if known is not None and known.superseded and not stopping:
+        if known is None or not known.superseded:
+            return Met(renewed)
+        if not renewed.superseded and not stopping:
             self._warn_of_two(renewed)
-            return Met(renewed, may_take=False)
-        return Met(renewed)
+        return Met(renewed, may_take=False)
 
     def get(self, key: TiererKey) -> TiererRecord | None:
         """None = never met, or forgotten."""
@@ -121,7 +126,7 @@ class KnownTierers:
     def _supersede(self, tierer_id: str) -> None:
         for key, tierer in self._tierers.items():
             if key[0] == tierer_id and not tierer.stopped:
-                self._tierers[key] = replace(tierer, superseded=True)
+                self._tierers[key] = replace(tierer, superseded=LATE_HEARTBEATS)
 
     def _keep_bounded(self) -> None:
         while len(self._tierers) > KEPT_TIERERS:

@@ -236,7 +236,7 @@ class OperationRecord:
 class TiererRecord:
     """A process that tiers, as its heartbeats describe it. Not stored: heartbeats bring it back after a restart.
 
-    `superseded`: another process was met under its id since its last heartbeat. `took_over`: it has taken over what earlier
+    `superseded`: another process was met under its id; of its own heartbeats so many may still be late ones. `took_over`: it has taken over what earlier
     processes of its id ran. `warned_of_age`: the log says already that it is of an older version.
     """
 
@@ -251,7 +251,7 @@ class TiererRecord:
     heartbeat_time: datetime
     lost_deadline: datetime
     stopped: bool = False
-    superseded: bool = False
+    superseded: int = 0
     took_over: bool = False
     warned_of_age: bool = False
 

@@ -23,6 +23,7 @@ from tiering import rpc_errors
 from tiering.coordinator import status_pb, wire
 from tiering.coordinator.api import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
 from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.effects import RandomIds
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable
@@ -149,11 +150,12 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
+        self._held = HeldRequests()
 
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
-        return await answer(context, self._heartbeat(request))
+        return await answer(context, self._heartbeat(request, context.peer()))
 
     async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
         await answer(context, self._plan(request))
@@ -218,11 +220,13 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         found = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
         commits.check_borne_out(request, found)
 
-    async def _heartbeat(self, request: coordinator_pb2.LakeTieringHeartbeatRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+    async def _heartbeat(
+        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
+    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
-        with self._coordinator.book.changes.subscribe() as changes:
+        with self._held.room(peer) as may_wait, self._coordinator.book.changes.subscribe() as changes:
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
-            while hold is not None:
+            while hold is not None and may_wait:
                 await changes.wait()
                 if heartbeats.worth_trying(hold):
                     late = await self._pools.for_tierer(heartbeats.try_again, hold)
