@@ -38,6 +38,7 @@
     │   ├── SourceChanged               the source changed under the round: the next one plans afresh
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
     │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
+    │   ├── TableBusy                   another acknowledgement or reconciliation of the table is at work
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
@@ -251,6 +252,12 @@ class BaseMoved(TransientTieringError):
     """
 
     default_hint = "Nothing needs to be done: the rows are looked up again."
+
+
+class TableBusy(TransientTieringError):
+    """Another acknowledgement or reconciliation of the same table is at work, and does not end."""
+
+    default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
 
 
 class TiererStopped(TransientTieringError):

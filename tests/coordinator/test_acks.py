@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
-from support.coordinator_world import World
+from support.coordinator_world import HandTierer, World
 from tiering import errors
 from tiering.coordinator.records import CommitState, LakeCommitRecord
-from tiering.model import BucketKey, RecordedLakeSnapshot
+from tiering.model import BucketKey, RecordedLakeSnapshot, TablePath
+from tiering.offsets_pb import offsets_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
@@ -181,14 +183,185 @@ def test_an_ack_that_the_lake_does_not_bear_out_is_refused(world: World) -> None
     assert world.cluster.recorded == {}
 
 
+def forged_ack(tierer: HandTierer, given: pb.PbLakeTieringTableInfo) -> pb.CommitLakeSnapshotRequest:
+    """What anybody can send who knows the names of the running round, which SQL shows."""
+    message = pb.CommitLakeSnapshotRequest(round=tierer.ref(given), marker_round_id=given.round_id)
+    message.marker.lake_snapshot_id = 99
+    message.marker.offsets.extend(offsets_to_pb({B0: 10, B1: 0}))
+    return message
+
+
+def test_an_ack_that_is_made_up_records_nothing_even_from_the_running_round(world: World) -> None:
+    """Else the log would be cut up to offsets that the lake never got."""
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    with pytest.raises(errors.Fenced, match="has no marker"):
+        world.coordinator.commits.commit_lake_snapshot(forged_ack(tierer, given))
+    assert world.cluster.recorded == {}
+    record = world.record()
+    assert record.lake.recorded is None
+    assert record.running is not None
+    assert not record.running.acked
+    tierer.run(given)
+    assert world.cluster.recorded[1].offsets[B0] == 10
+
+
+def test_an_ack_that_claims_more_than_the_lake_holds_is_refused_and_leaves_what_it_holds(world: World) -> None:
+    world.append()
+    tierer, first = world.assigned()
+    tierer.run(first)
+    before = world.cluster.recorded[1]
+    world.append(90)
+    world.due()
+    second = tierer.get()
+    message = forged_ack(tierer, second)
+    message.marker.offsets[0].offset = 100
+    with pytest.raises(errors.Fenced, match=f"it is at round {first.round_id}"):
+        world.coordinator.commits.commit_lake_snapshot(message)
+    assert world.cluster.recorded[1] == before
+    assert world.record().lake.recorded == before
+
+
+def test_an_ack_of_a_round_that_never_was_does_not_even_reach_the_lake(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    message = forged_ack(tierer, given)
+    message.round.round_id = "made-up"
+    world.lake.view = None  # type: ignore[method-assign, assignment]
+    with pytest.raises(errors.Fenced, match="does not own"):
+        world.coordinator.commits.commit_lake_snapshot(message)
+    message.round.table_id = 4_711
+    with pytest.raises(errors.UnknownTable):
+        world.coordinator.commits.commit_lake_snapshot(message)
+
+
+def test_an_ack_records_how_large_the_lake_table_is(world: World) -> None:
+    """It has just been read: nobody reads it a second time for that."""
+    world.append()
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    view = world.lake.view
+    world.lake.view = lambda path: replace(view(path), records=10, size_bytes=80, files=1)  # type: ignore[method-assign, type-var]
+    tierer.ack(given)
+    lake = world.record().lake
+    assert (lake.records, lake.size_bytes, lake.files) == (10, 80, 1)
+
+
+def test_a_plan_for_a_lake_table_that_is_not_there_is_refused(world: World) -> None:
+    """Its uuid on record would stop the table for good: the real one would count as replaced."""
+    world.append()
+    tierer, given = world.assigned()
+    request = pb.RecordPlanRequest(round=tierer.ref(given), lake_table_uuid="made-up", splits=1)
+    with pytest.raises(errors.Fenced, match="made-up"):
+        world.coordinator.commits.record_plan(request)
+    tierer.plan(given)
+    with pytest.raises(errors.Fenced, match="made-up"):
+        world.coordinator.commits.record_plan(request)
+    assert world.record().lake.table_uuid == "lake-1"
+    tierer.run(given)
+
+
+def test_a_plan_on_the_recorded_lake_table_does_not_read_it_again(world: World) -> None:
+    world.append()
+    tierer, first = world.assigned()
+    tierer.run(first)
+    world.append()
+    world.due()
+    second = tierer.get()
+    uuid = world.record().lake.table_uuid or ""
+    world.lake.view = None  # type: ignore[method-assign, assignment]
+    world.coordinator.commits.record_plan(pb.RecordPlanRequest(round=tierer.ref(second), lake_table_uuid=uuid, splits=1))
+    assert world.record().running.splits_total == 1  # type: ignore[union-attr]
+
+
+def test_a_head_that_a_round_passed_is_recorded_when_it_passes_here_too(world: World) -> None:
+    world.append()
+    tierer, first = world.assigned()
+    tierer.run(first)
+    world.lake.foreign_commit(world.table.path)
+    head = world.lake.tables[world.table.path].head
+    world.due()
+    second = tierer.get()
+    tierer.finish(second, empty=True, passed_head=head)
+    assert world.record().lake.passed_head != head
+    world.coordinator.tick()
+    assert world.record().lake.passed_head == head
+    assert world.store.load()[0].lake.passed_head == head
+
+
+def test_a_head_that_is_made_up_stops_no_table(world: World) -> None:
+    """A head on record of a table without a tag would count as a lost marker."""
+    tierer, given = world.assigned()
+    tierer.finish(given, empty=True, passed_head=7)
+    world.coordinator.tick()
+    assert world.record().lake.passed_head is None
+    world.append()
+    world.due()
+    tierer.run(tierer.get())
+    assert world.cluster.recorded[1].offsets[B0] == 10
+
+
+def test_a_lake_that_is_away_while_a_head_is_looked_at_stops_nothing(world: World) -> None:
+    world.append()
+    tierer, first = world.assigned()
+    tierer.run(first)
+    world.due()
+    tierer.finish(tierer.get(), empty=True, passed_head=7)
+    view = world.lake.view
+
+    def away(path: TablePath) -> None:
+        raise errors.LakeUnavailable("away")
+
+    world.lake.view = away  # type: ignore[method-assign, assignment]
+    world.coordinator.tick()
+    world.lake.view = view  # type: ignore[method-assign]
+    assert world.state() == "Scheduled"
+
+
+def test_a_round_is_granted_one_commit_and_no_other(world: World) -> None:
+    """The sweep spares its files while the tag is the one of the grant: nobody may put another one in its place."""
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    request = tierer.prepare(given)
+    assert tierer.begin(given, request).granted
+    forged = pb.BeginLakeCommitRequest(round=tierer.ref(given), base_tag_snapshot_id=4_711)
+    answer = world.coordinator.commits.begin_lake_commit(forged)
+    assert not answer.granted
+    assert answer.error.error_class == "Fenced"
+    assert ledger(world)[given.round_id].base_tag is None
+    assert tierer.begin(given, request).granted
+
+
+def test_a_table_that_is_at_work_for_too_long_is_told_so(world: World) -> None:
+    world.coordinator.commits._locks._wait_seconds = 0
+    world.append()
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    with world.coordinator.commits.table_lock(1), pytest.raises(errors.TableBusy, match="table 1") as busy:
+        tierer.ack(given)
+    assert busy.value.retryable
+    tierer.ack(given)
+
+
+def test_locks_of_tables_are_gone_once_nobody_holds_them(world: World) -> None:
+    locks = world.coordinator.commits._locks
+    for table_id in range(100):
+        with locks.held(table_id):
+            assert len(locks) == 1
+    assert len(locks) == 0
+
+
 def test_a_cluster_that_is_ahead_of_the_lake_is_never_set_back(world: World) -> None:
     world.append()
     tierer, given = world.assigned()
     tierer.commit(given)
     world.cluster.recorded[1] = RecordedLakeSnapshot(77, {B0: 10_000})
-    with pytest.raises(errors.RecordAheadOfLake, match="77"):
+    with pytest.raises(errors.RecordAheadOfLake, match="10000"):
         tierer.ack(given)
     assert world.cluster.recorded[1].lake_snapshot_id == 77
+    assert world.record().lake.recorded is None
 
 
 def test_an_adopting_round_settles_the_older_ones_grant(world: World) -> None:

@@ -110,6 +110,10 @@ class World:
     def tierer(self, name: str = "tierer-1") -> HandTierer:
         return HandTierer(self, name)
 
+    def process(self, incarnation: str, name: str = "tierer-1") -> HandTierer:
+        """A tierer that started as the process of that incarnation; none has a clock that is of any use."""
+        return HandTierer(self, name, started_at_ms=0, incarnation=incarnation)
+
     def call(self, path: TablePath | None = None, caller: str = "alice", **arguments: Any) -> TierTableResult:
         """A CALL, to its end."""
         return asyncio.run(self.calling(path, caller, **arguments))
@@ -131,12 +135,16 @@ class World:
 
 
 class HandTierer:
-    """Does what a tierer does, one message at a time. `running` is what it lists in its heartbeats."""
+    """Does what a tierer does, one message at a time. `running` is what it lists in its heartbeats.
 
-    def __init__(self, world: World, name: str, started_at_ms: int = 1) -> None:
+    Without an incarnation it is of an older version.
+    """
+
+    def __init__(self, world: World, name: str, started_at_ms: int = 1, incarnation: str | None = None) -> None:
         self.world = world
         self.name = name
         self.started_at_ms = started_at_ms
+        self.incarnation = incarnation
         self.sequence = 0
         self.epoch = 0
         self.running: dict[str, pb.PbLakeTieringTableInfo] = {}
@@ -159,7 +167,7 @@ class HandTierer:
         """The next heartbeat."""
         self.sequence += 1
         return pb.LakeTieringHeartbeatRequest(
-            tierer=pb.PbTierer(tierer_id=self.name, sequence=self.sequence, started_at_ms=self.started_at_ms),
+            tierer=pb.PbTierer(tierer_id=self.name, sequence=self.sequence, started_at_ms=self.started_at_ms, incarnation=self.incarnation),
             tiering_tables=[self.about(info) for info in self.running.values()],
             finished_tables=finished,
             failed_tables=failed,
@@ -196,6 +204,7 @@ class HandTierer:
             tiering_epoch=info.tiering_epoch,
             round_id=info.round_id,
             tierer_id=self.name,
+            incarnation=self.incarnation,
         )
 
     def ends(self, info: pb.PbLakeTieringTableInfo) -> dict[BucketKey, int]:

@@ -52,7 +52,8 @@ def run_tierer(settings: TiererSettings) -> None:
     spark = open_spark(settings.master, "lakeward tierer", settings.spark_conf)
     threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
     tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
-    transport = GrpcTransport(settings.uri, tierer_id)
+    incarnation = ids.new_id()
+    transport = GrpcTransport(settings.uri, tierer_id, incarnation)
     stopping = _catch_signals(transport, settings.parent_pid)
     config = transport.service_config()
     leases = LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}")
@@ -73,6 +74,7 @@ def run_tierer(settings: TiererSettings) -> None:
         application_id=spark.sparkContext.applicationId or "",
         version=version("lakeward"),
         started_at_ms=int(clock.now().timestamp() * 1_000),
+        incarnation=incarnation,
         slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,
     )

@@ -41,11 +41,12 @@ class Background:
         self._fenced = fenced
         self._stopping = threading.Event()
         self._observed = False
-        self._threads = ThreadPoolExecutor(4, thread_name_prefix="background")
+        self._threads = ThreadPoolExecutor(5, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
+            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.book.prune)),
         ]

@@ -1,8 +1,8 @@
 """`CALL sys.tier_table` (DESIGN 5): brings the lake to the end offsets of the call.
 
 The goal is offsets, not a round: a call is done when the lake passes the base check now, for the same table id, with a
-marker that reached them. It waits without a thread; what it looks at runs in a pool of its own, so that waiting calls
-never hold up a read.
+marker that reached them. It waits without a thread; what it looks at runs in pools of their own, so that waiting calls
+never hold up a read, nor those that wait for a lake the ones that only change what the coordinator does.
 """
 
 from __future__ import annotations
@@ -63,14 +63,18 @@ class Calls:
         self._steps = steps
         self._controls = controls
         self._tierer_connected = tierer_connected
+        # By what they may wait for: a lake or a cluster that hangs must keep nobody from pausing a table.
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="call")
+        self._looks = ThreadPoolExecutor(8, thread_name_prefix="tier-table")
+        self._repairs = ThreadPoolExecutor(4, thread_name_prefix="repair")
+        self._lease_calls = ThreadPoolExecutor(2, thread_name_prefix="lease-call")
         self._closing = False
 
     async def tier_table(self, call: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
         """See `CoordinatorControl.tier_table`."""
         if call.timeout_ms < 0:
             raise InvalidArgument(f"timeout_ms must not be negative, but is {call.timeout_ms}")
-        goal = await self._run(partial(self._steps.begin, call))
+        goal = await self._look(partial(self._steps.begin, call))
         if isinstance(goal, TierTableResult):
             yield goal
             return
@@ -79,7 +83,7 @@ class Calls:
 
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         """See `CoordinatorControl.reconcile_lake`."""
-        return await self._run(partial(self._reconciler.reconcile, call))
+        return await _in(self._repairs, partial(self._reconciler.reconcile, call))
 
     async def retry_tiering(self, call: RetryTiering) -> RetryResult:
         """See `CoordinatorControl.retry_tiering`."""
@@ -91,7 +95,7 @@ class Calls:
 
     async def lease(self, call: LeaseCall) -> LeaseResult:
         """See `CoordinatorControl.lease`."""
-        return await self._run(partial(self._leases.run, call))
+        return await _in(self._lease_calls, partial(self._leases.run, call))
 
     async def knows(self, idempotency_key: str) -> bool:
         """See `CoordinatorControl.knows`."""
@@ -117,7 +121,7 @@ class Calls:
         """See `CoordinatorControl.sweep_lake`."""
         if call.older_than_ms < 0:
             raise InvalidArgument(f"older_than must not be negative, but is {call.older_than_ms} ms")
-        return await self._run(partial(self._sweeper.sweep, call))
+        return await _in(self._repairs, partial(self._sweeper.sweep, call))
 
     def end_waits(self) -> None:
         """Each waiting call answers with how its table stands."""
@@ -126,7 +130,8 @@ class Calls:
 
     def close(self) -> None:
         """No call can be made any more."""
-        self._pool.shutdown(wait=False, cancel_futures=False)
+        for pool in (self._pool, self._looks, self._repairs, self._lease_calls):
+            pool.shutdown(wait=False, cancel_futures=False)
         self._validations.close()
 
     async def _follow(self, call: TierTable, goal: Goal) -> AsyncGenerator[Progress | TierTableResult, None]:
@@ -134,7 +139,7 @@ class Calls:
         with self._book.changes.subscribe() as changes:
             while True:
                 before = self._signature(goal)
-                seen = await self._run(partial(self._steps.look, call, goal))
+                seen = await self._look(partial(self._steps.look, call, goal))
                 if isinstance(seen, Ended):
                     yield seen.result
                     return
@@ -143,7 +148,7 @@ class Calls:
                     said = seen.message
                     yield Progress(said)
                 if not call.wait or self._closing or self._gives_up(call, seen):
-                    yield await self._run(partial(self._steps.as_it_stands, goal))
+                    yield await self._look(partial(self._steps.as_it_stands, goal))
                     return
                 await self._until_worth_looking(changes, call, seen, before)
 
@@ -167,4 +172,11 @@ class Calls:
         return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id
 
     async def _run(self, step: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, contained(step))
+        return await _in(self._pool, step)
+
+    async def _look(self, step: Callable[[], Result]) -> Result:
+        return await _in(self._looks, step)
+
+
+async def _in(pool: ThreadPoolExecutor, step: Callable[[], Result]) -> Result:
+    return await asyncio.get_running_loop().run_in_executor(pool, contained(step))

@@ -60,8 +60,8 @@ class Coordinator:
         self.discovery = Discovery(self.book, cluster)
         self.observer = Observer(self.book, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
-        self.heartbeats = Heartbeats(self.book)
-        self.commits = Commits(self.book, cluster, lakes, self.observer.observe_soon)
+        self.commits = Commits(self.book, cluster, lakes, self.observer.lake_was_read)
+        self.heartbeats = Heartbeats(self.book, self.commits.doubt_head)
         self.leases = Leases(cluster)
         self.open_calls = OpenCalls(lambda: self.book.now().wall)
         operations = Operations(self.book)
@@ -97,11 +97,13 @@ class Coordinator:
                     found = [record for table_id in late[start : start + CHUNK] if (record := self.book.get(table_id))]
                     changes = [self._overdue(self.book.context(), record) for record in found]
                     self.book.put(*(change for change in changes if change is not None))
+        self.heartbeats.forget_lost()
         self.book.changes.notify()
 
     def tick(self) -> None:
         """Everything the background does, once: for the simulator and for tests."""
         self.discovery.run()
+        self.commits.look_at_heads()
         self.advance()
         self.book.prune()
 
@@ -137,6 +139,8 @@ class Coordinator:
         """Ends waits and background work; the store stays open, it belongs to who opened it."""
         self.end_waits()
         self.control.close()
+        self.commits.close()
+        self.discovery.close()
         self.observer.close()
 
     def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiering.coordinator.core import Change, Context
-from tiering.coordinator.records import CommitState, LakeCommitRecord, Level, TableRecord, TextOffsets
+from tiering.coordinator.records import CommitState, LakeCommitRecord, LakeSize, Level, TableRecord, TextOffsets
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the marker in the lake says. `head` None = not looked at. `acker` names the round that brought the news."""
+    """What the lake itself was found to hold: marker, head and size. `acker` names the round that made the coordinator look."""
 
     snapshot_id: int
     offsets: TextOffsets
     marker_round_id: str
-    table_uuid: str | None
+    table_uuid: str
     acker: str
-    head: int | None = None
+    head: int | None
+    size: LakeSize
 
 
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
@@ -31,18 +32,29 @@ def backlog_left(backlog: TextOffsets | None, reached: TextOffsets) -> TextOffse
     return None if backlog is None else {bucket: stop for bucket, stop in backlog.items() if reached.get(bucket, stop) < stop}
 
 
+def passed(record: TableRecord, head: int | None) -> Change:
+    """The head that the coordinator's own base check passed: what expiry leaves of history has to reach only that."""
+    if head is None or head == record.lake.passed_head:
+        return Change(record, durable=False)
+    return Change(record).update(lake=replace(record.lake, passed_head=head))
+
+
 def record_found(ctx: Context, record: TableRecord, found: Found, ledger: Sequence[LakeCommitRecord]) -> Change:
     """Takes over what the lake holds. `ledger`: this table's rows that are not resolved, and those they build on."""
     lake = record.lake
     if (lake.snapshot_id, lake.marker_round_id) == (found.snapshot_id, found.marker_round_id) and lake.offsets == found.offsets:
-        return _settle(replace(Change(record), durable=False), ctx, found, ledger)
+        return _settle(passed(record, found.head), ctx, found, ledger)
     known = replace(
         lake,
-        table_uuid=found.table_uuid or lake.table_uuid,
-        passed_head=found.head or found.snapshot_id,
+        table_uuid=found.table_uuid,
+        passed_head=found.head,
         snapshot_id=found.snapshot_id,
         offsets=found.offsets,
         marker_round_id=found.marker_round_id,
+        records=found.size.records,
+        size_bytes=found.size.size_bytes,
+        files=found.size.files,
+        location=found.size.location,
         backlog=backlog_left(lake.backlog, found.offsets),
     )
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)

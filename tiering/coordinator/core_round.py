@@ -25,13 +25,17 @@ from tiering.state import TableState
 
 @dataclass(frozen=True)
 class RoundRef:
-    """Names a round, with the numbers that fence it. `round_id` may be empty from an older peer."""
+    """Names a round, with the numbers that fence it. `round_id` may be empty from an older peer.
+
+    `incarnation`: of the process that speaks; None = it is not known who does.
+    """
 
     table_id: int
     coordinator_epoch: int
     tiering_epoch: int
     round_id: str
     tierer_id: str = ""
+    incarnation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,6 @@ class Finished:
     stats: RoundStats | None = None
     empty: bool = False
     forced: bool = False
-    passed_head: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,17 +55,15 @@ class Failure:
     fenced: bool = False
     stopped: bool = False
     stats: RoundStats | None = None
-    passed_head: int | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a round is about to do (RecordPlan)."""
+    """What a round is about to do (RecordPlan). `lake_table_uuid` was checked against the lake."""
 
     lake_table_uuid: str | None
     stops: TextOffsets
     splits: int
-    passed_head: int | None
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,10 @@ class Grant:
 
 
 def is_current(record: TableRecord | None, ref: RoundRef) -> bool:
-    """Whether `ref` is the running round. An older coordinator epoch does not matter (DESIGN 5)."""
+    """Whether `ref` is the running round, told by the process that has it. An older coordinator epoch does not matter (DESIGN 5)."""
     if record is None or record.running is None or record.tiering_epoch != ref.tiering_epoch:
+        return False
+    if record.running.incarnation not in (None, ref.incarnation):
         return False
     return not ref.round_id or ref.round_id == record.running.round_id
 
@@ -96,29 +99,26 @@ def fenced_error(record: TableRecord | None, ref: RoundRef) -> errors.LakewardEr
     )
 
 
-def assign(ctx: Context, record: TableRecord, tierer_id: str) -> Change:
+def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str | None = None) -> Change:
     """Pending -> Tiering: a tierer's request is answered with the table."""
     change = Change(record).update_round(
-        state=RoundState.RUNNING, tierer_id=tierer_id, started_time=ctx.now.wall, coordinator_epoch=ctx.coordinator_epoch
+        state=RoundState.RUNNING,
+        tierer_id=tierer_id,
+        incarnation=incarnation,
+        started_time=ctx.now.wall,
+        coordinator_epoch=ctx.coordinator_epoch,
     )
     change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
 
 
-def renew(ctx: Context, record: TableRecord, passed_head: int | None = None) -> Change:
+def renew(ctx: Context, record: TableRecord) -> Change:
     """The tierer still runs the round."""
-    return _passed(_beat(replace(Change(record), durable=False), ctx), passed_head)
+    return _beat(replace(Change(record), durable=False), ctx)
 
 
 def _beat(change: Change, ctx: Context) -> Change:
     return change.update(heartbeat_time=ctx.now.wall, heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms))
-
-
-def _passed(change: Change, head: int | None) -> Change:
-    lake = change.record.lake
-    if head is None or head == lake.passed_head:
-        return change
-    return replace(change.update(lake=replace(lake, passed_head=head)), durable=True)
 
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
@@ -128,7 +128,7 @@ def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog={**begun, **(before.backlog or {})})
     change = Change(record).update(lake=lake)
     change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0)
-    return _passed(_beat(change, ctx), planned.passed_head)
+    return _beat(change, ctx)
 
 
 def progress(record: TableRecord, done: int, total: int, records_done: int, records_total: int) -> Change:
@@ -142,7 +142,8 @@ def progress(record: TableRecord, done: int, total: int, records_done: int, reco
 def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
     """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
 
-    Raises Fenced for a round that was cancelled. That the round is the running one was checked before.
+    One commit a round: the tag it is granted on is what keeps the sweep from its files, so no later request changes that.
+    Raises Fenced for another one, and for a round that was cancelled. That the round is the running one was checked before.
     """
     current = record.round
     assert current is not None
@@ -164,10 +165,21 @@ def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
         files=wanted.files,
         lake_table_uuid=record.lake.table_uuid,  # the round's plan left it there
     )
-    if first is not None and (first.state is not CommitState.PREPARED or first == row):
+    if first is not None:
+        if _granted_for(first) != _granted_for(row):
+            raise errors.Fenced(
+                f"round {current.round_id} was granted another commit than this one",
+                hint="Nothing to do: a new round follows.",
+                round_id=current.round_id,
+            )
         return _beat(replace(Change(record), durable=False), ctx)
     change = _beat(Change(record).update(commit=row).update_commit(row), ctx)
     return change.note(ctx, "COMMIT_GRANTED", "the round may commit to the lake", base_tag=wanted.base_tag)
+
+
+def _granted_for(row: LakeCommitRecord) -> tuple[object, ...]:
+    """What a grant is about, apart from what became of it."""
+    return row.base_round_id, row.base_tag, dict(row.offsets), row.records, row.files
 
 
 def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
@@ -176,7 +188,7 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
     A round that says it finished although its granted commit was never acked proved nothing: it is due again at once,
     and the next base check will tell.
     """
-    change = _passed(Change(record), report.passed_head)
+    change = Change(record)
     current = record.round
     assert current is not None
     unproved = record.granted and not current.acked
@@ -212,11 +224,9 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
         return finish(ctx, record, Finished(stats=report.stats))
     if report.fenced:
         return _start_anew(ctx, record, f"the round was fenced: {report.error.message}")
-    looked = _passed(Change(record), report.passed_head)
     if current.cancelled_by is not None:
-        ended = end_round(looked, ctx, RoundState.CANCELLED, stats=report.stats)
-        return _answer_call(rest(ended, ctx, f"the round was cancelled by {current.cancelled_by}", checked=False), ctx)
-    change = end_round(looked, ctx, RoundState.FAILED, stats=report.stats, error=report.error)
+        return _end_cancelled(ctx, record, report.stats)
+    change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=report.error)
     failures = record.consecutive_failures + (0 if report.stopped else 1)
     retry = None
     if report.stopped:
@@ -226,6 +236,12 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
     change = change.update(error=report.error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
     change = change.move(ctx, TableState.FAILED, f"{report.error.error_class}: {report.error.message}", Level.ERROR)
     return _answer_call(change, ctx)
+
+
+def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
+    cancelled_by = record.round.cancelled_by if record.round else None
+    ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats)
+    return _answer_call(rest(ended, ctx, f"the round was cancelled by {cancelled_by}", checked=False), ctx)
 
 
 def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
@@ -266,3 +282,17 @@ def lose(ctx: Context, record: TableRecord) -> Change:
     if current.acked:
         return finish(ctx, record, Finished())
     return _start_anew(ctx, record, f"the tierer {current.tierer_id} gave up its round after the commit was granted")
+
+
+def take_over(ctx: Context, record: TableRecord) -> Change:
+    """Another process started under the id of the round's tierer, which is gone, or has no right to the name any more.
+
+    Never handed over under the same epoch: should the former process live, the new epoch fences it.
+    """
+    current = record.round
+    assert current is not None
+    if current.acked:
+        return finish(ctx, record, Finished())
+    if current.cancelled_by is not None:
+        return _end_cancelled(ctx, record)
+    return _start_anew(ctx, record, f"another process started as the tierer {current.tierer_id}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import MappingProxyType
 
 import structlog
@@ -20,6 +21,9 @@ _log = structlog.get_logger(__name__)
 CHUNK = 200
 """Tables stored in one transaction, so that the book's lock is never held for long."""
 
+LOOK_SECONDS = 1.0
+"""A reader waits no longer for a slow cluster."""
+
 
 class Discovery:
     """One comparison at a time: an older listing never overwrites a newer one."""
@@ -34,6 +38,9 @@ class Discovery:
         self._applied_list: Sequence[TableInfo] | None = None
         """The listing that they agree with as a whole."""
         self._reachable = True
+        self._looker = ThreadPoolExecutor(1, thread_name_prefix="discovery")
+        self._look: Future[None] | None = None
+        self._look_lock = threading.Lock()
 
     @property
     def infos(self) -> Mapping[int, TableInfo]:
@@ -67,6 +74,17 @@ class Discovery:
             if not self._reachable:
                 _log.info("the cluster answers again")
             self._reachable = True
+
+    def look(self) -> None:
+        """For a reader who names a table that is not known: `run_quietly`, for a short time. One look serves all who wait meanwhile."""
+        with self._look_lock:
+            if self._look is None or self._look.done():
+                self._look = self._looker.submit(self.run_quietly)
+            look = self._look
+        wait([look], timeout=LOOK_SECONDS)
+
+    def close(self) -> None:
+        self._looker.shutdown(wait=False, cancel_futures=True)
 
     def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
         """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""

@@ -21,7 +21,7 @@ FRESH_FOR = timedelta(minutes=10)
 
 
 class LakeTotals:
-    """Rows, bytes and files of all lake tables, as of when each was looked at."""
+    """Rows, bytes and files of all lake tables, with when each was looked at (steady time: a clock that is set back changes nothing)."""
 
     def __init__(self, book: Book, lakes: Lakes) -> None:
         self._book = book
@@ -30,7 +30,7 @@ class LakeTotals:
 
     def renew(self, record: TableRecord) -> None:
         """Looks at the lake table if its snapshot is another one, or the last look long ago."""
-        now, lake = self._book.now().wall, record.lake
+        now, lake = self._book.now().steady, record.lake
         if lake.snapshot_id is None:
             return
         snapshot, time = self._looked.get(record.table_id, (None, now))
@@ -51,6 +51,10 @@ class LakeTotals:
             measured = replace(latest.lake, records=view.records, size_bytes=view.size_bytes, files=view.files, location=view.location)
             if measured != latest.lake:
                 self._book.put(Change(latest).update(lake=measured))
+
+    def measured(self, table_id: int, snapshot_id: int) -> None:
+        """Somebody else looked, and recorded what there is at that snapshot."""
+        self._looked[table_id] = (snapshot_id, self._book.now().steady)
 
     def forget(self, table_ids: Iterable[int]) -> None:
         """Of tables that are gone."""

@@ -188,6 +188,11 @@ class Observer:
             if not self._closed:
                 self._pool.submit(self._renew, [table_id], no_rest)
 
+    def lake_was_read(self, table_id: int, snapshot_id: int) -> None:
+        """Its totals are on record as of that snapshot: only its log is looked at, in the background."""
+        self._totals.measured(table_id, snapshot_id)
+        self.observe_soon(table_id)
+
     def observe_all(self, rest: Rest = no_rest) -> None:
         """One round of the background: every table's offsets, and lake totals that are not fresh."""
         table_ids = [record.table_id for record in self._book.live()]

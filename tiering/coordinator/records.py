@@ -96,6 +96,16 @@ class QueuedCall:
 
 
 @dataclass(frozen=True)
+class LakeSize:
+    """Totals of a whole lake table, as its head says; None = its writers kept no totals."""
+
+    records: int | None
+    size_bytes: int | None
+    files: int | None
+    location: str | None
+
+
+@dataclass(frozen=True)
 class LakeKnowledge:
     """The coordinator's copy of what the lake holds: it may be behind, never ahead.
 
@@ -141,6 +151,8 @@ class RoundRecord:
     triggered_by: str | None = None
     idempotency_key: str | None = None
     tierer_id: str | None = None
+    incarnation: str | None = None
+    """Of the process that has it; shown to nobody, so that no other can report for it. None = an older tierer's."""
     started_time: datetime | None = None
     finished_time: datetime | None = None
     planned_stops: TextOffsets | None = None
@@ -231,9 +243,14 @@ class OperationRecord:
 
 @dataclass(frozen=True)
 class TiererRecord:
-    """A tierer as its heartbeats describe it. Not stored: heartbeats bring it back after a restart."""
+    """A process that tiers, as its heartbeats describe it. Not stored: heartbeats bring it back after a restart.
+
+    `superseded`: another process was met under its id; of its own heartbeats so many may still be late ones. `took_over`: it has taken over what earlier
+    processes of its id ran. `warned_of_age`: the log says already that it is of an older version.
+    """
 
     tierer_id: str
+    incarnation: str
     sequence: int
     started_at_ms: int
     host: str
@@ -243,6 +260,14 @@ class TiererRecord:
     heartbeat_time: datetime
     lost_deadline: datetime
     stopped: bool = False
+    superseded: int = 0
+    took_over: bool = False
+    warned_of_age: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names it: another process may have the same id."""
+        return self.tierer_id, self.incarnation
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The gRPC services of the coordinator: TieringStatus, TieringCoordinator, TieringControl (proto/tiering/rpc/v1).
 
-Blocking work runs in pools, one for tierers and one for readers, so that neither starves the other; held requests and
-waiting CALLs hold no thread. Errors of the tree travel with their details; others are logged and travel by class name.
+Blocking work runs in pools by what it may wait for, so that nothing starves what does not need it: heartbeats wait for the
+store alone, leases for the cluster, acks for the lake (`commits`), readers for none of them. Held requests and waiting CALLs
+hold no thread. Errors of the tree travel with their details; others are logged and travel by class name.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tiering import rpc_errors
 from tiering.coordinator import status_pb, wire
 from tiering.coordinator.api import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
 from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.effects import RandomIds
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable
@@ -43,17 +45,23 @@ class Pools:
 
     def __init__(self) -> None:
         self._tierers = ThreadPoolExecutor(8, thread_name_prefix="tierers")
+        self._leases = ThreadPoolExecutor(4, thread_name_prefix="leases")
         self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
+        """For what waits for the store and nothing else."""
         return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(contained(work), *args))
+
+    async def for_leases(self, work: Callable[..., Result], *args: Any) -> Result:
+        """For what asks the cluster, which may hang."""
+        return await asyncio.get_running_loop().run_in_executor(self._leases, partial(contained(work), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(contained(work), *args))
 
     def close(self) -> None:
-        self._tierers.shutdown(wait=False, cancel_futures=True)
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._tierers, self._leases, self._readers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def answer(context: Context, work: Awaitable[Result]) -> Result:
@@ -97,7 +105,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def ListKvSnapshotLeases(
         self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
-        page = await answer(context, self._pools.for_reader(self._leases_page, request))
+        page = await answer(context, self._pools.for_leases(self._leases_page, request))
         return status_pb2.ListKvSnapshotLeasesResponse(
             leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=wire.timestamp(page.observed_time)
         )
@@ -131,7 +139,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         """The path of a lake table; one that was made a moment ago is looked for first."""
         path = table_path(pb.database_name, pb.table_name)
         if self._coordinator.book.by_path(path) is None:
-            self._coordinator.discovery.run_quietly()
+            self._coordinator.discovery.look()
         if self._coordinator.book.by_path(path) is None:
             raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
         return path.database_name, path.table_name
@@ -143,14 +151,15 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
+        self._held = HeldRequests()
 
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
-        return await answer(context, self._heartbeat(request))
+        return await answer(context, self._heartbeat(request, context.peer()))
 
     async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
-        await answer(context, self._pools.for_tierer(self._coordinator.commits.record_plan, request))
+        await answer(context, self._plan(request))
         return coordinator_pb2.RecordPlanResponse()
 
     async def BeginLakeCommit(
@@ -161,7 +170,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def CommitLakeSnapshot(
         self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
     ) -> coordinator_pb2.CommitLakeSnapshotResponse:
-        await answer(context, self._pools.for_tierer(self._coordinator.commits.commit_lake_snapshot, request))
+        await answer(context, self._ack(request))
         return coordinator_pb2.CommitLakeSnapshotResponse()
 
     async def ReportProgress(
@@ -173,17 +182,17 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def AcquireKvSnapshotLease(
         self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_tierer(self._coordinator.leases.acquire, request))
+        return await answer(context, self._pools.for_leases(self._coordinator.leases.acquire, request))
 
     async def ReleaseKvSnapshotLease(
         self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_tierer(self._coordinator.leases.release, request))
+        return await answer(context, self._pools.for_leases(self._coordinator.leases.release, request))
 
     async def DropKvSnapshotLease(
         self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_tierer(self._coordinator.leases.drop, request))
+        return await answer(context, self._pools.for_leases(self._coordinator.leases.drop, request))
 
     async def GetServiceConfig(
         self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
@@ -199,11 +208,26 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             inline_round_bytes=options.inline_round_bytes,
         )
 
-    async def _heartbeat(self, request: coordinator_pb2.LakeTieringHeartbeatRequest) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+    async def _plan(self, request: coordinator_pb2.RecordPlanRequest) -> None:
+        commits = self._coordinator.commits
+        if commits.names_another_lake_table(request):
+            await asyncio.wrap_future(commits.submit_plan(request))
+        else:
+            await self._pools.for_tierer(commits.record_plan, request)
+
+    async def _ack(self, request: coordinator_pb2.CommitLakeSnapshotRequest) -> None:
+        commits = self._coordinator.commits
+        # Shielded: a client that gives up must not cancel the ack of another that joined it.
+        found = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
+        commits.check_borne_out(request, found)
+
+    async def _heartbeat(
+        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
+    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
-        with self._coordinator.book.changes.subscribe() as changes:
+        with self._held.room(peer) as may_wait, self._coordinator.book.changes.subscribe() as changes:
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
-            while hold is not None:
+            while hold is not None and may_wait:
                 await changes.wait()
                 if heartbeats.worth_trying(hold):
                     late = await self._pools.for_tierer(heartbeats.try_again, hold)

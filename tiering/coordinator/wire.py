@@ -8,8 +8,9 @@ from datetime import datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tiering.coordinator.core_round import Failure, Finished, Grant, Plan, RoundRef
+from tiering.coordinator.known_tierers import incarnation_of
 from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
-from tiering.errors import cut_message
+from tiering.errors import InvalidArgument, cut_message
 from tiering.model import RoundStats, TablePath
 from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
 from tiering.redact import redact
@@ -39,16 +40,30 @@ def text_offsets_pb(offsets: TextOffsets) -> list[common_pb2.PbBucketOffset]:
     return offsets_to_pb(from_text(offsets))
 
 
+MAX_ROUND_ID_LENGTH = 200
+"""They are made here, and are shorter; a longer one would be kept and repeated in errors."""
+
+
 def round_ref(pb: coordinator_pb2.PbRound) -> RoundRef:
-    return RoundRef(pb.table_id, pb.coordinator_epoch, pb.tiering_epoch, pb.round_id, pb.tierer_id)
+    """Raises InvalidArgument."""
+    incarnation = incarnation_of(pb)
+    return RoundRef(pb.table_id, pb.coordinator_epoch, pb.tiering_epoch, _round_id(pb.round_id), pb.tierer_id, incarnation)
 
 
-def report_ref(pb: coordinator_pb2.PbHeartbeatReqForTable, tierer_id: str) -> RoundRef:
-    return RoundRef(pb.table_id, pb.coordinator_epoch, pb.tiering_epoch, pb.round_id, tierer_id)
+def report_ref(pb: coordinator_pb2.PbHeartbeatReqForTable, tierer: coordinator_pb2.PbTierer) -> RoundRef:
+    """Raises InvalidArgument."""
+    round_id = _round_id(pb.round_id)
+    return RoundRef(pb.table_id, pb.coordinator_epoch, pb.tiering_epoch, round_id, tierer.tierer_id, incarnation_of(tierer))
+
+
+def _round_id(text: str) -> str:
+    if len(text) > MAX_ROUND_ID_LENGTH:
+        raise InvalidArgument(f"a round id has at most {MAX_ROUND_ID_LENGTH} characters; this one has {len(text)}")
+    return text
 
 
 def finished(pb: coordinator_pb2.PbHeartbeatReqForTable, *, forced: bool) -> Finished:
-    return Finished(_stats(pb), pb.empty, forced, passed_head(pb))
+    return Finished(_stats(pb), pb.empty, forced)
 
 
 def is_forced(pb: coordinator_pb2.PbHeartbeatReqForTable, forced_tables: Collection[int]) -> bool:
@@ -66,12 +81,16 @@ def failure(pb: coordinator_pb2.PbHeartbeatReqForTable, now: datetime) -> Failur
         retryable=pb.error_retryable if pb.HasField("error_retryable") else True,
         time=now,
     )
-    return Failure(error, fenced=pb.fenced, stopped=pb.tierer_stopped, stats=_stats(pb), passed_head=passed_head(pb))
+    return Failure(error, fenced=pb.fenced, stopped=pb.tierer_stopped, stats=_stats(pb))
 
 
 def plan(pb: coordinator_pb2.RecordPlanRequest) -> Plan:
-    head = pb.passed_head if pb.has_passed_head else None
-    return Plan(pb.lake_table_uuid or None, offsets_text(pb.planned_stops), pb.splits, head)
+    return Plan(pb.lake_table_uuid or None, offsets_text(pb.planned_stops), pb.splits)
+
+
+def planned_head(pb: coordinator_pb2.RecordPlanRequest) -> int | None:
+    """The head that the plan's base check passed, if it said."""
+    return pb.passed_head if pb.has_passed_head else None
 
 
 def grant(pb: coordinator_pb2.BeginLakeCommitRequest) -> Grant:
@@ -106,7 +125,9 @@ def assignment(record: TableRecord, coordinator_epoch: int, min_round_ms: int) -
 
 
 def stats_of(pb: coordinator_pb2.PbRoundStats) -> RoundStats:
-    return RoundStats(pb.splits, pb.records_read, pb.bytes_read, pb.records_written, pb.bytes_written, pb.files_written, pb.deletes_written)
+    """As a tierer tells them: they are shown, and decide nothing."""
+    told = (pb.splits, pb.records_read, pb.bytes_read, pb.records_written, pb.bytes_written, pb.files_written, pb.deletes_written)
+    return RoundStats(*(max(number, 0) for number in told))
 
 
 def _stats(pb: coordinator_pb2.PbHeartbeatReqForTable) -> RoundStats | None:

@@ -25,23 +25,30 @@ def assignment_from_pb(info: pb.PbLakeTieringTableInfo, coordinator_epoch: int) 
     )
 
 
-def round_pb(assignment: Assignment, tierer_id: str) -> pb.PbRound:
-    """Names the round, with the numbers that fence it."""
+def round_pb(assignment: Assignment, tierer_id: str, incarnation: str | None = None) -> pb.PbRound:
+    """Names the round, with the numbers that fence it, and the process that has it."""
     return pb.PbRound(
         table_id=assignment.table_id,
         coordinator_epoch=assignment.coordinator_epoch,
         tiering_epoch=assignment.tiering_epoch,
         round_id=assignment.round_id,
         tierer_id=tierer_id,
+        incarnation=incarnation,
     )
 
 
 def plan_request(
-    assignment: Assignment, tierer_id: str, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None
+    assignment: Assignment,
+    tierer_id: str,
+    lake_table_uuid: str,
+    stops: Offsets,
+    splits: int,
+    passed_head: int | None,
+    incarnation: str | None = None,
 ) -> pb.RecordPlanRequest:
     """What the round is about to do."""
     return pb.RecordPlanRequest(
-        round=round_pb(assignment, tierer_id),
+        round=round_pb(assignment, tierer_id, incarnation),
         lake_table_uuid=lake_table_uuid,
         planned_stops=offsets_to_pb(stops),
         splits=splits,
@@ -50,10 +57,10 @@ def plan_request(
     )
 
 
-def begin_request(assignment: Assignment, tierer_id: str, grant: Grant) -> pb.BeginLakeCommitRequest:
+def begin_request(assignment: Assignment, tierer_id: str, grant: Grant, incarnation: str | None = None) -> pb.BeginLakeCommitRequest:
     """Asks for the fence."""
     return pb.BeginLakeCommitRequest(
-        round=round_pb(assignment, tierer_id),
+        round=round_pb(assignment, tierer_id, incarnation),
         base_round_id=grant.base_round_id,
         base_tag_snapshot_id=grant.base_tag,
         offsets=offsets_to_pb(grant.offsets),
@@ -62,11 +69,13 @@ def begin_request(assignment: Assignment, tierer_id: str, grant: Grant) -> pb.Be
     )
 
 
-def commit_request(assignment: Assignment, tierer_id: str, marker: Marker, lake_snapshot_id: int) -> pb.CommitLakeSnapshotRequest:
+def commit_request(
+    assignment: Assignment, tierer_id: str, marker: Marker, lake_snapshot_id: int, incarnation: str | None = None
+) -> pb.CommitLakeSnapshotRequest:
     """The ack: the marker as found in the lake."""
     offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
     return pb.CommitLakeSnapshotRequest(
-        round=round_pb(assignment, tierer_id),
+        round=round_pb(assignment, tierer_id, incarnation),
         marker=pb.PbRecordedSnapshot(lake_snapshot_id=lake_snapshot_id, offsets=offsets_to_pb(offsets)),
         marker_round_id=marker.round_id,
         lake_table_uuid=marker.lake_table_uuid,

@@ -41,6 +41,8 @@ class TiererOptions:
     application_id: str
     version: str
     started_at_ms: int
+    incarnation: str | None = None
+    """Random, of this process alone: it tells two processes with one id apart, which no clock can."""
     slots: int = 1
     """Rounds at a time."""
     poll_ms: int = 1_000
@@ -140,6 +142,7 @@ class Tierer:
                 version=options.version,
                 started_at_ms=options.started_at_ms,
                 slots=options.slots,
+                incarnation=options.incarnation,
             ),
             tiering_tables=[renewal(assignment) for assignment in running],
             finished_tables=[report.to_pb() for report in told if report.finished],

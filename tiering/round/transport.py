@@ -50,11 +50,15 @@ class GrpcHeartbeatCall:
 
 
 class GrpcTransport:
-    """A `Transport`. `stop` ends all waiting for a coordinator that is away."""
+    """A `Transport`. `stop` ends all waiting for a coordinator that is away.
 
-    def __init__(self, uri: str, tierer_id: str) -> None:
+    `incarnation` names this process, as in its heartbeats; a command that runs no rounds has none.
+    """
+
+    def __init__(self, uri: str, tierer_id: str, incarnation: str | None = None) -> None:
         self._uri = uri
         self._tierer_id = tierer_id
+        self._incarnation = incarnation
         self._channel = open_channel(uri)
         self._stub = TieringCoordinatorStub(self._channel)
         self._stop = threading.Event()
@@ -72,7 +76,7 @@ class GrpcTransport:
         return GrpcHeartbeatCall(self._stub.LakeTieringHeartbeat.future(request, timeout=timeout_ms / 1_000), self._uri)
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head)
+        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         try:
             self._patiently(self._stub.RecordPlan, request)
         except PeerTooOld as error:  # the fence holds without it
@@ -81,12 +85,14 @@ class GrpcTransport:
             self._warned_of_age = True
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        answer = self._patiently(self._stub.BeginLakeCommit, begin_request(assignment, self._tierer_id, grant))
+        request = begin_request(assignment, self._tierer_id, grant, self._incarnation)
+        answer = self._patiently(self._stub.BeginLakeCommit, request)
         if not answer.granted:
             raise from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        self._patiently(self._stub.CommitLakeSnapshot, commit_request(assignment, self._tierer_id, marker, lake_snapshot_id))
+        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
+        self._patiently(self._stub.CommitLakeSnapshot, request)
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
         request = pb.AcquireKvSnapshotLeaseRequest(
@@ -104,7 +110,10 @@ class GrpcTransport:
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         request = pb.ReportProgressRequest(
-            round=round_pb(assignment, self._tierer_id), phase=phase.value, splits_done=splits_done, splits_total=splits_total
+            round=round_pb(assignment, self._tierer_id, self._incarnation),
+            phase=phase.value,
+            splits_done=splits_done,
+            splits_total=splits_total,
         )
         self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
 

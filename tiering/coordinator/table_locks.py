@@ -1,0 +1,45 @@
+"""One lock a table, for whatever changes what is recorded of its lake: acks and reconciliations take turns.
+
+Each holder talks to the lake, which may hang. So nobody waits for long, and who gave up can tell the user why.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakValueDictionary
+
+from tiering.errors import TableBusy
+
+WAIT_SECONDS = 10.0
+"""Longer than a lake takes that is well; shorter than a client waits for one answer (30 s), so that it hears the reason."""
+
+
+class TableLocks:
+    """A lock is there while somebody holds it or waits for it: ids that anybody names leave nothing behind."""
+
+    def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
+        self._guard = threading.Lock()
+        self._locks: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
+
+    @contextmanager
+    def held(self, table_id: int) -> Iterator[None]:
+        """The block runs with the table's lock. Raises TableBusy if another one keeps it for too long."""
+        with self._guard:
+            lock = self._locks.get(table_id)
+            if lock is None:
+                lock = self._locks[table_id] = threading.Lock()
+        if not lock.acquire(timeout=self._wait_seconds):
+            raise TableBusy(
+                f"another acknowledgement or reconciliation of table {table_id} has not ended within {self._wait_seconds:g} s",
+                table_id=table_id,
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def __len__(self) -> int:
+        return len(self._locks)
