@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
-from pyarrow import ipc
 
+from tiering.arrow_ipc import read_schema
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
 from tiering.cluster.embedded.kv_snapshots import delete_where
@@ -221,7 +221,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
 @lru_cache(maxsize=1_000)
 def _parsed_schema(data: bytes) -> pa.Schema:
     """Tables with the same columns share it."""
-    return ipc.read_schema(pa.py_buffer(data))
+    return read_schema(data)
 
 
 def _case_hint(existing: str, name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc.aio
 import structlog
 
+from tiering.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -85,7 +86,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def AlterTable(self, request: messages.AlterTableRequest, context: Context) -> messages.AlterTableResponse:
         def alter() -> TableInfo:
-            added = list(pb.schema_from_bytes(request.add_columns)) if request.add_columns else []
+            added = list(read_schema(request.add_columns)) if request.add_columns else []
             return self._storage.alter_table(pb.path_from_pb(request.table_path), dict(request.set_properties), added)
 
         return messages.AlterTableResponse(table=pb.table_to_pb(await self._run(context, alter)))
@@ -124,7 +125,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def Append(self, request: messages.AppendRequest, context: Context) -> messages.AppendResponse:
         def append() -> messages.AppendResponse:
-            rows = pb.rows_from_bytes(request.rows)
+            rows = read_rows(request.rows, WRITE_LIMITS)
             ranges = self._storage.append(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return messages.AppendResponse(ranges=map(pb.range_to_pb, ranges))
 
@@ -132,7 +133,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def Upsert(self, request: messages.UpsertRequest, context: Context) -> messages.UpsertResponse:
         def upsert() -> messages.UpsertResponse:
-            rows = pb.rows_from_bytes(request.rows)
+            rows = read_rows(request.rows, WRITE_LIMITS)
             ranges = self._storage.upsert(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return messages.UpsertResponse(ranges=map(pb.range_to_pb, ranges))
 
@@ -140,7 +141,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def Delete(self, request: messages.DeleteRequest, context: Context) -> messages.DeleteResponse:
         def delete() -> messages.DeleteResponse:
-            keys = pb.rows_from_bytes(request.keys)
+            keys = read_rows(request.keys, WRITE_LIMITS)
             ranges = self._storage.delete(pb.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
             return messages.DeleteResponse(ranges=map(pb.range_to_pb, ranges))
 

@@ -5,9 +5,9 @@ Format 1 has no partitions and never adds columns; format 2 has no primary keys.
 
 from __future__ import annotations
 
-import pyarrow as pa
 import sqlalchemy as sa
-from pyarrow import ipc
+
+from tiering.arrow_ipc import read_schema
 
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
@@ -26,7 +26,7 @@ def _add_partitions(connection: sa.Connection, schema: sa.MetaData) -> None:
     ):
         connection.execute(sa.text(statement))
     for table_id, serialized in connection.execute(sa.select(tables.c.table_id, tables.c.schema)).all():
-        columns = len(ipc.read_schema(pa.py_buffer(serialized)))
+        columns = len(read_schema(serialized))
         connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(created_columns=columns))
     _rebuild(connection, schema.tables["buckets"], {"partition_id": "0"})
     columns_of_table = "(SELECT created_columns FROM tables WHERE tables.table_id = segments_v1.table_id)"
