@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from tiering.errors import LakewardError
@@ -108,7 +109,7 @@ class Engine:
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Without an offset into longer arrays, if a struct lies in a struct: DuckDB refuses those."""
     is_slice = any(column.offset and _has_struct_in_struct(column.type) for column in batch.columns)
-    return batch.take(pa.array(range(batch.num_rows), pa.int64())) if is_slice else batch
+    return batch.take(np.arange(batch.num_rows)) if is_slice else batch
 
 
 @cache

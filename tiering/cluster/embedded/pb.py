@@ -12,6 +12,7 @@ from pyarrow import ipc
 from tiering.arrow_ipc import read_schema
 from tiering.cluster.embedded.base import AppendedRange, TableSpec
 from tiering.cluster.embedded.options import parse_lake_options
+from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
@@ -183,3 +184,11 @@ def segment_to_pb(segment: Segment) -> embedded_pb2.PbSegment:
 
 def segment_from_pb(pb: embedded_pb2.PbSegment) -> Segment:
     return Segment(pb.path, pb.starting_offset, pb.stopping_offset, pb.size_bytes, pb.crc32, pb.commit_timestamp_us, pb.columns)
+
+
+def refused_to_pb(record: RefusedRecord) -> embedded_pb2.PbRefusedRecord:
+    return embedded_pb2.PbRefusedRecord(offset=record.offset, value=record.value, error=record.error, is_skipped=record.is_skipped)
+
+
+def refused_from_pb(pb: embedded_pb2.PbRefusedRecord) -> RefusedRecord:
+    return RefusedRecord(pb.offset, pb.value, pb.error, pb.is_skipped)

@@ -7,7 +7,7 @@ partitions and segments come in pages.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -17,6 +17,7 @@ import structlog
 
 from tiering.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.cluster.embedded import pb
+from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
@@ -183,15 +184,17 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     async def ListSegments(self, request: messages.ListSegmentsRequest, context: Context) -> messages.ListSegmentsResponse:
         bucket, log = bucket_from_pb(request.bucket), self._storage.log
 
-        def look() -> tuple[list[Segment], BucketOffsets | None]:
+        def look() -> tuple[list[Segment], BucketOffsets | None, Sequence[RefusedRecord]]:
             wanted = (request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE)
-            return log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
+            segments, bounds = log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
+            return segments, bounds, log.refused(request.table_id, bucket)
 
-        segments, bounds = await self._run(context, look)
+        segments, bounds, refused = await self._run(context, look)
         return messages.ListSegmentsResponse(
             root=str(self._storage.root),
             segments=map(pb.segment_to_pb, segments),
             bounds=None if bounds is None else pb.bounds_to_pb(bucket, bounds),
+            refused=map(pb.refused_to_pb, refused),
         )
 
     async def GetLakeSnapshot(self, request: messages.GetLakeSnapshotRequest, context: Context) -> messages.GetLakeSnapshotResponse:

@@ -1,6 +1,7 @@
 """Brings metadata of an older format up to the present one. One transaction: all of it or nothing.
 
-Format 1 has no partitions and never adds columns; format 2 has no primary keys. New tables are made by the caller.
+Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 no records that were refused. New tables
+are made by the caller.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from tiering.arrow_ipc import read_schema
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
     """From format `version` to what `schema` has; segment files stay as they are."""
-    connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
+    if version < 3:
+        connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
     if version < 2:
         _add_partitions(connection, schema)
 
