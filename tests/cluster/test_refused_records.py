@@ -14,8 +14,8 @@ import pytest
 
 from support.embedded import ManualClock, make_table, scan, scan_all, served
 from support.keyed import SIGNS
+from support.older_version import TWICE, older_write
 from tiering import crash_points
-from tiering.cluster.embedded import batches
 from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.skipping import SkipOutcome, SkipRequest
@@ -33,7 +33,6 @@ SCHEMA = pa.schema(
         pa.field("more", pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.int32()))])), nullable=False),
     ]
 )
-TWICE = [("a", 1), ("a", 2)]
 BUCKETS = 4
 
 
@@ -41,13 +40,6 @@ def rows(*values: tuple[int, str, list[tuple[str, int]]], day: int = 1) -> pa.Re
     """Rows of (id, city, tags); `more` has the tags, too."""
     listed = [{"id": number, "day": day, "city": city, "tags": tags, "more": [{"m": tags}]} for number, city, tags in values]
     return pa.RecordBatch.from_pylist(listed, schema=SCHEMA)
-
-
-def older_write(storage: EmbeddedStorage, batch: pa.RecordBatch, sequence: int) -> None:
-    """As a version that did not look at maps: the write is acknowledged."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "check_map_keys", lambda _: None)
-        assert storage.upsert(PATH, batch, "older", sequence)
 
 
 def make(storage: EmbeddedStorage, **options: Any) -> None:
@@ -106,7 +98,7 @@ def test_the_bucket_alone_stops_and_says_where_and_why(storage: EmbeddedStorage)
     neighbour, stranger = keys_apart(storage)
     bucket = bucket_of(storage, 1)
     end = storage.offsets(storage.table(PATH))[bucket].log_end
-    older_write(storage, rows((1, "poison", TWICE)), 1)
+    older_write(storage, PATH, rows((1, "poison", TWICE)), 1)
 
     for key in (1, neighbour):
         with pytest.raises(BucketStopped, match=f"bucket {bucket.bucket_id} of sales.orders stands at offset {end + 1}") as caught:
@@ -128,7 +120,7 @@ def test_who_would_read_the_record_is_told_and_others_are_not(storage: EmbeddedS
     keys_apart(storage)
     table, bucket = storage.table(PATH), bucket_of(storage, 1)
     end = storage.offsets(table)[bucket].log_end
-    older_write(storage, rows((1, "poison", TWICE)), 1)
+    older_write(storage, PATH, rows((1, "poison", TWICE)), 1)
     with served(storage) as remote:
         for cluster in (storage, remote, OfflineCluster(storage.root)):
             with pytest.raises(BucketStopped, match=f"offset {end + 1}"):
@@ -143,7 +135,7 @@ def test_a_skipped_record_changes_nothing_for_anybody(tmp_path: Path, restart: b
         neighbour, _ = keys_apart(storage)
         table, bucket = storage.table(PATH), bucket_of(storage, 1)
         end = storage.offsets(table)[bucket].log_end
-        older_write(storage, rows((1, "poison", TWICE)), 1)
+        older_write(storage, PATH, rows((1, "poison", TWICE)), 1)
         if not restart:
             answer = storage.skip_record(request(bucket, end + 1))
     with EmbeddedStorage(tmp_path) as storage:
@@ -168,7 +160,7 @@ def test_a_skipped_record_changes_nothing_for_anybody(tmp_path: Path, restart: b
 
 def test_a_skipped_insert_leaves_no_row_also_where_it_went_already(storage: EmbeddedStorage) -> None:
     make(storage)
-    older_write(storage, rows((1, "poison", TWICE)), 1)
+    older_write(storage, PATH, rows((1, "poison", TWICE)), 1)
     table, bucket = storage.table(PATH), bucket_of(storage, 1)
     storage.skip_record(request(bucket, 0))
     assert held(storage) == present(storage) == {}
@@ -178,7 +170,7 @@ def test_a_skipped_insert_leaves_no_row_also_where_it_went_already(storage: Embe
 
 def test_records_that_stand_one_after_the_other_are_skipped_in_turn(storage: EmbeddedStorage) -> None:
     make(storage, bucket_count=1)
-    older_write(storage, rows((1, "fine", []), (2, "poison", TWICE), (3, "fine", []), (4, "poison", TWICE), (5, "fine", [])), 1)
+    older_write(storage, PATH, rows((1, "fine", []), (2, "poison", TWICE), (3, "fine", []), (4, "poison", TWICE), (5, "fine", [])), 1)
     bucket = BucketKey(None, 0)
     for wrong in (0, 2, 3, 99):
         with pytest.raises(InvalidArgument, match=f"stands at offset 1, not at {wrong}"):
@@ -212,7 +204,7 @@ def test_what_is_named_wrongly_is_refused(storage: EmbeddedStorage) -> None:
 def test_a_partition_stands_alone_and_takes_what_is_noted_with_it(storage: EmbeddedStorage) -> None:
     make(storage, primary_key=("id", "day"), partition_keys=("day",), bucket_count=1)
     storage.upsert(PATH, rows((1, "old", []), day=2), "writer", 0)
-    older_write(storage, rows((1, "poison", TWICE), day=1), 1)
+    older_write(storage, PATH, rows((1, "poison", TWICE), day=1), 1)
     with pytest.raises(BucketStopped, match=r"bucket 0 of partition 1 of sales\.orders") as caught:
         storage.upsert(PATH, rows((2, "new", []), day=1), "writer", 1)
     assert "partition => '1'" in caught.value.hint
@@ -223,7 +215,7 @@ def test_a_partition_stands_alone_and_takes_what_is_noted_with_it(storage: Embed
         storage.skip_record(request(BucketKey(None, 0), 0, partition_name="3"))
     storage.skip_record(request(BucketKey(None, 0), 0, partition_name="1"))
     storage.upsert(PATH, rows((2, "new", []), day=1), "writer", 3)
-    older_write(storage, rows((1, "poison", TWICE), day=1), 4)
+    older_write(storage, PATH, rows((1, "poison", TWICE), day=1), 4)
     storage.drop_partition(PATH, "1")
     storage.upsert(PATH, rows((3, "new", []), day=1), "writer", 5)
     assert held(storage) == {1: "old", 2: "new", 3: "new"}
@@ -245,7 +237,7 @@ def test_a_process_that_dies_while_it_skips_has_skipped_or_not(tmp_path: Path, p
     with EmbeddedStorage(tmp_path) as storage:
         make(storage, bucket_count=1)
         storage.upsert(PATH, rows((1, "old", []), (2, "old", [])), "writer", 0)
-        older_write(storage, rows((1, "poison", TWICE)), 1)
+        older_write(storage, PATH, rows((1, "poison", TWICE)), 1)
 
     def skip(**environment: str) -> subprocess.CompletedProcess[str]:
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), **environment}
