@@ -39,6 +39,11 @@ cluster knows and the store does not."""
 KV_LOGGED = "kv_logged"
 KV_APPLYING = "kv_applying"
 KV_APPLIED = "kv_applied"
+KV_SKIPPING = "kv_skipping"
+KV_SKIPPED = "kv_skipped"
+IN_SKIP = (KV_SKIPPING, KV_SKIPPED)
+"""A record that is to be skipped before that is durable, and after it, when nobody was told yet."""
+
 KV_SNAPSHOT_WRITTEN = "kv_snapshot_written"
 KV_SNAPSHOT_PUBLISHED = "kv_snapshot_published"
 IN_KV = (KV_LOGGED, KV_APPLYING, KV_APPLIED, KV_SNAPSHOT_WRITTEN, KV_SNAPSHOT_PUBLISHED)

@@ -28,6 +28,7 @@
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
+    │   ├── BucketStopped               a primary-key bucket's rows cannot take the next record of its log
     │   ├── SchemaDrift
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
@@ -193,6 +194,10 @@ class LogTruncated(PermanentTieringError):
 
 class LogBehindLake(PermanentTieringError):
     """The lake holds records beyond the end of the log."""
+
+
+class BucketStopped(PermanentTieringError):
+    """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value."""
 
 
 class SchemaDrift(PermanentTieringError):

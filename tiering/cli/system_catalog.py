@@ -61,10 +61,9 @@ class SystemCatalog:
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters)
         with self._border():
             stream = b"".join(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
-        import pyarrow as pa  # takes longer than the answer of a describe()
-        from pyarrow import ipc
+        from tiering.arrow_ipc import ANSWER_LIMITS, read_rows  # takes longer than the answer of a describe()
 
-        rows: list[dict[str, Any]] = ipc.open_stream(pa.py_buffer(stream)).read_all().to_pylist()
+        rows: list[dict[str, Any]] = read_rows(stream, ANSWER_LIMITS).to_pylist()
         return rows
 
     def read_all(self) -> Iterator[SystemTableRead]:
@@ -122,9 +121,8 @@ def _read(name: str, messages: Sequence[pb.ReadAllTablesResponse]) -> SystemTabl
 
 
 def _contents(name: str, stream: bytes) -> SystemTableRead:
-    import pyarrow as pa
-    from pyarrow import ipc
+    from tiering.arrow_ipc import ANSWER_LIMITS, read_rows
 
-    rows = ipc.open_stream(pa.py_buffer(stream)).read_all()
+    rows = read_rows(stream, ANSWER_LIMITS)
     observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
     return SystemTableRead(name, rows, None if observed is None else observed.decode())

@@ -32,6 +32,7 @@ from tiering.coordinator.controls import Controls
 from tiering.coordinator.lease_calls import LeaseCall, LeaseCalls, LeaseResult
 from tiering.coordinator.mutations import CancelResult, CancelTiering, PauseResult, PauseTiering, ResetErrors, ResetResult, ResumeTiering
 from tiering.coordinator.reconcile import Reconciler
+from tiering.coordinator.skip_calls import RecordSkips, SkipRecord, SkipRecordResult
 from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.validations import ValidateTable, Validations
 from tiering.errors import InvalidArgument
@@ -52,6 +53,7 @@ class Calls:
         reconciler: Reconciler,
         sweeper: Sweeper,
         leases: LeaseCalls,
+        skips: RecordSkips,
         validations: Validations,
         tierer_connected: Callable[[], bool],
     ) -> None:
@@ -59,6 +61,7 @@ class Calls:
         self._reconciler = reconciler
         self._sweeper = sweeper
         self._leases = leases
+        self._skips = skips
         self._validations = validations
         self._steps = steps
         self._controls = controls
@@ -116,6 +119,10 @@ class Calls:
     async def reset_errors(self, call: ResetErrors) -> ResetResult:
         """See `CoordinatorControl.reset_errors`."""
         return await self._run(partial(self._controls.reset_errors, call))
+
+    async def skip_record(self, call: SkipRecord) -> SkipRecordResult:
+        """See `CoordinatorControl.skip_record`."""
+        return await self._run(partial(self._skips.skip, call))
 
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
         """See `CoordinatorControl.sweep_lake`."""

@@ -10,12 +10,22 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
-from pyarrow import ipc
 
+from tiering.arrow_ipc import read_schema
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
 from tiering.cluster.embedded.kv_snapshots import delete_where
-from tiering.cluster.embedded.metadata import NO_PARTITION, among, buckets, databases, kv_snapshots, partitions, segments, tables
+from tiering.cluster.embedded.metadata import (
+    NO_PARTITION,
+    among,
+    buckets,
+    databases,
+    kv_snapshots,
+    partitions,
+    refused_records,
+    segments,
+    tables,
+)
 from tiering.cluster.embedded.options import parse_lake_options, parse_upkeep_options
 from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.primary_keys import check_primary_key, default_bucket_keys
@@ -180,6 +190,8 @@ def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, 
     paths = list(connection.scalars(sa.select(segments.c.path).where(mine)))
     paths += delete_where(connection, (kv_snapshots.c.table_id == info.table_id) & (kv_snapshots.c.partition_id == partition_id))
     connection.execute(sa.delete(segments).where(mine))
+    refused = (refused_records.c.table_id == info.table_id) & (refused_records.c.partition_id == partition_id)
+    connection.execute(sa.delete(refused_records).where(refused))
     connection.execute(sa.delete(buckets).where(buckets.c.table_id == info.table_id, buckets.c.partition_id == partition_id))
     connection.execute(sa.delete(partitions).where(partitions.c.partition_id == partition_id))
     return partition_id, paths
@@ -221,7 +233,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
 @lru_cache(maxsize=1_000)
 def _parsed_schema(data: bytes) -> pa.Schema:
     """Tables with the same columns share it."""
-    return ipc.read_schema(pa.py_buffer(data))
+    return read_schema(data)
 
 
 def _case_hint(existing: str, name: str) -> str:

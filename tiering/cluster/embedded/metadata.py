@@ -24,8 +24,9 @@ from tiering.model import BucketKey
 from tiering.redact import redact
 
 FILE_NAME = "meta.db"
-FORMAT_VERSION = 3
-"""2: partitions, and columns added later. 3: primary keys. Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
+FORMAT_VERSION = 4
+"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused.
+Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
 NO_PARTITION = 0
 """The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
 
@@ -112,6 +113,22 @@ appends = sa.Table(
         nullable=False,
         comment="[bucket id, starting offset, stopping offset, partition id] each; without the last: no partition",
     ),
+    sqlite_with_rowid=False,
+)
+
+refused_records = sa.Table(
+    "refused_records",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("offset", sa.BigInteger, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False, comment="as text, cut"),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("refused_us", sa.BigInteger, nullable=False),
+    sa.Column("skipped_us", sa.BigInteger, comment="NULL = the bucket stands here"),
+    sa.Column("skipped_by", sa.Text),
+    sa.Column("reason", sa.Text),
     sqlite_with_rowid=False,
 )
 

@@ -19,7 +19,7 @@ import tenacity
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
-from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
 from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
@@ -212,7 +212,8 @@ class RemoteEmbeddedCluster:
         segments = [pb.segment_from_pb(segment) for page in pages for segment in page.segments]
         told = pages[0].HasField("bounds")  # one question a split is enough
         bounds = pb.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
-        return open_reader(table, split, bounds, lambda *_: (pages[0].root, segments))
+        listed = ListedRange(pages[0].root, segments, [pb.refused_from_pb(record) for record in pages[0].refused])
+        return open_reader(table, split, bounds, lambda *_: listed)
 
     def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
         request = messages.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))

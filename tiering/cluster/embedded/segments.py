@@ -17,8 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
+from tiering.arrow_ipc import read_file_batch
 from tiering.durable_files import make_folder, sync_folder, write_whole
-from tiering.errors import ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
+from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, BucketKey
 
 LOG_FOLDER = "log"
@@ -114,11 +115,12 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         raise _corrupt(f"the segment has {content.size} bytes instead of {segment.size_bytes}", where, segment, bucket)
     if zlib.crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
-    batch = _decode(content)
     kind = [CHANGE_TYPE_FIELD] if changes else []
     held = pa.schema([*list(schema)[: segment.columns], *kind])
-    if batch is None or batch.num_rows != segment.stopping_offset - segment.starting_offset or not batch.schema.equals(held):
-        raise _corrupt("the segment does not hold the rows it should", where, segment, bucket)
+    try:
+        batch = read_file_batch(content, held, segment.stopping_offset - segment.starting_offset)
+    except BadRequest as error:
+        raise _corrupt(f"the segment does not hold the rows it should ({error.message})", where, segment, bucket) from error
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
     columns = batch.columns
     whole = pa.schema([*schema, *kind])
@@ -158,14 +160,6 @@ def write_tombstone(file: Path) -> None:
     make_folder(file.parent)
     file.touch()
     sync_folder(file.parent)
-
-
-def _decode(content: pa.Buffer) -> pa.RecordBatch | None:
-    try:
-        with ipc.open_file(content) as reader:
-            return reader.get_batch(0) if reader.num_record_batches == 1 else None
-    except pa.ArrowException:
-        return None
 
 
 def _corrupt(what: str, where: str, segment: Segment, bucket: BucketKey) -> DataCorrupt:

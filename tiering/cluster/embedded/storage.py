@@ -35,11 +35,12 @@ from tiering.cluster.embedded.log import NO_LIMIT, Log
 from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.primary_keys import check_log_table
-from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.upkeep import Upkeep
+from tiering.cluster.skipping import SkippedRecord, SkipRequest
 from tiering.durable_files import sync_folder
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.errors import ClusterUnavailable, SetupError, UnknownTable
@@ -220,6 +221,11 @@ class EmbeddedStorage:
         check_writer(writer_id, sequence)
         return self.keyed.delete(path, keys, writer_id, sequence)
 
+    def skip_record(self, request: SkipRequest) -> SkippedRecord:
+        """As `SkipsRecords.skip_record`."""
+        _check_path(request.path)
+        return self.keyed.skip(request)
+
     def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """As `EmbeddedCluster.snapshot_kv`."""
         _check_path(path)
@@ -242,7 +248,12 @@ class EmbeddedStorage:
         if isinstance(split, TieringSnapshotSplit):
             return open_snapshot_reader(str(self.root), table, split, self.kv_snapshot(table.table_id, split.bucket, split.snapshot_id))
         bounds = self.log.bounds(table.table_id, split.bucket)
-        return open_reader(table, split, bounds, lambda *wanted: (str(self.root), self.log.segments(table.table_id, *wanted)))
+
+        def listed(bucket: BucketKey, start: int, stop: int) -> ListedRange:
+            segments = self.log.segments(table.table_id, bucket, start, stop)
+            return ListedRange(str(self.root), segments, self.log.refused(table.table_id, bucket))
+
+        return open_reader(table, split, bounds, listed)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `Cluster.kv_snapshots`."""
