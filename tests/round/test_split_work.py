@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,8 @@ from tiering.model import (
     TieringSnapshotSplit,
     TieringSplit,
 )
-from tiering.round.base import SplitTask
+from tiering.round.base import SplitTask, WorkLimits, working_order
+from tiering.round.inline import InlineTaskRunner
 from tiering.round.task import as_lakeward_error, run_split
 
 BUCKET = BucketKey(None, 0)
@@ -144,3 +145,25 @@ def test_whatever_ends_a_split_is_its_outcome(monkeypatch: pytest.MonkeyPatch, e
 def test_an_error_whose_text_is_no_unicode_travels_all_the_same() -> None:
     error = as_lakeward_error(OSError("no such file: " + os.fsdecode(b"caf\xe9")))
     assert "caf?" in to_pb(error).message
+
+
+def test_the_rounds_first_task_reads_its_snapshot_however_late_it_is() -> None:
+    lake = Lake()
+    first = replace(task(lake, 10, [batch((10, INSERT))], Reader(SNAPSHOT, [batch((-1, INSERT))])), is_first=True)
+    outcome = run_split(first, lambda: True)
+    assert outcome.result is not None
+    assert (lake.offsets, outcome.result.reached_offset) == ([-1], 10)
+
+
+def test_snapshots_are_begun_before_logs_and_second_splits_last() -> None:
+    snapshot = Reader(SNAPSHOT, [])
+    long_log, short_log = task(Lake(), 0, [batch((0, INSERT), (1, INSERT))]), task(Lake(), 0, [batch((0, INSERT))])
+    tasks = [replace(long_log, rank=1), short_log, long_log, task(Lake(), 10, [], snapshot)]
+    assert working_order(tasks) == [3, 2, 1, 0]
+
+
+def test_a_cancelled_round_begins_no_task_inline() -> None:
+    lake = Lake()
+    first = replace(task(lake, 10, [batch((10, INSERT))], Reader(SNAPSHOT, [batch((-1, INSERT))])), is_first=True)
+    assert list(InlineTaskRunner().run("r", [first], WorkLimits(60_000, lambda: True))) == []
+    assert lake.offsets == []

@@ -18,7 +18,7 @@ from tiering.lake.base_check import needs_living
 from tiering.model import Assignment, BucketKey, Phase, RoundState, RoundStats, TableInfo, TableType
 from tiering.round import actions as act
 from tiering.round import machine
-from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits
+from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.round_state import outcome as outcome_of
 from tiering.round.task import as_lakeward_error
 
@@ -59,7 +59,6 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
-        self._started_ms = world.clock.monotonic_ms()
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
 
     @property
@@ -192,10 +191,10 @@ class RoundRunner:
         return done
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
+        """The time counts from here: looks at cluster and lake, and leases, may take all of it, and a round has to make progress."""
         if action.to_the_end:
             return WorkLimits(NO_LIMIT_MS, lambda: False)
-        spent = self._world.clock.monotonic_ms() - self._started_ms
-        return WorkLimits(max(self._assignment.max_duration_ms - spent, 0), lambda: self._stopped_by is not None)
+        return WorkLimits(self._assignment.max_duration_ms, lambda: self._stopped_by is not None)
 
     def _tasks(self, action: act.RunSplits) -> list[SplitTask]:
         table, world, plan = action.table, self._world, action.plan
@@ -213,7 +212,8 @@ class RoundRunner:
             reader = world.cluster.reader(table, split)
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket)))
             ranks[bucket] += 1
-        return tasks
+        first = next(iter(working_order(tasks)), None)
+        return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:

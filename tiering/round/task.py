@@ -23,12 +23,13 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
     """Reads the split to its end, or until `stop` says so between two batches.
 
     The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress. A KV snapshot is
-    read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error.
+    read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error. That of the round's
+    first task is always read: a bucket that begins with one makes no progress before.
 
     The result's reached offset is that of the last record written plus one, so an early stop leaves a prefix.
     Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
     """
-    if task.snapshot is not None and stop():
+    if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
     work = _SplitWork(task)
     try:
