@@ -134,7 +134,7 @@ def test_no_history_of_rounds_loses_a_file_that_was_or_could_be_committed(steps:
             live[table].add(files[name].location)
             tag += 1
         elif step == "rename":
-            table, tag = f"table-{len(live)}", 0
+            table, tag = f"table-{len(live)}", tag + 1
             live[table] = set()
         elif step == "sweep":
             for file, found in judge(list(files.values()), rounds, LakeNow(table, range(tag + 1), tag, live[table], ()), NOW, DAY):
