@@ -80,7 +80,9 @@ class MemoryStore:
         with self._lock:
             self._check(coordinator_epoch)
             self._rounds = {key: row for key, row in self._rounds.items() if key in rounds or not row.state.is_final}
-            self._commits = {key: row for key, row in self._commits.items() if key in commits or not row.state.is_resolved}
+            # A round without its grant would count as one that was never granted.
+            kept = commits | self._rounds.keys()
+            self._commits = {key: row for key, row in self._commits.items() if key in kept or not row.state.is_resolved}
             self._operations = {key: row for key, row in self._operations.items() if row.started_time >= operations_before}
             del self._events[:-keep_events]
 

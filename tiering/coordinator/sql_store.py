@@ -105,8 +105,10 @@ class SqlStore:
 
     def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:
         with self._owned(coordinator_epoch) as connection:
-            for table in (schema.rounds, schema.commits):
-                connection.execute(_beyond(table, keep_rounds).where(table.c.closed))
+            connection.execute(_beyond(schema.rounds, keep_rounds).where(schema.rounds.c.closed))
+            # A round without its grant would count as one that was never granted.
+            forgotten = schema.commits.c.round_id.not_in(sa.select(schema.rounds.c.round_id))
+            connection.execute(_beyond(schema.commits, keep_rounds).where(schema.commits.c.closed, forgotten))
             last = sa.select(sa.func.max(schema.events.c.event_id)).scalar_subquery()
             connection.execute(sa.delete(schema.events).where(schema.events.c.event_id <= last - keep_events))
             newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()

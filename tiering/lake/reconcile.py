@@ -188,10 +188,10 @@ def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ran
         return None
     missing = 0
     for bucket, tiered in ranges.items():
-        if marker is not None and bucket in marker.buckets:
+        if situation.places[bucket] not in held.places:
+            missing += tiered.tiered  # whatever a marker says: somebody may have emptied it
+        elif marker is not None and bucket in marker.buckets:
             missing += max(0, tiered.tiered - marker.buckets[bucket].tiered)
-        elif situation.places[bucket] not in held.places:
-            missing += tiered.tiered
         else:
             return None
     return missing

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import Lock
 from typing import cast
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -28,8 +29,9 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.keyed.base import encode_base
 from tiering.lake.iceberg.keyed.live_files import live_buckets
-from tiering.lake.iceberg.layout import table_layout
+from tiering.lake.iceberg.layout import TableLayout, table_layout
 from tiering.lake.iceberg.partition import partition_values
+from tiering.lake.iceberg.places import new_location
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
@@ -166,16 +168,13 @@ class IcebergLake:
 
     def _create(self, table: TableInfo) -> Table:
         layout, path = table_layout(table), table.path
-        identifier = (path.database_name, path.table_name)
         with self._border(f"create the lake table {path}", path):
             catalog = self._open()
             self._create_namespace(catalog, path.database_name)
             try:
-                return catalog.create_table(
-                    identifier, layout.schema, partition_spec=layout.spec, sort_order=layout.sort_order, properties=layout.properties
-                )
+                return _create_in_own_folder(catalog, path, layout)
             except TableAlreadyExistsError:
-                return catalog.load_table(identifier)
+                return catalog.load_table((path.database_name, path.table_name))
 
     @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(2), wait=wait_random(0, 0.05), reraise=True)
     def _create_namespace(self, catalog: Catalog, name: str) -> None:
@@ -192,6 +191,25 @@ class IcebergLake:
         warehouse = self._properties.get("warehouse")
         where = "" if warehouse is None else f" in {redact(warehouse)}"
         return lake_border(f"{action}{where}", table_path=path)
+
+
+def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout) -> Table:
+    """A server that keeps the choice of the folder to itself makes the choice."""
+    create = partial(
+        catalog.create_table,
+        (path.database_name, path.table_name),
+        layout.schema,
+        partition_spec=layout.spec,
+        sort_order=layout.sort_order,
+        properties=layout.properties,
+    )
+    location = new_location(catalog, path)
+    try:
+        return create(location=location)
+    except (BadRequestError, ForbiddenError):
+        if location is None:
+            raise
+        return create()
 
 
 def _is_of_another(table: TableInfo, view: LakeView) -> bool:
