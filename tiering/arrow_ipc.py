@@ -43,8 +43,6 @@ class ArrowLimits:
 
 WRITE_LIMITS = ArrowLimits(rows=1_000_000)
 """Of one write: a row of a single boolean takes an eighth of a byte on the wire, and a place in the log all the same."""
-ANSWER_LIMITS = ArrowLimits(rows=20_000_000, null_columns=True)
-"""Of a service's answer: some rows for each of the most tables that a service is made for."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
@@ -63,7 +61,7 @@ def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
         for message in messages:
             rows += _check_batch(message, layout)
             if rows > limits.rows:
-                raise InvalidData(f"the rows are {rows} or more; one request takes at most {limits.rows}", hint="Send fewer at once.")
+                raise InvalidData(f"there are more than {limits.rows} rows", hint="Send fewer at once.")
             batches.append(ipc.read_record_batch(message, schema))
         table = pa.Table.from_batches(batches, schema=schema)
         table.validate(full=True)

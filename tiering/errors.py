@@ -46,6 +46,8 @@
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── ServiceUnreachable
+    ├── ServiceBusy                     the service takes no more for now: nothing of the call was done
+    ├── InvalidAnswer                   the service's answer cannot be read, never ends or is larger than a client takes
     ├── PeerTooOld                      the other side does not offer this call
     ├── StatementFailed                 a SQL engine refused a statement, or failed while it ran
     ├── StoreError
@@ -291,6 +293,19 @@ class ServiceUnreachable(LakewardError):
     """No Lakeward service answers at the uri."""
 
     retryable = True
+
+
+class ServiceBusy(LakewardError):
+    """The service works on as much as it takes at once. Nothing of the call was done."""
+
+    retryable = True
+    default_hint = "Try again in a moment, with fewer calls at once."
+
+
+class InvalidAnswer(LakewardError):
+    """A service's answer that cannot be read, never ends, or is larger than a client takes."""
+
+    default_hint = "Check that the uri is that of a Lakeward service, and which version it has."
 
 
 class PeerTooOld(LakewardError):

@@ -6,6 +6,9 @@ from tiering import errors
 from tiering.redact import redact
 from tiering.rpc.v1.common_pb2 import PbError
 
+_OWN_ARGUMENTS = ("self", "message", "hint", "cause_class")
+"""Names that an id of a message from outside cannot have: they are an error's own."""
+
 
 def to_pb(error: BaseException) -> PbError:
     """The error as it travels: redacted and cut. An error outside the tree keeps its class name."""
@@ -29,6 +32,7 @@ def sendable(text: str) -> str:
 def from_pb(pb: PbError) -> errors.LakewardError:
     """The error again, as its own class where this version knows it."""
     kind = getattr(errors, pb.error_class, None)
+    ids = {name: value for name, value in pb.ids.items() if name not in _OWN_ARGUMENTS}
     if isinstance(kind, type) and issubclass(kind, errors.LakewardError) and kind is not errors.RoundFailed:
-        return kind(pb.message, hint=pb.hint, **pb.ids)
-    return errors.RoundFailed(pb.message, cause_class=pb.error_class or "RoundFailed", hint=pb.hint, **pb.ids)
+        return kind(pb.message, hint=pb.hint, **ids)
+    return errors.RoundFailed(pb.message, cause_class=pb.error_class or "RoundFailed", hint=pb.hint, **ids)

@@ -17,6 +17,9 @@ _OPTIONS = (
     # Without it gRPC waits a minute for the answer to a ping.
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
+    # Said aloud, though both are gRPC's own: what a service may send at once.
+    ("grpc.max_receive_message_length", 4 << 20),
+    ("grpc.max_metadata_size", 8 << 10),
     # Reconnect soon after a restart of the coordinator: the default waits up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),

@@ -10,7 +10,7 @@ import grpc
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_using_event, stop_when_event_set, wait_exponential_jitter
 
-from tiering.errors import PeerTooOld, ServiceUnreachable
+from tiering.errors import PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.leases_pb import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.model import Assignment, Offsets, Phase, TableBucket
@@ -129,7 +129,7 @@ class GrpcTransport:
     def _patiently(self, method: Callable[..., T], request: Any) -> T:
         """Repeats the call until the coordinator answers or this tierer stops."""
         retrying = Retrying(
-            retry=retry_if_exception_type(ServiceUnreachable),
+            retry=retry_if_exception_type((ServiceUnreachable, ServiceBusy)),
             stop=stop_when_event_set(self._stop),
             wait=wait_exponential_jitter(multiplier=0.1, max=2),
             sleep=sleep_using_event(self._stop),
