@@ -17,7 +17,9 @@ DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
 DEFAULT_SLOTS = 4
 """Tables of a tierer at a time: a CALL need not wait for a long round of another table."""
 
-UriOption = Annotated[str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port.", show_default=True)]
+UriOption = Annotated[
+    str, typer.Option("--uri", envvar="LAKEWARD_URI", help="The service: host:port; of IPv6 [::1]:port.", show_default=True)
+]
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="For people, or for programs: everything, and no colours.")]
 TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=table_names)]
 AnyTableArgument = Annotated[str | None, typer.Argument(help="Only this table: db.table.", autocompletion=table_names, show_default=False)]
