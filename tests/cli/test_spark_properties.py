@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.cli.conf_files import as_properties_file
 from tiering.cli.main import app
 from tiering.cli.spark_jars import ICEBERG_RUNTIME, SQLITE_JDBC
 from tiering.cli.spark_properties import (
     LakeJars,
-    as_properties_file,
     catalog_lake_properties,
     catalog_properties,
     lake_properties_for_spark,
