@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.cli.conf_files import as_properties_file
 from tiering.cli.main import app
 from tiering.cli.spark_jars import ICEBERG_RUNTIME, SQLITE_JDBC
 from tiering.cli.spark_properties import (
     LakeJars,
-    as_properties_file,
     catalog_lake_properties,
     catalog_properties,
     lake_properties_for_spark,
@@ -73,10 +73,8 @@ def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
     assert found["spark.sql.catalog.fluss.lake"] == "lake"
     assert found["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/srv/lake.db"
     assert found["spark.sql.catalog.lake.jdbc.init-catalog-tables"] == "false"
-    assert [Path(path).name.rpartition("-")[0] for path in found["spark.jars"].split(",")] == [
-        "iceberg-spark-runtime-4.1_2.13",
-        "sqlite-jdbc",
-    ]
+    jars = [Path(path).name.rpartition("-")[0] for path in found["spark.jars"].split(",")]
+    assert jars == ["iceberg-spark-runtime-4.1_2.13", "sqlite-jdbc"]
     assert "spark.jars.packages" not in found
 
 

@@ -56,18 +56,9 @@ def damage(file: Path) -> None:
 
 def built(catalog: Path, repository: Path) -> tuple[int, str]:
     """Up to where sources are generated; offline, as in every test."""
-    command = [
-        "mvn",
-        "-o",
-        "-C",
-        "-q",
-        "-B",
-        "-f",
-        str(catalog / "pom.xml"),
-        f"-Dmaven.repo.local={repository}",
-        f"-Dpython={sys.executable}",
-    ]
-    ended = subprocess.run([*command, "generate-sources"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    options = ["-o", "-C", "-q", "-B", f"-Dmaven.repo.local={repository}", f"-Dpython={sys.executable}"]
+    command = ["mvn", *options, "-f", str(catalog / "pom.xml"), "generate-sources"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
 

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cli.conf_files import as_properties_file, as_pyiceberg_yaml
+from tiering.cli.options import DEFAULT_URI, UriOption, check_property
 from tiering.cli.spark_properties import (
     LakeJars,
-    as_properties_file,
-    as_pyiceberg_yaml,
     catalog_lake_properties,
     catalog_properties,
     lake_properties_for_spark,
@@ -107,6 +106,9 @@ def spark_views(
 def _lake_properties(uri: str) -> dict[str, str]:
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        return dict(transport.service_config_now().lake_properties)
+        properties = dict(transport.service_config_now().lake_properties)
+        for name, value in properties.items():
+            check_property(f"the service at {uri} has the lake property", name, value)
+        return properties
     finally:
         transport.close()

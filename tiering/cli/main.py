@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from tiering.child_process import keep_current_folder_out
 from tiering.cli import (
     completion,
     conf_commands,
@@ -55,6 +56,7 @@ demo_command.register(app)
 
 def main() -> None:
     """Runs the command; ends the process with its status."""
+    keep_current_folder_out()
     take_any_text()
     try:
         status = _run()

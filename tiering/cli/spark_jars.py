@@ -70,7 +70,7 @@ def jar_path(jar: SparkJar) -> Path:
     if not path.is_file():
         raise SetupError(
             f"{jar.file_name}, which Spark needs to read the lake, is not in {path.parent}",
-            hint="Run `lakeward fetch-jars` once (`make setup` in a checkout does), or let Spark fetch it: `spark-conf --lake-jars packages`.",
+            hint="Run `lakeward fetch-jars` once, or let Spark fetch it: `lakeward spark-conf --lake-jars packages`.",
         )
     return path
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tiering.cli.spark_jars import ICEBERG_RUNTIME, SQLITE_JDBC, SparkJar, jar_path
 from tiering.errors import SetupError
-from tiering.redact import redact_property
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
@@ -105,15 +104,3 @@ def _jdbc_uri(uri: str) -> str:
     if dialect == "sqlite":
         return f"jdbc:sqlite:{rest.removeprefix('/')}"
     return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"
-
-
-def as_properties_file(properties: Mapping[str, str]) -> str:
-    """As `spark-submit --properties-file` and `spark-defaults.conf` read it."""
-    width = max(len(name) for name in properties)
-    return "".join(f"{name:<{width}}  {value}\n" for name, value in properties.items())
-
-
-def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
-    """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
-    lines = [f"    {name}: {redact_property(name, value)}" for name, value in properties.items()]
-    return "\n".join(["catalog:", f"  {LAKE_CATALOG}:", *lines, ""])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+from tiering.child_process import module_command
 from tiering.cli.coordinator_process import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
 from tiering.cli.java import require_java
 from tiering.errors import SetupError
@@ -96,7 +96,7 @@ async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
 
 
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master]
+    command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
     command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--parent-pid", str(os.getpid())]
     for pair in settings.conf:
         command += ["--conf", pair]

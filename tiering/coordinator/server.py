@@ -12,6 +12,7 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.service import ControlService, Pools, StatusService, TiererService
 from tiering.errors import SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
+from tiering.rpc_channel import host_and_port
 from tiering.rpc_server import open_server
 
 STOP_SECONDS = 2.0
@@ -36,8 +37,8 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """`host:port`."""
-        return f"{self.host}:{self.port}"
+        """`host:port`; of IPv6 `[host]:port`."""
+        return host_and_port(self.host, self.port)
 
     async def wait(self) -> None:
         """Until the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
@@ -73,7 +74,7 @@ async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[
     for register in extra:
         register(server)
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        bound = server.add_insecure_port(host_and_port(host, port))
     except RuntimeError as error:
         pools.close()
         raise SetupError(

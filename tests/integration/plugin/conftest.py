@@ -55,8 +55,9 @@ class WatchedService(SysCatalogService):
 class Server:
     """A SysCatalog on a loopback port of its own, which it keeps over `stop` and `start`."""
 
-    def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry) -> None:
+    def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry, host: str = "127.0.0.1") -> None:
         self.handle = handle
+        self.host = host
         self.registry = registry
         self.reads: list[pb.ReadTableRequest] = []
         self.calls: list[pb.CallProcedureRequest] = []
@@ -68,7 +69,7 @@ class Server:
 
     @property
     def uri(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         self._run(self._start())
@@ -88,7 +89,7 @@ class Server:
         self._service = WatchedService(self.handle, self.registry)
         self._service.watch(self.reads, self.calls)
         add_SysCatalogServicer_to_server(self._service, self._server)
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        self.port = self._server.add_insecure_port(self.uri)
         await self._server.start()
 
     async def _stop(self) -> None:
@@ -118,11 +119,15 @@ def _servers() -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def make(
-        handle: MemoryCoordinator | None = None, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()
+        handle: MemoryCoordinator | None = None,
+        *,
+        tables: Iterable[SystemTable] = (),
+        procedures: Iterable[Procedure] = (),
+        host: str = "127.0.0.1",
     ) -> Server:
         known = default_registry()
         registry = GrowingRegistry((*known.tables, *tables), (*known.procedures, *procedures))
-        servers.append(Server(handle or MemoryCoordinator(), registry))
+        servers.append(Server(handle or MemoryCoordinator(), registry, host))
         return servers[-1]
 
     yield make

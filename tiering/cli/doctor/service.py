@@ -62,7 +62,7 @@ class Service:
             return
         if self.config is not None:
             yield ok("port", f"{port}: the service listens there")
-        elif _can_listen(int(port)):
+        elif _can_listen(host, int(port)):
             yield ok("port", f"{port} is free")
         else:
             yield fail("port", f"another program listens on {port}", "Stop it, or choose another with `lakeward up --port`.")
@@ -112,12 +112,13 @@ def opened(properties: Mapping[str, str]) -> Finding:
     return ok("lake", f"{where} opens, {len(namespaces)} database{'' if len(namespaces) == 1 else 's'}")
 
 
-def _can_listen(port: int) -> bool:
-    with socket.socket() as probe:
+def _can_listen(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as probe:
         # As gRPC listens: what a service that ended a moment ago left behind is no hindrance.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", port))
         except OSError:
             return False
     return True

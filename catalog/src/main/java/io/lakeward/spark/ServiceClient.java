@@ -211,7 +211,8 @@ final class ServiceClient {
   }
 
   private static ManagedChannel open(String target) {
-    return NettyChannelBuilder.forTarget("dns:///" + target)
+    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
+    return NettyChannelBuilder.forTarget(target.startsWith("[") ? target : "dns:///" + target)
         .usePlaintext()
         .disableServiceConfigLookUp()
         // What comes in is only put where a blocking call waits for it: no thread more on the way.
