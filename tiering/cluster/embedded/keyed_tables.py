@@ -32,6 +32,7 @@ from tiering.cluster.embedded.metadata import Metadata
 from tiering.cluster.embedded.pb import rows_to_bytes
 from tiering.cluster.embedded.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
+from tiering.cluster.embedded.times import SteadyTime
 from tiering.effects import Clock, Ids
 from tiering.errors import ClusterUnavailable, LakewardError, UnknownTable
 from tiering.model import BucketKey, KvSnapshot, TableInfo, TablePath
@@ -46,11 +47,12 @@ Answer = TypeVar("Answer")
 class KeyedTables:
     """All primary-key tables of one cluster."""
 
-    def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids) -> None:
+    def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids, lease_time: SteadyTime) -> None:
         self._root = root
         self._metadata = metadata
         self._changes = log
         self._clock = clock
+        self._lease_time = lease_time
         self._ids = ids
         self._closed = False
         self._guard = threading.Lock()
@@ -131,7 +133,7 @@ class KeyedTables:
     def sweep(self) -> None:
         """Ends expired leases and removes superseded snapshots that no lease holds."""
         with self._metadata.write() as connection:
-            end_expired(connection, self._clock.now())
+            end_expired(connection, self._lease_time.now())
             paths = delete_superseded(connection)
         try:
             remove_files(self._root, paths)

@@ -2,6 +2,9 @@
 
 As in Fluss, acquiring again under the same id adds, moves and renews; unlike there, a snapshot is leased only if it is there. A
 lease that has ended holds on until the next sweep, and may be renewed until then.
+
+Their times are steady ones (`SteadyTime`): a clock that is set while the cluster runs ends none and keeps none alive. What another
+process stored is taken into reach at a start (`rebase`).
 """
 
 from __future__ import annotations
@@ -87,6 +90,17 @@ def end_empty(connection: sa.Connection) -> None:
 def end_expired(connection: sa.Connection, now: datetime) -> None:
     """Ends leases that were not renewed in time."""
     connection.execute(sa.delete(leases).where(leases.c.renewed_us + leases.c.ttl_ms * 1_000 <= to_us(now)))
+
+
+def rebase(connection: sa.Connection, now: datetime) -> None:
+    """After a start, which may have another clock: no lease lasts longer than one taken now, and each has half of its time left.
+
+    Owners renew at a third of it: so one that lives is heard before its snapshots go, however far the clock was set ahead.
+    """
+    now_us = to_us(now)
+    earliest = now_us - leases.c.ttl_ms * 500
+    within = sa.case((leases.c.renewed_us > now_us, now_us), (leases.c.renewed_us < earliest, earliest), else_=leases.c.renewed_us)
+    connection.execute(sa.update(leases).values(renewed_us=within))
 
 
 def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[KvSnapshotLease]:
