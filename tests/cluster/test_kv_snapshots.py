@@ -198,6 +198,19 @@ def test_a_lease_outlives_restarts_and_frees_its_snapshot_at_the_first_sweep_aft
         assert (list(storage.leases()), len(snapshot_files(storage))) == ([], 2)
 
 
+def test_leases_are_bounded_in_number_and_their_owners_in_length(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.cluster.lease_rules.MAX_LEASES", 3)
+    table = make_table(storage, primary_key=("id",))
+    (kept,) = take_snapshots(storage, 1)
+    wanted = {TableBucket(table.table_id, ONLY): kept.snapshot_id}
+    for number in range(3):
+        storage.acquire_lease(f"lease-{number}", HOUR_MS, wanted, "x" * 1_000)
+    with pytest.raises(InvalidArgument, match="3 leases already"):
+        storage.acquire_lease("one too many", HOUR_MS, wanted)
+    storage.acquire_lease("lease-0", HOUR_MS, wanted)  # a renewal needs no room
+    assert {len(lease.owner or "") for lease in storage.leases()} == {200}
+
+
 YEARS = timedelta(days=4 * 365)
 
 
