@@ -22,6 +22,8 @@ from tiering.coordinator.records import CommitState, LakeCommitRecord, RoundReco
 from tiering.coordinator.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.store import Store, Writes
 from tiering.errors import StoreError
+from tiering.lake.care import StoredFile
+from tiering.lake.sweep import LakeNow, RoundFate, Verdict, judge
 from tiering.model import BucketKey, BucketOffsets, RoundState, TablePath
 
 YEARS = timedelta(days=4 * 365)
@@ -251,3 +253,12 @@ def test_new_rows_are_seen_after_the_clock_was_set_back(world: World) -> None:
     [status] = world.coordinator.view().table_statuses()
     assert status.pending_records == 7
     assert status.lag_ms is not None
+
+
+def test_a_file_from_the_future_is_young_to_the_sweep() -> None:
+    """Its age is not known: it stays until its time has come, which costs room on a disk and nothing else."""
+    name = "lakeward-r1-nonce-0.parquet"
+    file = StoredFile(name, name, 1, START + YEARS)
+    lake = LakeNow(None, frozenset(), frozenset())
+    [(_, verdict)] = judge([file], {"r1": RoundFate(ended=True)}, lake, START, timedelta(days=1))
+    assert verdict is Verdict.YOUNG
