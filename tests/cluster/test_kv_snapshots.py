@@ -192,7 +192,71 @@ def test_a_lease_outlives_restarts_and_frees_its_snapshot_at_the_first_sweep_aft
         clock.advance(3_600)
     with EmbeddedStorage(tmp_path, clock) as storage:
         storage.upkeep.run()
+        assert read(storage, table, ONLY, kept).num_rows == 1  # its owner could not renew it meanwhile
+        clock.advance(1_800)
+        storage.upkeep.run()
         assert (list(storage.leases()), len(snapshot_files(storage))) == ([], 2)
+
+
+def test_leases_are_bounded_in_number_and_their_owners_in_length(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.cluster.lease_rules.MAX_LEASES", 3)
+    table = make_table(storage, primary_key=("id",))
+    (kept,) = take_snapshots(storage, 1)
+    wanted = {TableBucket(table.table_id, ONLY): kept.snapshot_id}
+    for number in range(3):
+        storage.acquire_lease(f"lease-{number}", HOUR_MS, wanted, "x" * 1_000)
+    with pytest.raises(InvalidArgument, match="3 leases already"):
+        storage.acquire_lease("one too many", HOUR_MS, wanted)
+    storage.acquire_lease("lease-0", HOUR_MS, wanted)  # a renewal needs no room
+    assert {len(lease.owner or "") for lease in storage.leases()} == {200}
+
+
+YEARS = timedelta(days=4 * 365)
+
+
+@pytest.mark.parametrize("step", [YEARS, -YEARS])
+def test_a_clock_that_is_set_between_two_starts_neither_ends_a_lease_nor_keeps_it_for_years(
+    tmp_path: Path, clock: ManualClock, step: timedelta
+) -> None:
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        table = make_table(storage, primary_key=("id",))
+        (kept,) = take_snapshots(storage, 1)
+        storage.acquire_lease("lease", HOUR_MS, {TableBucket(table.table_id, ONLY): kept.snapshot_id})
+        take_snapshots(storage, 3, 1)
+    clock.set_by(step)
+    with EmbeddedStorage(tmp_path, clock) as storage:
+        clock.advance(1_799)
+        storage.upkeep.run()
+        assert read(storage, table, ONLY, kept).num_rows == 1
+        clock.advance(1_801)
+        storage.upkeep.run()
+        assert list(storage.leases()) == []
+
+
+@pytest.mark.parametrize("step", [YEARS, -YEARS])
+def test_a_clock_that_is_set_while_the_cluster_runs_changes_no_lease(storage: EmbeddedStorage, clock: ManualClock, step: timedelta) -> None:
+    table = make_table(storage, primary_key=("id",))
+    (kept,) = take_snapshots(storage, 1)
+    storage.acquire_lease("lease", HOUR_MS, {TableBucket(table.table_id, ONLY): kept.snapshot_id})
+    take_snapshots(storage, 3, 1)
+    clock.set_by(step)
+    clock.advance(3_599)
+    storage.upkeep.run()
+    assert read(storage, table, ONLY, kept).num_rows == 1
+    clock.advance(1)
+    storage.upkeep.run()
+    assert list(storage.leases()) == []
+
+
+def test_a_snapshot_from_when_the_clock_was_ahead_does_not_hold_up_the_next(storage: EmbeddedStorage, clock: ManualClock) -> None:
+    clock.set_by(YEARS)
+    table = make_table(storage, primary_key=("id",))
+    (ahead,) = take_snapshots(storage, 1)
+    clock.set_by(-YEARS)
+    storage.upsert(PATH, cities((9, "b")), "writer", 0)
+    clock.advance(60)
+    storage.upkeep.run()
+    assert storage.kv_snapshots(table)[ONLY].snapshot_id > ahead.snapshot_id
 
 
 def test_acquiring_again_adds_moves_and_renews_and_an_empty_list_only_renews(tmp_path: Path, clock: ManualClock) -> None:

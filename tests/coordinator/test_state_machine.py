@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.coordinator_world import HandTierer, World
+from support.coordinator_world import START, World
 from support.memory_lake import Request
 from tiering import errors
 from tiering.coordinator.records import CommitState
@@ -30,7 +31,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.world = World()
-        self.tierers = {name: HandTierer(self.world, name) for name in ("one", "two")}
+        self.tierers = {name: self.world.process(f"{name}-0", name) for name in ("one", "two")}
+        self.processes = 0
         self.requests: list[Request] = []
         self.acks: list[pb.CommitLakeSnapshotRequest] = []
         self.granted: set[str] = set()
@@ -45,6 +47,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 5, 119, 180, 400]))
     def time_passes(self, seconds: float) -> None:
         self.world.later(seconds)
+
+    @rule(days=st.sampled_from([-1_000, 0, 1_000]))
+    def the_clock_is_set(self, days: int) -> None:
+        steady = START + timedelta(milliseconds=self.world.clock.elapsed_ms)
+        self.world.clock.wall = steady + timedelta(days=days)
 
     @rule(name=TIERERS)
     def ask(self, name: str) -> None:
@@ -65,8 +72,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(name=TIERERS)
     def forget(self, name: str) -> None:
         """The process is killed and starts again under its name."""
-        former = self.tierers[name]
-        self.tierers[name] = HandTierer(self.world, name, former.started_at_ms + 1)
+        self.processes += 1
+        self.tierers[name] = self.world.process(f"{name}-{self.processes}", name)
 
     @rule(name=TIERERS)
     def plan(self, name: str) -> None:

@@ -141,7 +141,7 @@ def test_every_take_over_makes_a_greater_epoch_and_fences_the_former(opened: tup
     with pytest.raises(Fenced):
         store.apply(first, Writes(tables=(full_record(),), events=(event("late"),)))
     with pytest.raises(Fenced):
-        store.prune(first, 1, 1, START)
+        store.prune(first, 1, 1, START, START)
     assert list(other.load()) == []
     assert list(other.events()) == []
     other.apply(second, Writes(tables=(full_record(),)))
@@ -165,7 +165,7 @@ def test_pruning_keeps_the_newest_and_what_is_not_over(store: Store) -> None:
     commits = (commit_record(1, CommitState.UNKNOWN), *(commit_record(number) for number in range(2, 8)))
     events = tuple(event(str(number)) for number in range(7))
     store.apply(epoch, Writes(rounds=rounds, commits=commits, events=events, operations=(operation("old"), operation("new", 10))))
-    store.prune(epoch, keep_rounds=3, keep_events=2, operations_before=START + timedelta(seconds=5))
+    store.prune(epoch, keep_rounds=3, keep_events=2, operations_before=START + timedelta(seconds=5), now=START + timedelta(days=1))
     assert [row.tiering_epoch for row in store.rounds()] == [7, 6, 5, 1]
     assert [row.tiering_epoch for row in store.commits()] == [7, 6, 5, 1]
     assert [row.message for row in store.events()] == ["6", "5"]

@@ -9,9 +9,14 @@ import pytest
 
 from support.simulation import Simulation, recorded_everywhere
 from support.swept_lake import SweptMemoryLake
+from tiering.coordinator import wire
+from tiering.coordinator.commits import Commits
+from tiering.coordinator.core_ack import Found
+from tiering.coordinator.records import LakeSize
 from tiering.coordinator.sweep import Sweeper
 from tiering.lake.base import LakeView
 from tiering.lake.care import StoredFile
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
 STEPS = 250
 
@@ -31,7 +36,7 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
             simulation.step()
         simulation.heal()
         seen |= set(simulation.outcomes)
-    assert {"SUCCEEDED", "FORCE_FINISHED", "FENCED", "FAILED", "killed"} <= seen  # else the faults were no faults
+    assert {"SUCCEEDED", "FORCE_FINISHED", "FENCED", "FAILED", "killed", "forged", "clock set"} <= seen  # else the faults were no faults
     assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND"} <= seen  # else the sweep had nothing to decide
 
 
@@ -90,3 +95,62 @@ def test_a_weaker_sweep_is_found_out(weaken: Callable[[pytest.MonkeyPatch], None
 
     with pytest.raises(AssertionError, match="lacks"):
         list(map(story, range(200)))
+
+
+def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records what an ack of the running round says, as long as it goes on from what is on record."""
+
+    def believe(self: Commits, request: pb.CommitLakeSnapshotRequest) -> None:
+        ref = wire.round_ref(request.round)
+        record = self._live(ref)
+        if record.running is None or record.running.round_id != ref.round_id:
+            return
+        told = Found(
+            snapshot_id=request.marker.lake_snapshot_id,
+            offsets=wire.offsets_text(request.marker.offsets),
+            marker_round_id=ref.round_id,
+            table_uuid=record.lake.table_uuid or "",
+            acker=ref.round_id,
+            head=None,
+            size=LakeSize(None, None, None, None),
+        )
+        self._take(self._table(record), told)
+
+    monkeypatch.setattr(Commits, "commit_lake_snapshot", believe)
+
+
+def believes_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records the lake table that a plan names."""
+    monkeypatch.setattr(Commits, "names_another_lake_table", lambda self, request: False)
+    forget_incarnations(monkeypatch)
+
+
+def forget_incarnations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows the names of a round may speak for it."""
+    monkeypatch.setattr("tiering.coordinator.wire.incarnation_of", lambda message: None)
+    monkeypatch.setattr("tiering.coordinator.heartbeats.incarnation_of", lambda message: None)
+
+
+@pytest.mark.parametrize("weaken", [believes_acks, believes_plans])
+def test_a_coordinator_that_believes_what_it_is_told_is_found_out(
+    weaken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weaken(monkeypatch)
+
+    def story(seed: int) -> None:
+        simulation = Simulation(seed)
+        for _ in range(STEPS):
+            simulation.step()
+
+    with pytest.raises(AssertionError, match=r"is ahead of|is no lake table"):
+        list(map(story, range(50)))
+
+
+def test_without_incarnations_nothing_is_lost_either() -> None:
+    """What keeps rows is that the lake is read: who speaks only decides whose rounds are disturbed."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        forget_incarnations(monkeypatch)
+        for seed in range(25):
+            simulation = Simulation(seed)
+            for _ in range(STEPS):
+                simulation.step()

@@ -21,20 +21,25 @@ from tiering.rpc_server import open_server
 
 
 class ManualClock:
-    """Stands still until a test moves it."""
+    """Stands still until a test moves it; `set_by` sets its wall time alone."""
 
     def __init__(self) -> None:
         self.time = datetime(2024, 1, 1, tzinfo=UTC)
+        self.elapsed_ms = 0
 
     def now(self) -> datetime:
         return self.time
 
     def monotonic_ms(self) -> int:
-        return int(self.time.timestamp() * 1_000)
+        return self.elapsed_ms
 
     def advance(self, seconds: float) -> datetime:
         self.time += timedelta(seconds=seconds)
+        self.elapsed_ms += int(seconds * 1_000)
         return self.time
+
+    def set_by(self, step: timedelta) -> None:
+        self.time += step
 
 
 class LoopbackServer:

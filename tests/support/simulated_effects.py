@@ -18,13 +18,14 @@ from tiering.rpc_errors import from_pb
 
 
 class SimulatedClock:
-    """Wall and monotonic time that move together, by hand."""
+    """Wall and monotonic time, by hand. `wall_offset_ms` is how far the wall clock was set away."""
 
     def __init__(self) -> None:
         self.ms = 0
+        self.wall_offset_ms = 0
 
     def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.ms)
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.ms + self.wall_offset_ms)
 
     def monotonic_ms(self) -> int:
         return self.ms
@@ -44,8 +45,11 @@ class SeededIds:
 class SimulatedTransport(NoLeaseCalls):
     """A `Transport` that calls the coordinator of the moment, when `lost` says that neither request nor answer gets lost."""
 
-    def __init__(self, tierer_id: str, coordinator: Callable[[], Coordinator], lost: Callable[[], bool], chance: random.Random) -> None:
+    def __init__(
+        self, tierer_id: str, incarnation: str, coordinator: Callable[[], Coordinator], lost: Callable[[], bool], chance: random.Random
+    ) -> None:
         self._tierer_id = tierer_id
+        self._incarnation = incarnation
         self._coordinator = coordinator
         self._lost = lost
         self._random = chance
@@ -54,17 +58,17 @@ class SimulatedTransport(NoLeaseCalls):
         raise AssertionError("a round sends no heartbeat")
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head)
+        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.record_plan(request))
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        request = begin_request(assignment, self._tierer_id, grant)
+        request = begin_request(assignment, self._tierer_id, grant, self._incarnation)
         answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
         if not answer.granted:
             raise from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id)
+        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.commit_lake_snapshot(request))
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:

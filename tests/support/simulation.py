@@ -1,14 +1,17 @@
 """A whole deployment in one thread, driven by a seed: the real coordinator core and the real round machine over a cluster, a lake
-and a store in memory. Processes die, answers get lost, requests arrive late, users compact and expire, clocks jump, and the real
-sweep deletes files while all of that goes on between its looks at the lake.
+and a store in memory. Processes die and come back under their names, answers get lost, requests arrive late, users compact and
+expire, the wall clock is set while the coordinator runs and between its starts, somebody makes up messages that name what SQL
+shows, and the real sweep deletes files while all of that goes on between its looks at the lake.
 
 Safety is checked after every step, liveness by `heal`: with the faults switched off everything ends up in the lake.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from support.leases import keeper
@@ -22,7 +25,9 @@ from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.sweep import Sweeper
+from tiering.errors import Fenced
 from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState
+from tiering.offsets_pb import offsets_to_pb
 from tiering.round.actions import RoundOutcome
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.reports import Report, renewal
@@ -36,15 +41,17 @@ TABLE = replace(log_table(), freshness_ms=FRESHNESS_MS)
 KEEP_ROUNDS = 2
 """So few that the sweep meets files of rounds that were forgotten."""
 SWEEP_SHARE = 0.06
+KEPT_LATE_BEATS = 4
 LAKE_FAULTS = ("ok", "ok", "ok", "answer lost", "lost", "late")
 
 
 @dataclass
 class SimulatedTierer:
-    """One tierer process: at most one round, and reports that were not answered yet."""
+    """One tierer process: at most one round, and reports that were not answered yet. Its start is told by a clock of no use."""
 
     tierer_id: str
-    started_at_ms: int
+    incarnation: str
+    started_at_ms: int = 0
     sequence: int = 0
     running: tuple[Assignment, RoundRunner] | None = None
     outbox: list[Report] = field(default_factory=list)
@@ -59,7 +66,8 @@ class Simulation:
         self.cluster, self.lake, self.store = MemoryCluster(TABLE), SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
         self.faulty = True
-        self.tierers = [SimulatedTierer(f"tierer-{number}", number) for number in range(tierers)]
+        self.tierers = [SimulatedTierer(f"tierer-{number}", self.ids.new_id()) for number in range(tierers)]
+        self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
         self.outcomes: Counter[str] = Counter()
         self.coordinator = self._start_coordinator()
 
@@ -102,6 +110,9 @@ class Simulation:
             lambda: self._pass_time(SERVICE_TIMEOUT_MS + 1): 2,
             lambda: self._kill(tierer): 2,
             lambda: self._restart_coordinator(): 1,
+            lambda: self._set_the_clock(): 1,
+            lambda: self._forge(): 3,
+            lambda: self._deliver_late_beat(): 2,
         }
         self.random.choices(list(things), weights=list(things.values()))[0]()
 
@@ -125,8 +136,10 @@ class Simulation:
 
     def check(self) -> None:
         """Safety: conservation per bucket, one snapshot a round, a chain of markers, never beyond the log, at most one running round;
-        and no file deleted that a snapshot names or that a commit names which may still land.
+        no record ahead of the lake, for the log may be cut up to it; and no file deleted that a snapshot names or that a commit
+        names which may still land.
         """
+        self._check_records()
         assert not self.lake.missing(TABLE.path), "a snapshot or a late commit lacks its files"
         for tierer in self.tierers:
             lacks = {file for *_, file in self._may_still_commit(tierer)} - self.lake.files.keys()
@@ -140,6 +153,14 @@ class Simulation:
         self._check_chain(table)
         running = [record for record in self.coordinator.book.live() if record.running is not None]
         assert len(running) <= 1
+
+    def _check_records(self) -> None:
+        reached, table = self._tiered(), self.lake.tables.get(TABLE.path)
+        for recorded in recorded_everywhere(self):
+            if recorded is not None:
+                assert all(offset <= reached[bucket] for bucket, offset in recorded.offsets.items()), f"{recorded} is ahead of {reached}"
+        uuid = self.coordinator.book.all()[TABLE.table_id].lake.table_uuid
+        assert uuid in (None, None if table is None else table.uuid), f"{uuid} is no lake table"
 
     def _may_still_commit(self, tierer: SimulatedTierer) -> tuple[Range, ...]:
         """What a tierer will name in its commit, if it is granted one or still can be, and the lake would take it."""
@@ -205,7 +226,43 @@ class Simulation:
         self.outcomes["killed"] += 1
         index = self.tierers.index(tierer)
         name = tierer.tierer_id if self.random.random() < 0.5 else self.ids.new_id()
-        self.tierers[index] = SimulatedTierer(name, self.clock.ms + 1)
+        self.tierers[index] = SimulatedTierer(name, self.ids.new_id(), self.random.randrange(1 << 40))
+
+    def _set_the_clock(self) -> None:
+        """Years ahead, years back, or right again; at times the coordinator starts right after."""
+        self.clock.wall_offset_ms = self.random.choice((-1, 0, 0, 0, 1)) * 4 * 365 * 86_400_000
+        self.outcomes["clock set"] += 1
+        if self.random.random() < 0.5:
+            self._restart_coordinator()
+
+    def _deliver_late_beat(self) -> None:
+        """Of a process that may be gone, and may have its name's table handed to another."""
+        if self.late_beats:
+            self.coordinator.heartbeats.handle(self.late_beats.pop(self.random.randrange(len(self.late_beats))))
+
+    def _forge(self) -> None:
+        """Messages by somebody who knows the names of the running round, and not the incarnation that has it."""
+        record = self.coordinator.book.get(TABLE.table_id)
+        if record is None or record.round is None:
+            return
+        named = {"table_id": record.table_id, "tiering_epoch": record.tiering_epoch, "round_id": record.round.round_id}
+        far = offsets_to_pb({bucket: end + 5 for bucket, end in self._ends().items()})
+        ref = pb.PbRound(**named, tierer_id=record.round.tierer_id or "")
+        commits, heartbeats = self.coordinator.commits, self.coordinator.heartbeats
+        report = pb.PbHeartbeatReqForTable(**named, error_message="made up", error_retryable=False, passed_head=4_711)
+        thief = pb.PbTierer(tierer_id=ref.tierer_id, sequence=2**63 - 1, started_at_ms=2**63 - 1)
+        ack = pb.CommitLakeSnapshotRequest(round=ref, marker=pb.PbRecordedSnapshot(lake_snapshot_id=4_711, offsets=far))
+        messages: list[Callable[[], object]] = [
+            lambda: commits.commit_lake_snapshot(ack),
+            lambda: commits.record_plan(pb.RecordPlanRequest(round=ref, lake_table_uuid="made-up", planned_stops=far)),
+            lambda: commits.begin_lake_commit(pb.BeginLakeCommitRequest(round=ref, base_tag_snapshot_id=4_711, offsets=far)),
+            lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, finished_tables=[report])),
+            lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, failed_tables=[report])),
+            lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, tiering_tables=[report], stopping=True)),
+        ]
+        self.outcomes["forged"] += 1
+        with contextlib.suppress(Fenced):
+            self.random.choice(messages)()
 
     def _advance(self, tierer: SimulatedTierer) -> None:
         if tierer.running is None:
@@ -228,7 +285,13 @@ class Simulation:
         running = [] if tierer.running is None else [tierer.running[0]]
         told = list(tierer.outbox)
         request = pb.LakeTieringHeartbeatRequest(
-            tierer=pb.PbTierer(tierer_id=tierer.tierer_id, sequence=tierer.sequence, started_at_ms=tierer.started_at_ms, slots=1),
+            tierer=pb.PbTierer(
+                tierer_id=tierer.tierer_id,
+                sequence=tierer.sequence,
+                started_at_ms=tierer.started_at_ms,
+                slots=1,
+                incarnation=tierer.incarnation,
+            ),
             tiering_tables=[renewal(assignment) for assignment in running],
             finished_tables=[report.to_pb() for report in told if report.finished],
             failed_tables=[report.to_pb() for report in told if not report.finished],
@@ -236,6 +299,7 @@ class Simulation:
             request_table=not running,
         )
         if self._lost():
+            self.late_beats = [*self.late_beats, request][-KEPT_LATE_BEATS:]
             return
         answer, _ = self.coordinator.heartbeats.handle(request)
         if self._lost():
@@ -248,7 +312,8 @@ class Simulation:
             tierer.running = (assignment, RoundRunner(self._world(tierer), assignment))
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:
-        transport, inline = SimulatedTransport(tierer.tierer_id, lambda: self.coordinator, self._lost, self.random), InlineTaskRunner()
+        name = (tierer.tierer_id, tierer.incarnation)
+        transport, inline = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self.random), InlineTaskRunner()
         return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
 
     def _lost(self) -> bool:

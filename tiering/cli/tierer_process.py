@@ -14,6 +14,7 @@ import structlog
 
 from tiering.cli.java import require_java
 from tiering.cli.options import DEFAULT_SLOTS
+from tiering.coordinator.known_tierers import check_tierer_id
 from tiering.effects import RandomIds, SystemClock
 from tiering.round.connect import connect_cluster, lake_opener
 from tiering.round.inline import InlineTaskRunner
@@ -45,7 +46,8 @@ class TiererSettings:
 
 
 def run_tierer(settings: TiererSettings) -> None:
-    """Runs until SIGTERM or SIGINT. Raises SetupError without Java."""
+    """Runs until SIGTERM or SIGINT. Raises SetupError without Java, InvalidArgument for a tierer id that cannot be."""
+    check_tierer_id(settings.tierer_id or "")
     require_java()
     clock, ids = SystemClock(), RandomIds()
     # Spark first: starting its JVM forks, which a process with open gRPC channels should not do.

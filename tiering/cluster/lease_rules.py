@@ -9,6 +9,9 @@ MIN_TTL_MS = 1
 MAX_TTL_MS = 7 * 24 * 60 * 60 * 1_000
 """A week: a claim that nobody renews must end in a time that a disk survives."""
 MAX_ID_LENGTH = 200
+MAX_OWNER_LENGTH = 200
+MAX_LEASES = 10_000
+"""At one time: one a tierer and one a reader by hand are some dozens. Each keeps files on disk that nobody else needs."""
 
 
 def check_lease(lease_id: str, ttl_ms: int) -> None:
@@ -19,4 +22,13 @@ def check_lease(lease_id: str, ttl_ms: int) -> None:
         raise InvalidArgument(
             f"a lease cannot last {ttl_ms} ms; it must be between {MIN_TTL_MS} ms and {format_duration(MAX_TTL_MS)}",
             hint="Take a shorter one and renew it." if ttl_ms > MAX_TTL_MS else "A lease is ended by dropping it.",
+        )
+
+
+def check_room(leases: int) -> None:
+    """Raises InvalidArgument if so many leases are there that there is room for no other."""
+    if leases >= MAX_LEASES:
+        raise InvalidArgument(
+            f"there are {leases} leases already, and no room for another",
+            hint="See sys.kv_snapshot_leases; CALL sys.drop_kv_snapshot_lease ends those that nobody needs.",
         )

@@ -177,10 +177,15 @@ class Book:
             self.changes.notify()
 
     def prune(self) -> None:
-        """Forgets what the options do not keep."""
-        before = self.now().wall - timedelta(milliseconds=self.options.keep_operations_ms)
+        """Forgets what the options do not keep.
+
+        An idempotency key is kept for its time by the wall clock and by the steady one: a clock that is set ahead does not make a
+        repeated CALL a second one.
+        """
+        now = self.now()
+        before = min(now.wall, now.steady) - timedelta(milliseconds=self.options.keep_operations_ms)
         with self.changing():
-            self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before)
+            self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before, now.wall)
 
     def _show(self, renewed: Mapping[int, TableRecord]) -> None:
         before = self._records

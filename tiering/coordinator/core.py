@@ -129,10 +129,13 @@ def end_round(
     """Closes the running round. A grant whose end nobody learned stays in the ledger as UNKNOWN."""
     current = change.record.round
     assert current is not None
-    started = current.started_time or ctx.now.wall
+    began = change.record.checked_since if current.started_time is not None else None
     ended = change.update_round(state=state, finished_time=ctx.now.wall, stats=stats or current.stats, error=error)
     ended = ended.update(
-        last_round_duration_ms=milliseconds(ctx.now.wall - started), heartbeat_time=None, heartbeat_deadline=None, pending_since=None
+        last_round_duration_ms=milliseconds(ctx.now.steady - (began or ctx.now.steady)),
+        heartbeat_time=None,
+        heartbeat_deadline=None,
+        pending_since=None,
     )
     commit = ended.record.commit
     if ended.record.granted and commit is not None and commit.state is CommitState.PREPARED:

@@ -73,7 +73,7 @@ def call(
 def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime | None) -> Change:
     """Stops the assigning; a running round ends normally. `until` is a wall time."""
     deadline = None if until is None else ctx.now.from_wall(until)
-    change = Change(record).update(pause=Pause(ctx.principal or "unknown", reason, ctx.now.wall, deadline))
+    change = Change(record).update(pause=Pause(ctx.principal or "unknown", reason, ctx.now.wall, deadline, until))
     return change.note(ctx, "TABLE_PAUSED", reason or "paused", Level.WARN)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tiering.coordinator.core import Change, Context, end_round, enter_pending
-from tiering.coordinator.records import TableRecord, Trigger
+from tiering.coordinator.records import Pause, TableRecord, Trigger
 from tiering.coordinator.timebase import Moment
 from tiering.model import RoundState, TableInfo
 from tiering.state import RESTORED_AS_STORED, TableState
@@ -34,7 +34,8 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
         state=None,
         status_time=ctx.now.wall,
         tiering_epoch=earlier.tiering_epoch if earlier else 0,
-        due_deadline=ctx.now.from_wall(since) + timedelta(milliseconds=info.freshness_ms),
+        # A table that seems to be made in the future is due as one made now.
+        due_deadline=min(ctx.now.from_wall(since), ctx.now.steady) + timedelta(milliseconds=info.freshness_ms),
         last_tiered_time=earlier.last_tiered_time if earlier else None,
     )
     if earlier:
@@ -47,6 +48,7 @@ def restore(ctx: Context, record: TableRecord) -> Change:
     """A coordinator started and met this record in its store. Work that is under way gets a fresh service timeout."""
     if record.state is None:
         return Change(record, durable=False)
+    record = within_reach(ctx, replace(record, pause=_as_wished(ctx, record.pause)))
     if record.state in RESTORED_AS_STORED:
         if record.state is not TableState.TIERING:
             return Change(record, durable=False)
@@ -57,8 +59,41 @@ def restore(ctx: Context, record: TableRecord) -> Change:
     return met.move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
+def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
+    """The record without a deadline that nobody can have meant: its clock was ahead when it was stored, or is behind now.
+
+    Each is at most as far away as one that is made now. Times that are only shown stay as they were written.
+    """
+
+    def at_most(deadline: datetime | None, milliseconds: float) -> datetime | None:
+        return None if deadline is None else min(deadline, ctx.now.after(milliseconds))
+
+    longest_retry = max(ctx.options.backoff_max_ms, ctx.options.service_timeout_ms)  # the latter: after a reconciliation
+    return replace(
+        record,
+        due_deadline=at_most(record.due_deadline, record.freshness_ms),
+        retry_deadline=at_most(record.retry_deadline, longest_retry),
+        pending_since=at_most(record.pending_since, 0),
+        checked_since=at_most(record.checked_since, 0),
+    )
+
+
+def _as_wished(ctx: Context, pause: Pause | None) -> Pause | None:
+    """A pause ends at the wall time that somebody named, however the clock was set since; one without an end stays so.
+
+    A far end is not cut: it is shown as `paused_until`, and CALL sys.resume_tiering ends it.
+    """
+    if pause is None or pause.until is None:
+        return pause
+    return replace(pause, until_deadline=ctx.now.from_wall(pause.until))
+
+
 def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> TableRecord:
     """A stored record after a write with an unknown outcome: heartbeats are taken from memory, for they are not stored."""
+    if record.pause is not None:
+        same = before is not None and before.pause is not None and before.pause.time == record.pause.time
+        record = replace(record, pause=before.pause if before is not None and same else _as_wished(ctx, record.pause))
+    record = within_reach(ctx, record)
     if record.running is None:
         return record
     if before is not None and before.running is not None and before.running.round_id == record.running.round_id:

@@ -15,6 +15,7 @@ What is forgotten costs nothing: the next heartbeat brings it back.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 
@@ -31,7 +32,9 @@ KEPT_TIERERS = 1_000
 LATE_HEARTBEATS = 2
 """A process that ended may have left so many on their way: a request that was held, and the one that overtook it."""
 
-MAX_ID_LENGTH = 200
+MAX_ID_LENGTH = 190
+"""The lease of a tierer is named after it, with nine characters more, and has at most 200."""
+
 MAX_INCARNATION_LENGTH = 64
 MAX_SHOWN_LENGTH = 200
 """Of host, application id and version, which are for people only."""
@@ -55,6 +58,8 @@ class KnownTierers:
     def __init__(self, service_timeout_ms: int) -> None:
         self._service_timeout_ms = service_timeout_ms
         self._tierers: dict[TiererKey, TiererRecord] = {}
+        self._first_deadline: datetime | None = None
+        """Nobody is lost before; it may be too early."""
 
     def meet(self, told: pb.PbTierer, now: Moment, *, stopping: bool = False) -> Met:
         """Takes a heartbeat's word for who sent it. Raises InvalidArgument for a name that cannot be."""
@@ -83,7 +88,10 @@ class KnownTierers:
         # Kept in the order in which they were heard of.
         self._tierers.pop(key, None)
         self._tierers[key] = renewed
-        self._keep_bounded()
+        if len(self._tierers) > KEPT_TIERERS:
+            del self._tierers[next(iter(self._tierers))]
+        if self._first_deadline is None:
+            self._first_deadline = renewed.lost_deadline
         if known is None or not known.superseded:
             return Met(renewed)
         if not renewed.superseded and not stopping:
@@ -114,23 +122,19 @@ class KnownTierers:
         return any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in self._tierers.copy().values())
 
     def any_lost(self, now: Moment) -> bool:
-        """Whether `forget_lost` has anything to do. Cheap: the longest silent come first."""
-        first = next(iter(self._tierers.copy().values()), None)
-        return first is not None and now.passed(first.lost_deadline)
+        """Whether `forget_lost` may have anything to do. Asked at every tick."""
+        return now.passed(self._first_deadline)
 
     def forget_lost(self, now: Moment) -> None:
-        """Of those that nothing was heard of for the service timeout nothing is left."""
-        while self.any_lost(now):
-            del self._tierers[next(iter(self._tierers))]
+        """Of those that nothing was heard of for the service timeout nothing is left. The longest silent come first."""
+        while (first := next(iter(self._tierers.values()), None)) is not None and now.passed(first.lost_deadline):
+            del self._tierers[first.key]
+        self._first_deadline = None if first is None else first.lost_deadline
 
     def _supersede(self, tierer_id: str) -> None:
         for key, tierer in self._tierers.items():
             if key[0] == tierer_id and not tierer.stopped:
                 self._tierers[key] = replace(tierer, superseded=LATE_HEARTBEATS)
-
-    def _keep_bounded(self) -> None:
-        while len(self._tierers) > KEPT_TIERERS:
-            del self._tierers[next(iter(self._tierers))]
 
     @staticmethod
     def _warn_of_two(tierer: TiererRecord) -> None:
@@ -142,14 +146,20 @@ class KnownTierers:
         )
 
 
+def check_tierer_id(tierer_id: str) -> None:
+    """Raises InvalidArgument."""
+    if len(tierer_id) > MAX_ID_LENGTH:
+        raise InvalidArgument(
+            f"a tierer's id has at most {MAX_ID_LENGTH} characters; this one has {len(tierer_id)}", hint="Choose a shorter --tierer-id."
+        )
+
+
 def key_of(told: pb.PbTierer) -> TiererKey:
     """Raises InvalidArgument. An older peer has no incarnation: the time of its start stands for one, as a name and not as a time."""
-    for name, length, limit in (
-        ("id", len(told.tierer_id), MAX_ID_LENGTH),
-        ("incarnation", len(told.incarnation), MAX_INCARNATION_LENGTH),
-    ):
-        if length > limit:
-            raise InvalidArgument(f"a tierer's {name} has at most {limit} characters; this one has {length}")
+    check_tierer_id(told.tierer_id)
+    if len(told.incarnation) > MAX_INCARNATION_LENGTH:
+        length = len(told.incarnation)
+        raise InvalidArgument(f"a tierer's incarnation has at most {MAX_INCARNATION_LENGTH} characters; this one has {length}")
     return told.tierer_id, told.incarnation if told.HasField("incarnation") else f"started at {told.started_at_ms}"
 
 

@@ -12,6 +12,9 @@ from tiering.coordinator.store import Writes
 from tiering.errors import Fenced
 from tiering.validate.results import CheckResult
 
+ALL_ROWS = 10_000_000
+"""More than there are."""
+
 
 class MemoryStore:
     """See `Store`. Several coordinators may share one: the newest epoch owns it."""
@@ -59,12 +62,14 @@ class MemoryStore:
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
         with self._lock:
             rows = [row for row in self._rounds.values() if table_id in (None, row.table_id)]
-        return sorted(rows, key=lambda row: (row.pending_time, row.tiering_epoch), reverse=True)[:limit]
+        by_epoch = table_id is not None
+        return sorted(rows, key=lambda row: (by_epoch and row.tiering_epoch, row.pending_time, row.tiering_epoch), reverse=True)[:limit]
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
         with self._lock:
             rows = [row for row in self._commits.values() if table_id in (None, row.table_id)]
-        return sorted(rows, key=lambda row: (row.prepared_at, row.tiering_epoch), reverse=True)[:limit]
+        by_epoch = table_id is not None
+        return sorted(rows, key=lambda row: (by_epoch and row.tiering_epoch, row.prepared_at, row.tiering_epoch), reverse=True)[:limit]
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
         with self._lock:
@@ -74,15 +79,15 @@ class MemoryStore:
         with self._lock:
             return self._validations[::-1][:limit]
 
-    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:
-        rounds = {row.round_id for row in self.rounds(limit=keep_rounds)}
-        commits = {row.round_id for row in self.commits(limit=keep_rounds)}
+    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
+        rounds, commits = self.rounds(limit=ALL_ROWS), self.commits(limit=ALL_ROWS)
+        old_rounds = {row.round_id for row in [row for row in rounds if row.pending_time <= now][keep_rounds:] if row.state.is_final}
+        old_commits = {row.round_id for row in [row for row in commits if row.prepared_at <= now][keep_rounds:] if row.state.is_resolved}
         with self._lock:
             self._check(coordinator_epoch)
-            self._rounds = {key: row for key, row in self._rounds.items() if key in rounds or not row.state.is_final}
+            self._rounds = {key: row for key, row in self._rounds.items() if key not in old_rounds}
             # A round without its grant would count as one that was never granted.
-            kept = commits | self._rounds.keys()
-            self._commits = {key: row for key, row in self._commits.items() if key in kept or not row.state.is_resolved}
+            self._commits = {key: row for key, row in self._commits.items() if key not in old_commits or key in self._rounds}
             self._operations = {key: row for key, row in self._operations.items() if row.started_time >= operations_before}
             del self._events[:-keep_events]
 

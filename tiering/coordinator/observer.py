@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -21,7 +22,7 @@ from tiering.coordinator.discovery import Discovery
 from tiering.coordinator.lake_totals import LakeTotals
 from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.records import TableRecord, TextOffsets, from_text
-from tiering.coordinator.timebase import milliseconds
+from tiering.coordinator.timebase import Moment, milliseconds
 from tiering.errors import LakewardError
 from tiering.model import BucketKey, BucketOffsets, Offsets, TableInfo
 from tiering.pace import Rest, no_rest
@@ -48,8 +49,10 @@ CHUNK_BUCKETS = 2_000
 @dataclass(frozen=True)
 class Observation:
     """One table's log at `time`. `oldest_time`: commit time of the first row not in the lake; None = no such row, or not known.
+    A row that seems to be from the future is from when it was first seen at the latest: its lag must grow like that of any other.
 
     `tiered` is what the lake held then, `asked` the rows that `oldest_time` is about, by bucket; None = not all of them are known.
+    `taken_at` orders observations (steady time): the wall clock may be set back between two.
     """
 
     time: datetime
@@ -57,6 +60,7 @@ class Observation:
     oldest_time: datetime | None
     tiered: TextOffsets | None = None
     asked: Offsets | None = None
+    taken_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,7 @@ def observed(
     time: datetime,
     ages: Callable[[Offsets], Mapping[BucketKey, datetime]],
     earlier: Observation | None = None,
+    taken_at: datetime | None = None,
 ) -> Observation:
     """What these offsets say of a lake that holds the log up to `tiered`. Raises what `ages` raises.
 
@@ -128,12 +133,17 @@ def observed(
     came behind it: `ages` is not asked again then.
     """
     if earlier is not None and earlier.tiered is tiered and earlier.asked is not None and earlier.buckets == buckets:
-        return Observation(time, earlier.buckets, earlier.oldest_time, tiered, earlier.asked)
+        return Observation(time, earlier.buckets, _not_after(earlier.oldest_time, time), tiered, earlier.asked, taken_at)
     missing = {bucket: at for bucket, (log, at) in _positions(buckets, tiered).items() if log.log_end > at}
     if earlier is not None and earlier.asked == missing:
-        return Observation(time, buckets, earlier.oldest_time, tiered, earlier.asked)
+        return Observation(time, buckets, _not_after(earlier.oldest_time, time), tiered, earlier.asked, taken_at)
     found = ages(missing) if missing else {}
-    return Observation(time, buckets, min(found.values(), default=None), tiered, missing if len(found) == len(missing) else None)
+    oldest = _not_after(min(found.values(), default=None), time)
+    return Observation(time, buckets, oldest, tiered, missing if len(found) == len(missing) else None, taken_at)
+
+
+def _not_after(oldest: datetime | None, seen: datetime) -> datetime | None:
+    return seen if oldest is not None and oldest > seen else oldest
 
 
 def partition_count(seen: Observation) -> int:
@@ -205,7 +215,7 @@ class Observer:
         """Renews what is older than a second, for a short time; not for many tables. Blocks: not for an event loop."""
         if len(records) > ON_DEMAND_TABLES:
             return
-        now = self._book.now().wall
+        now = self._book.now().steady
         stale = [record for record in records if self._is_stale(record.table_id, now)]
         looks: list[Future[bool]] = []
         with self._lock:
@@ -232,7 +242,7 @@ class Observer:
 
     def _is_stale(self, table_id: int, now: datetime) -> bool:
         seen = self._seen.get(table_id)
-        return seen is None or abs(now - seen.time) > FRESH_FOR
+        return seen is None or seen.taken_at is None or now - seen.taken_at > FRESH_FOR
 
     def _forget(self, table_ids: Collection[int]) -> None:
         for table_id in table_ids:
@@ -259,7 +269,7 @@ class Observer:
         infos = self._discovery.infos
         known = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
         # The time before the question: of two that overlap, the one that may have seen more is taken for the newer.
-        time = self._book.now().wall
+        moment = self._book.now()
         try:
             logs = self._cluster.offsets_of([info for _, info in known]) if known else {}
         except LakewardError as error:
@@ -267,21 +277,22 @@ class Observer:
             return rest()
         for record, info in known:
             if (buckets := logs.get(record.table_id)) is not None:
-                self._take(record, info, buckets, time)
+                self._take(record, info, buckets, moment)
             if not rest():
                 return False
         return True
 
-    def _take(self, record: TableRecord, info: TableInfo, buckets: Mapping[BucketKey, BucketOffsets], time: datetime) -> None:
+    def _take(self, record: TableRecord, info: TableInfo, buckets: Mapping[BucketKey, BucketOffsets], moment: Moment) -> None:
         earlier = self._seen.get(record.table_id)
+        ages = partial(self._cluster.oldest_timestamps, info)
         try:
-            seen = observed(buckets, record.lake.offsets, time, lambda missing: self._cluster.oldest_timestamps(info, missing), earlier)
+            seen = observed(buckets, record.lake.offsets, moment.wall, ages, earlier, moment.steady)
         except LakewardError as error:
             _log.debug("the oldest rows could not be observed", table=str(record.path), error=error.message)
             return
         with self._lock:
             known = self._seen.get(record.table_id)
-            if known is None or known.time <= seen.time:
+            if known is None or known.taken_at is None or known.taken_at <= moment.steady:
                 self._seen[record.table_id] = seen
                 self._generation += 1
         self.pending(record)  # now, in the background, rather than while somebody waits
@@ -290,5 +301,5 @@ class Observer:
         self, known: tuple[Observation, TextOffsets | None, Pending] | None, seen: Observation, tiered: TextOffsets | None
     ) -> Pending:
         if known is not None and known[0].buckets is seen.buckets and known[1] is tiered and seen.tiered is tiered:
-            return replace(known[2], observed_time=seen.time)
+            return replace(known[2], observed_time=seen.time, oldest_time=seen.oldest_time if known[2].records else None)
         return pending(seen, tiered)

@@ -20,7 +20,8 @@ _POSITION_DIGITS = 12
 """More than any listing has items; Python refuses to read very long numbers."""
 
 KEPT_LISTINGS = 64
-"""The one used longest ago goes first."""
+KEPT_ITEMS = 500_000
+"""Of all kept listings together: some hundred megabytes. The listing used longest ago goes first, the one just made never."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ class Listings(Generic[Item]):
         name = self._ids.new_id()
         with self._lock:
             self._kept[name] = listing
-            while len(self._kept) > KEPT_LISTINGS:
-                self._kept.popitem(last=False)
+            items = sum(len(kept.items) for kept in self._kept.values())
+            while len(self._kept) > KEPT_LISTINGS or (items > KEPT_ITEMS and len(self._kept) > 1):
+                items -= len(self._kept.popitem(last=False)[1].items)
         return _page(name, listing, 0, size)
 
     def next(self, token: str, page_size: int) -> Page[Item]:

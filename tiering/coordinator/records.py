@@ -77,12 +77,16 @@ class ErrorInfo:
 
 @dataclass(frozen=True)
 class Pause:
-    """A paused table is not assigned. `until_deadline` None = until somebody resumes it."""
+    """A paused table is not assigned. `until_deadline` None = until somebody resumes it.
+
+    `until` is the wall time that was asked for: a wish, which a start of the coordinator takes as it stands.
+    """
 
     by: str
     reason: str | None
     time: datetime
     until_deadline: datetime | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -245,8 +249,8 @@ class OperationRecord:
 class TiererRecord:
     """A process that tiers, as its heartbeats describe it. Not stored: heartbeats bring it back after a restart.
 
-    `superseded`: another process was met under its id; of its own heartbeats so many may still be late ones. `took_over`: it has taken over what earlier
-    processes of its id ran. `warned_of_age`: the log says already that it is of an older version.
+    `superseded`: another process was met under its id; of its own heartbeats so many may still be late ones. `took_over`: it has
+    taken over what earlier processes of its id ran. `warned_of_age`: the log says already that it is of an older version.
     """
 
     tierer_id: str

@@ -103,12 +103,12 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             return [CheckResult.from_plain(body) for body in connection.scalars(query)]
 
-    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:
+    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
         with self._owned(coordinator_epoch) as connection:
-            connection.execute(_beyond(schema.rounds, keep_rounds).where(schema.rounds.c.closed))
+            connection.execute(_beyond(schema.rounds, keep_rounds, now).where(schema.rounds.c.closed))
             # A round without its grant would count as one that was never granted.
             forgotten = schema.commits.c.round_id.not_in(sa.select(schema.rounds.c.round_id))
-            connection.execute(_beyond(schema.commits, keep_rounds).where(schema.commits.c.closed, forgotten))
+            connection.execute(_beyond(schema.commits, keep_rounds, now).where(schema.commits.c.closed, forgotten))
             last = sa.select(sa.func.max(schema.events.c.event_id)).scalar_subquery()
             connection.execute(sa.delete(schema.events).where(schema.events.c.event_id <= last - keep_events))
             newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()
@@ -135,9 +135,11 @@ class SqlStore:
             return next(iter(_all(connection, query, adapter)), None)
 
     def _newest(self, table: sa.Table, table_id: int | None, limit: int, adapter: TypeAdapter[Row]) -> list[Row]:
-        query = sa.select(table.c.body).order_by(table.c.made_us.desc(), table.c.tiering_epoch.desc()).limit(limit)
-        if table_id is not None:
-            query = query.where(table.c.table_id == table_id)
+        query = sa.select(table.c.body).limit(limit)
+        if table_id is None:
+            query = query.order_by(table.c.made_us.desc(), table.c.tiering_epoch.desc())
+        else:
+            query = query.where(table.c.table_id == table_id).order_by(table.c.tiering_epoch.desc())
         with _border("read"), self._engine.connect() as connection:
             return _all(connection, query, adapter)
 
@@ -185,9 +187,10 @@ _ADD_EVENTS = sa.insert(schema.events)
 _TOUCH = sa.update(schema.owner).where(schema.owner.c.epoch == sa.bindparam("ours")).values(writes=schema.owner.c.writes + 1)
 
 
-def _beyond(table: sa.Table, keep: int) -> sa.Delete:
-    """Deletes all rows older than the newest `keep`."""
-    oldest_kept = sa.select(table.c.made_us).order_by(table.c.made_us.desc()).limit(1).offset(keep - 1).scalar_subquery()
+def _beyond(table: sa.Table, keep: int, now: datetime) -> sa.Delete:
+    """Deletes all rows older than the newest `keep` of those that are not dated ahead of `now`."""
+    newest = sa.select(table.c.made_us).where(table.c.made_us <= _sortable(now)).order_by(table.c.made_us.desc())
+    oldest_kept = newest.limit(1).offset(keep - 1).scalar_subquery()
     return sa.delete(table).where(table.c.made_us < oldest_kept)
 
 

@@ -66,11 +66,11 @@ class Store(Protocol):
         ...
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
-        """Rounds, the newest first."""
+        """Rounds, the newest first; of one table by epoch, which no clock can set back."""
         ...
 
     def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
-        """The ledger of grants, the newest first."""
+        """The ledger of grants, the newest first; of one table by epoch, which no clock can set back."""
         ...
 
     def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
@@ -81,8 +81,12 @@ class Store(Protocol):
         """What validations found, the newest first."""
         ...
 
-    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime) -> None:
-        """Forgets old ended rounds, old resolved grants, old events, and operations begun before a time. Raises Fenced."""
+    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
+        """Forgets old ended rounds, old resolved grants, old events, and operations begun before a time. Raises Fenced.
+
+        Rounds and grants dated after `now` are from when the clock was ahead: nobody knows their place, so they are kept until
+        then, and push out none that is dated rightly.
+        """
         ...
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ from tiering.cluster.embedded.refused_metadata import insert_refused, mark_skipp
 from tiering.cluster.embedded.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
 from tiering.cluster.embedded.segments import read_segment
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
-from tiering.cluster.embedded.times import to_us
+from tiering.cluster.embedded.times import SteadyTime, to_us
 from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.effects import Clock, Ids
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownTable
@@ -56,11 +56,12 @@ Answer = TypeVar("Answer")
 class KeyedTables:
     """All primary-key tables of one cluster."""
 
-    def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids) -> None:
+    def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids, lease_time: SteadyTime) -> None:
         self._root = root
         self._metadata = metadata
         self._changes = log
         self._clock = clock
+        self._lease_time = lease_time
         self._ids = ids
         self._closed = False
         self._guard = threading.Lock()
@@ -225,7 +226,7 @@ class KeyedTables:
     def sweep(self) -> None:
         """Ends expired leases and removes superseded snapshots that no lease holds."""
         with self._metadata.write() as connection:
-            end_expired(connection, self._clock.now())
+            end_expired(connection, self._lease_time.now())
             paths = delete_superseded(connection)
         try:
             remove_files(self._root, paths)

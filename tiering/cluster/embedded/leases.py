@@ -2,6 +2,9 @@
 
 As in Fluss, acquiring again under the same id adds, moves and renews; unlike there, a snapshot is leased only if it is there. A
 lease that has ended holds on until the next sweep, and may be renewed until then.
+
+Their times are steady ones (`SteadyTime`): a clock that is set while the cluster runs ends none and keeps none alive. What another
+process stored is taken into reach at a start (`rebase`).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from tiering.cluster.embedded.kv_snapshots import find_snapshot
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots, leases
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
-from tiering.cluster.lease_rules import check_lease
+from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_lease, check_room
 from tiering.errors import UnknownLease
 from tiering.model import KvSnapshotLease, LeasedSnapshot, TableBucket
 
@@ -38,11 +41,12 @@ def acquire(
     for table_bucket, snapshot_id in snapshots.items():
         snapshot = find_snapshot(connection, table_bucket.table_id, table_bucket.bucket, snapshot_id)
         (here if snapshot is not None and files_exist(snapshot) else unavailable).append(table_bucket)
-    renewal = {"renewed_us": to_us(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner})
+    renewal = {"renewed_us": to_us(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
     known = connection.execute(sa.update(leases).where(leases.c.lease_id == lease_id).values(renewal)).rowcount > 0
     if not known and not snapshots:
         raise UnknownLease(f"there is no lease {lease_id!r} to renew", hint="It may have expired: acquire the snapshots again.")
     if not known and here:
+        check_room(connection.scalar(sa.select(sa.func.count()).select_from(leases)) or 0)
         connection.execute(sa.insert(leases).values(lease_id=lease_id, acquired_us=to_us(now), **renewal))
     for table_bucket in here:
         _hold(connection, lease_id, table_bucket, snapshots[table_bucket])
@@ -87,6 +91,17 @@ def end_empty(connection: sa.Connection) -> None:
 def end_expired(connection: sa.Connection, now: datetime) -> None:
     """Ends leases that were not renewed in time."""
     connection.execute(sa.delete(leases).where(leases.c.renewed_us + leases.c.ttl_ms * 1_000 <= to_us(now)))
+
+
+def rebase(connection: sa.Connection, now: datetime) -> None:
+    """After a start, which may have another clock: no lease lasts longer than one taken now, and each has half of its time left.
+
+    Owners renew at a third of it: so one that lives is heard before its snapshots go, however far the clock was set ahead.
+    """
+    now_us = to_us(now)
+    earliest = now_us - leases.c.ttl_ms * 500
+    within = sa.case((leases.c.renewed_us > now_us, now_us), (leases.c.renewed_us < earliest, earliest), else_=leases.c.renewed_us)
+    connection.execute(sa.update(leases).values(renewed_us=within))
 
 
 def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[KvSnapshotLease]:

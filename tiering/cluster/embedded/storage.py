@@ -39,6 +39,7 @@ from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, op
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.times import SteadyTime
 from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.cluster.skipping import SkippedRecord, SkipRequest
 from tiering.durable_files import sync_folder
@@ -72,16 +73,19 @@ class EmbeddedStorage:
         self._check_lake = check_lake or _holds_all
         self._clock: Clock = clock or SystemClock()
         ids = ids or RandomIds()
+        self._lease_time = SteadyTime(self._clock)
         self._lock = lock_folder(self.root)
         try:
             self._metadata = Metadata.open(self.root, ids)
             sync_folder(self.root)  # the name of a new database
             self._sweep()
+            with self._metadata.write() as connection:
+                leases.rebase(connection, self._lease_time.now())
         except BaseException:
             self._lock.close()
             raise
         self.log = Log(self.root, self._metadata, self._clock, ids)
-        self.keyed = KeyedTables(self.root, self._metadata, self.log, self._clock, ids)
+        self.keyed = KeyedTables(self.root, self._metadata, self.log, self._clock, ids, self._lease_time)
         self._listing = TableListing(self._metadata)
         self.upkeep = Upkeep(self.root, self._metadata, self._listing, self.keyed, self._clock)
 
@@ -276,7 +280,7 @@ class EmbeddedStorage:
     ) -> Collection[TableBucket]:
         """As `Cluster.acquire_lease`."""
         with self._metadata.write() as connection:
-            return leases.acquire(connection, lease_id, ttl_ms, snapshots, owner, self._clock.now(), self._files_exist)
+            return leases.acquire(connection, lease_id, ttl_ms, snapshots, owner, self._lease_time.now(), self._files_exist)
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
         """As `Cluster.release_lease`."""

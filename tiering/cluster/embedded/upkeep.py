@@ -66,7 +66,9 @@ class Upkeep:
                 yield table, options, last.get(table.table_id, table.created_at)
 
     def _take_snapshot(self, table: TableInfo, options: UpkeepOptions, last: datetime) -> None:
-        if self._clock.now() - last >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
+        since = self._clock.now() - last
+        # One from the future is from when the clock was ahead: its age is not known, so the next one is due.
+        if since < timedelta(0) or since >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
             self._keyed.snapshot(table.path)
 
     def _cut_log(self, table: TableInfo, ttl_ms: int) -> None:
