@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from tiering.errors import InvalidData
 
+ONCE_HINT = "A map has each key once: keep the last entry of each."
 _SHOWN_CHARACTERS = 80
 
 
 def check_map_keys(batch: pa.RecordBatch) -> None:
-    """Raises InvalidData naming column, row and key."""
+    """Raises InvalidData naming column, row (from 0) and key, also in its ids."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if _holds_maps(field.type):
             _check(field.name, column, np.arange(len(column)))
@@ -66,8 +67,7 @@ def _check_keys(path: str, keys: Any, owners: npt.NDArray[np.int64], rows: npt.N
     if counted.num_rows < pairs.num_rows:
         twice = counted.slice(int(np.flatnonzero(counted.column("count_all").to_numpy() > 1)[0]), 1)
         key = str(twice.column("key").cast(pa.string())[0]) if pa.types.is_primitive(keys.type) else repr(twice.column("key")[0].as_py())
+        row, key = rows[twice.column("map")[0].as_py()], key[:_SHOWN_CHARACTERS]
         raise InvalidData(
-            f"column {path!r} has a map with the key {key[:_SHOWN_CHARACTERS]} twice, in row {rows[twice.column('map')[0].as_py()]}",
-            hint="A map has each key once: keep the last entry of each.",
-            column=path,
+            f"column {path!r} has a map with the key {key} twice, in row {row}", hint=ONCE_HINT, column=path, row=row, key=key
         )
