@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from tiering.errors import SetupError
 from tiering.redact import redact
+from tiering.sql_timeouts import bound_waits
 from tiering.sqlite_files import read_only_url
 
 VERSION = 1
@@ -78,7 +79,7 @@ def open_engine(url: str) -> sa.Engine:
     """An engine; SQLite with a write-ahead log that is synced at every commit."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return sa.create_engine(parsed, pool_pre_ping=True)
+        return bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
     engine = sa.create_engine(parsed, connect_args={"timeout": 30})
     sa.event.listen(engine, "connect", _configure_sqlite)
     return engine

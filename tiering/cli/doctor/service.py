@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from pyiceberg.catalog import load_catalog
-
 from tiering.cli.data_folder import DataFolder
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
+from tiering.lake.iceberg.open_catalog import open_catalog
 from tiering.redact import redact
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc_channel import target
 
-LAKE = "lake"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_TABLES = 5
 
@@ -105,7 +103,7 @@ def opened(properties: Mapping[str, str]) -> Finding:
     """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
     where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
-        namespaces = load_catalog(LAKE, **properties).list_namespaces()
+        namespaces = open_catalog(properties).list_namespaces()
     except Exception as error:
         mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
         return fail("lake", f"{where} cannot be opened: {redact(str(error).splitlines()[0] if str(error) else type(error).__name__)}", mend)

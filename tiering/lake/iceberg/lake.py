@@ -9,7 +9,7 @@ from threading import Lock
 from typing import cast
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
@@ -23,13 +23,13 @@ from tiering.lake.file_lists import FileLists
 from tiering.lake.held_rows import HeldOffsets
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import check_drift
-from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
 from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.keyed.base import encode_base
 from tiering.lake.iceberg.keyed.live_files import live_buckets
 from tiering.lake.iceberg.layout import TableLayout, table_layout
+from tiering.lake.iceberg.open_catalog import open_catalog
 from tiering.lake.iceberg.partition import partition_values
 from tiering.lake.iceberg.places import new_location
 from tiering.lake.iceberg.sent_rounds import SentRounds
@@ -40,7 +40,6 @@ from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
 from tiering.redact import redact
 
-CATALOG_NAME = "lake"
 FORMAT = "iceberg"
 
 EVOLVE_ATTEMPTS = 5
@@ -220,6 +219,4 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
-    warehouse = properties.get("warehouse")
-    durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and is_location(warehouse) and is_local(warehouse) else {}
-    return load_catalog(CATALOG_NAME, **{**durable, **properties})
+    return open_catalog(properties)
