@@ -22,6 +22,9 @@ _POSITION_DIGITS = 12
 KEPT_LISTINGS = 64
 """The one used longest ago goes first."""
 
+KEPT_ITEMS = 400_000
+"""Of all kept listings, some 1 KB each: whoever asks for first pages again and again makes others' tokens old, and not memory scarce."""
+
 
 @dataclass(frozen=True)
 class Listing(Generic[Item]):
@@ -56,9 +59,12 @@ class Listings(Generic[Item]):
         name = self._ids.new_id()
         with self._lock:
             self._kept[name] = listing
-            while len(self._kept) > KEPT_LISTINGS:
+            while len(self._kept) > KEPT_LISTINGS or (len(self._kept) > 1 and self._kept_items() > KEPT_ITEMS):
                 self._kept.popitem(last=False)
         return _page(name, listing, 0, size)
+
+    def _kept_items(self) -> int:
+        return sum(len(listing.items) for listing in self._kept.values())
 
     def next(self, token: str, page_size: int) -> Page[Item]:
         """The page a token names; the same again for the same token. Raises InvalidArgument for an unknown or old one."""
