@@ -153,8 +153,8 @@ class Tierer:
             return False
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         with self._lock:
-            if assignment.round_id in self._running:
-                return False
+            if assignment.round_id in self._running or len(self._running) >= self._options.slots:
+                return False  # one that was not asked for is none: each takes a thread
             runner = RoundRunner(self._world, assignment)
             thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
             self._running[assignment.round_id] = _Running(assignment, runner, thread)
