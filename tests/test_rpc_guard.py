@@ -35,6 +35,7 @@ class Service(SysCatalogServicer):
     def __init__(self) -> None:
         self.go = asyncio.Event()
         self.waiting = 0
+        self.failure: BaseException = KeyError("password=hunter2")
         self.held: weakref.WeakSet[Held] = weakref.WeakSet()
 
     async def CallProcedure(self, request: Any, context: Any) -> AsyncGenerator[pb.CallProcedureResponse, None]:
@@ -51,7 +52,7 @@ class Service(SysCatalogServicer):
         del held
 
     async def Describe(self, request: Any, context: Any) -> pb.DescribeResponse:
-        raise KeyError("password=hunter2")
+        raise self.failure
 
     async def ListTables(self, request: Any, context: Any) -> pb.ListTablesResponse:
         self.waiting += 1
@@ -194,12 +195,18 @@ def test_an_unknown_method_of_any_name_is_refused_and_the_service_goes_on(path: 
     run(test)
 
 
-def test_what_nobody_thought_of_arrives_by_its_class_and_redacted() -> None:
+class Panic(BaseException):
+    """As a library in Rust raises it."""
+
+
+@pytest.mark.parametrize("kind", [KeyError, Panic])
+def test_what_nobody_thought_of_arrives_by_its_class_and_redacted(kind: type[BaseException]) -> None:
     async def test() -> None:
-        async with served() as (_, uri), channel_of(uri) as channel:
-            error = await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest()))
+        async with served() as (service, uri), channel_of(uri) as channel:
+            service.failure = kind("password=hunter2")
+            error = await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest(), timeout=10))
         assert isinstance(error, RoundFailed)
-        assert error.error_class == "KeyError"
+        assert error.error_class == kind.__name__
         assert "hunter2" not in error.message
 
     run(test)

@@ -33,6 +33,9 @@ HELD_BYTES = 128 << 20
 STALLED_SECONDS = 60.0
 """A reader that takes nothing for so long gets an error; what was kept for it is let go at once."""
 
+_ENDS = (grpc.aio.AbortError, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""They end the call, or all of the process, already."""
+
 _log = structlog.get_logger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
 _Behaviour = Callable[[Any, _Context], Any]
@@ -128,7 +131,9 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             try:
                 with self._admitted(room, limit, raw, context):
                     return await behaviour(_parsed(read, raw), context)
-            except Exception as error:
+            except _ENDS:
+                raise
+            except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
                 await _end(method, context, error)
 
         return answer
@@ -140,7 +145,9 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             try:
                 with self._admitted(room, limit, raw, context):
                     await self._send(context, behaviour(_parsed(read, raw), context))
-            except Exception as error:
+            except _ENDS:
+                raise
+            except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
                 await _end(method, context, error)
 
         return stream
@@ -217,10 +224,8 @@ def _parsed(read: Callable[[bytes], Any], raw: bytes) -> Any:
         raise InvalidArgument("the request is no message of this call", hint="Is the client of the service's version?") from error
 
 
-async def _end(method: str, context: _Context, error: Exception) -> None:
-    """Ends the call with the status of `error`; passes on what ends it already."""
-    if isinstance(error, grpc.aio.AbortError):
-        raise error
+async def _end(method: str, context: _Context, error: BaseException) -> None:
+    """Ends the call with the status of `error`."""
     if isinstance(error, LakewardError):
         code = rpc_errors.status_code(error)
     else:

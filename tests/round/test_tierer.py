@@ -170,6 +170,17 @@ def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(
     wait_for("both reports", lambda: sorted(set(coordinator.finished())) == ["r1", "r2"])
 
 
+def test_a_round_that_was_not_asked_for_takes_no_thread(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.open_fence.clear()
+    coordinator.answer = answers(hand_over(1, "r1"), hand_over(2, "r2"), hand_over(3, "r3"))
+    start(2)
+    wait_for("an answer to a full tierer", lambda: any(len(request.tiering_tables) == 2 for request in coordinator.requests))
+    coordinator.open_fence.set()
+    wait_for("both reports", lambda: {"r1", "r2"} <= set(coordinator.finished()))
+    wait_for("an idle tierer", lambda: coordinator.requests[-1].max_wait_ms)
+    assert sorted(coordinator.at_fence) == ["r1", "r2"]
+
+
 def test_a_refused_renewal_cancels_the_round(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
     coordinator.open_plan.clear()
     refused = pb.PbHeartbeatRespForTable(table_id=1, error=PbError(error_class="Fenced", message="an older epoch"), cancel=True)

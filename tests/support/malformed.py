@@ -15,6 +15,7 @@ from pyarrow import ipc
 
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2
+from sys_tables.sql_types import spark_type
 from tiering.rpc.v1 import control_pb2, coordinator_pb2, embedded_pb2, status_pb2
 
 FILES = (sys_catalog_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2)
@@ -214,9 +215,25 @@ def _read(chance: random.Random) -> sys_catalog_pb2.ReadTableRequest:
         else:
             for item in getattr(request, clause):
                 item.column = chance.choice(names)
-    for tested in (*request.filters, *(condition.filter for condition in request.conditions if condition.HasField("filter"))):
-        tested.column = chance.choice(names)
+    conditions = [condition.filter for condition in request.conditions if condition.HasField("filter")]
+    if chance.random() < 0.7:
+        request.ClearField("conditions")
+    if chance.random() < 0.7:
+        request.limit = abs(request.limit) % (2**63 - 1)
+    for tested in (*request.filters, *conditions):
+        _fit(chance, tested, chance.choice(list(table.schema)))
     return request  # type: ignore[no-any-return]
+
+
+def _fit(chance: random.Random, tested: sys_catalog_pb2.Filter, field: Any) -> None:
+    """Makes a filter one of a column, mostly of the column's type."""
+    tested.column = field.name
+    if chance.random() < 0.7 and tested.operator not in sys_catalog_pb2.Filter.Operator.values():
+        tested.operator = sys_catalog_pb2.Filter.IN
+    if chance.random() < 0.8:
+        count = 3 if tested.operator == sys_catalog_pb2.Filter.IN else 1
+        del tested.values[:]
+        tested.values.extend(_fitting(chance, spark_type(field.type)) for _ in range(count))
 
 
 def _call(chance: random.Random) -> sys_catalog_pb2.CallProcedureRequest:

@@ -26,10 +26,10 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.effects import RandomIds
-from tiering.errors import InvalidArgument, LakewardError, UnknownTable
+from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.leases_pb import joined, leases_to_pb, parts
 from tiering.model import KvSnapshotLease
-from tiering.names import table_path
+from tiering.names import NAME_LIMIT, table_path
 from tiering.panics import contained
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.state import TableState
@@ -126,7 +126,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         unknown = wanted - {state.value for state in TableState}
         if unknown:
             known = ", ".join(state.value for state in TableState)
-            raise InvalidArgument(f"{sorted(unknown)[0]!r} is not a status", hint=f"Statuses are {known}.")
+            raise InvalidArgument(f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is not a status", hint=f"Statuses are {known}.")
         database = request.database_name if request.HasField("database_name") else None
         table = None
         if request.HasField("table_path"):

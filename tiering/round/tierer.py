@@ -179,8 +179,8 @@ class Tierer:
             return False
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         with self._lock:
-            if assignment.round_id in self._running:
-                return False
+            if assignment.round_id in self._running or len(self._running) >= self._options.slots:
+                return False  # one that was not asked for is none: each takes a thread
             try:
                 self._start_thread(assignment)
             except Exception as error:  # no memory for a thread: the table goes to whoever has some
