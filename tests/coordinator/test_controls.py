@@ -123,3 +123,10 @@ def test_errors_are_counted_anew_and_what_a_failing_table_says_stays(world: Worl
     assert record.error is not None
     assert told(world)[0][:2] == ("ERRORS_RESET", "ann")
     assert asyncio.run(world.coordinator.control.reset_errors(call)).cleared == 0
+
+
+def test_a_text_that_would_be_kept_is_bounded(world: World) -> None:
+    with pytest.raises(errors.InvalidArgument, match="reason has at most 2048 characters; this one has 3000000"):
+        PauseTiering(path=world.table.path, reason="x" * 3_000_000, caller="alice")
+    with pytest.raises(errors.InvalidArgument, match="message has at most 2048"):
+        CancelTiering(round_id="r1", message="x" * 3_000, caller="alice")

@@ -150,7 +150,8 @@ class CallSteps:
         if lake.snapshot_id == goal.seen_snapshot_id or not reach_stops(lake.offsets, goal.targets, goal.log_starts):
             return None
         running = record.running
-        grace = self._book.options.stats_grace_ms - milliseconds(now.wall - (record.last_tiered_time or now.wall))
+        # An ack from the future is from before the clock was set back: its grace is over too.
+        grace = self._book.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
         if running is not None and running.acked and grace > 0:
             # Its statistics come with the tierer's next heartbeat, if it still lives.
             return Waiting(goal, f"round {running.round_id} of {record.path} is in the lake", now.after(grace))

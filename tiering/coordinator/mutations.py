@@ -11,9 +11,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
+from tiering.errors import InvalidArgument
 from tiering.model import TablePath
 
 ResultT = TypeVar("ResultT")
+
+TEXT_LIMIT = 2_048
+"""Characters of a text argument, as of an error: it is kept with the table, in events and with its idempotency key."""
 
 
 class Asked(TypedDict):
@@ -37,6 +41,12 @@ class Mutation(Generic[ResultT]):
     caller: str
     dry_run: bool = False
     idempotency_key: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, str) and field.name not in self.unnamed and len(value) > TEXT_LIMIT:
+                raise InvalidArgument(f"{field.name} has at most {TEXT_LIMIT} characters; this one has {len(value)}")
 
     @property
     def arguments(self) -> dict[str, Any]:

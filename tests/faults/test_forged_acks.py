@@ -1,0 +1,60 @@
+"""What a made-up ack could do at worst: have rows deleted from the log that the lake never got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.lake_world import SCHEMA, TIERER, LakeWorld
+from tiering.cluster.embedded.base import TableSpec
+from tiering.errors import Fenced
+from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.offsets_pb import offsets_to_pb
+from tiering.round import actions as act
+from tiering.round.requests import round_pb
+from tiering.rpc.v1 import coordinator_pb2 as pb
+
+HOUR_S = 3_600
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def short_lived(world: LakeWorld) -> TableInfo:
+    """A lake table whose log is cut an hour after its rows are in the lake."""
+    world.storage.create_database("sales", ignore_if_exists=True)
+    properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "60 s", "table.log.ttl": "1 h"}
+    made = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
+    world.coordinator.tick()
+    return made
+
+
+def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: TableInfo) -> None:
+    world.append(short_lived, 0, 20)
+    world.tier(short_lived)
+    world.append(short_lived, 20, 20)
+    world.due()
+    running = world.begin(short_lived).advance_to(act.RunSplits)
+    ends = {BucketKey(None, bucket): end for bucket, end in world.ends(short_lived).items()}
+    message = pb.CommitLakeSnapshotRequest(round=round_pb(running.assignment, TIERER), marker_round_id=running.assignment.round_id)
+    message.marker.lake_snapshot_id = 4_711
+    message.marker.offsets.extend(offsets_to_pb(ends))
+    with pytest.raises(Fenced, match="does not hold"):
+        world.coordinator.commits.commit_lake_snapshot(message)
+    world.clock.advance(2 * HOUR_S)
+    world.storage.upkeep.run()
+    world.coordinator.tick()
+    marker = world.view(short_lived).marker
+    assert marker is not None
+    for bucket, log in world.storage.offsets(short_lived).items():
+        assert log.log_start <= marker.buckets[bucket].tiered < log.log_end
+    world.clock.advance(600)
+    world.tier(short_lived)
+    world.assert_exact(short_lived)
