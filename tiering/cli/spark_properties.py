@@ -95,6 +95,6 @@ def as_properties_file(properties: Mapping[str, str]) -> str:
 
 
 def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
-    """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
+    """As `.pyiceberg.yaml` wants it; what is not public is hidden and has to come from the environment."""
     lines = [f"    {name}: {redact_property(name, value)}" for name, value in properties.items()]
     return "\n".join(["catalog:", f"  {LAKE_CATALOG}:", *lines, ""])
