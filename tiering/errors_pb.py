@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from tiering import errors
-from tiering.redact import redact
+from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1.common_pb2 import PbError
 
 
 def to_pb(error: BaseException) -> PbError:
-    """The error as it travels: redacted and cut. An error outside the tree keeps its class name."""
+    """The error as it travels. One outside the tree keeps its class name, and is redacted and cut here."""
     if isinstance(error, errors.LakewardError):
         return PbError(
             error_class=error.error_class,
-            message=errors.cut_message(redact(error.message)),
-            hint=redact(error.hint),
+            message=error.message,
+            hint=error.hint,
             retryable=error.retryable,
             ids=error.ids,
         )
-    text = str(error) or type(error).__name__
-    return PbError(error_class=type(error).__name__, message=errors.cut_message(redact(text)), retryable=False)
+    name = outside_text(type(error).__name__, NAME_TEXT_LIMIT)
+    return PbError(error_class=name, message=outside_text(str(error)) or name, retryable=False)
 
 
 def from_pb(pb: PbError) -> errors.LakewardError:

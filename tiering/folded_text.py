@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 Span = tuple[int, int]
 """From, up to: characters of the text."""
@@ -63,6 +64,11 @@ class Folded:
     lower: str
     places: Sequence[int] | None
     cut: bool
+
+    @cached_property
+    def has_lines(self) -> bool:
+        """Whether it has several."""
+        return "\n" in self.text or SOFT_LINE in self.text
 
     def at(self, span: Span) -> Span:
         """Where a span of the folded text is in the text."""

@@ -1,7 +1,7 @@
 """The secrets that this process itself holds: wherever one stands in a text it is masked, in whatever form the text is.
 
 A secret gets here from where it enters the process: the environment (by the names of its variables, when the first text is redacted)
-and the properties of lakes and catalogs (`remember_properties`, by whoever opens one). Nothing of it is ever written anywhere.
+and the properties of lakes and catalogs (`redact.remember_secrets`, by whoever opens one). Nothing of it is ever written anywhere.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ class KnownSecrets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._secrets: set[str] = set()
+        self._forms_of: dict[str, set[str]] = {}
         self._forms: tuple[str, ...] = ()
 
     def add(self, *secrets: str) -> None:
-        """From now on they are masked; too short ones, and those above MAX_SECRETS, are left to their looks."""
+        """From now on they are masked, but for the oldest when there are more than MAX_SECRETS. Too short ones are left to their looks."""
+        usable = [secret for secret in secrets if _SHORTEST_SECRET <= len(secret) <= MAX_SECRET_LENGTH]
         with self._lock:
-            new = {secret for secret in secrets if _SHORTEST_SECRET <= len(secret) <= MAX_SECRET_LENGTH} - self._secrets
-            if not new:
+            if all(secret in self._forms_of for secret in usable):
                 return
-            self._secrets.update(sorted(new)[: max(MAX_SECRETS - len(self._secrets), 0)])
-            forms = {form for secret in self._secrets for form in forms_of(secret)}
-            self._forms = tuple(sorted(forms, key=len, reverse=True))
+            for secret in usable:
+                self._forms_of[secret] = self._forms_of.pop(secret, None) or forms_of(secret)
+            while len(self._forms_of) > MAX_SECRETS:
+                del self._forms_of[next(iter(self._forms_of))]
+            self._forms = tuple(sorted(set().union(*self._forms_of.values()), key=len, reverse=True))
 
     @property
     def longest(self) -> int:
@@ -91,13 +93,8 @@ KNOWN = KnownSecrets()
 """Of this process."""
 
 
-def remember_properties(properties: Mapping[str, str], public: Iterable[str] = ()) -> None:
-    """The secrets among the properties of a lake or a catalog. `public`: names whose values are none, but for passwords in URLs."""
-    KNOWN.add(*secrets_among(properties, public))
-
-
 def secrets_among(properties: Mapping[str, str], public: Iterable[str] = ()) -> Iterator[str]:
-    """Values that their names, or their looks, say are secrets."""
+    """Values that their names, or their looks, say are secrets. `public`: names whose values are none, but for passwords in URLs."""
     known_public = frozenset(public)
     for name, value in properties.items():
         yield from _passwords_in_url(value)

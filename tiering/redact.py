@@ -6,11 +6,11 @@ secret (`secret_forms`). Both are linear in the text. `outside_text` is for mess
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from tiering.folded_text import Span
-from tiering.known_secrets import KNOWN, remember_environment
+from tiering.known_secrets import KNOWN, remember_environment, secrets_among
 from tiering.secret_forms import is_secret_name, secret_spans
 from tiering.visible_text import visible
 
@@ -66,6 +66,11 @@ def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 def is_public_property(name: str) -> bool:
     """Whether anybody may see the value of a property of a lake, a catalog or a table."""
     return name in PUBLIC_PROPERTIES or (name.startswith(PUBLIC_PREFIXES) and not is_secret_name(name))
+
+
+def remember_secrets(properties: Mapping[str, str]) -> None:
+    """From now on the secrets among the properties of a lake, a catalog or a storage are masked wherever they stand."""
+    KNOWN.add(*secrets_among(properties, PUBLIC_PROPERTIES))
 
 
 def redact_property(name: str, value: str) -> str:

@@ -12,7 +12,6 @@ import grpc
 
 from tiering import errors
 from tiering.errors_pb import from_pb, to_pb
-from tiering.redact import redact
 from tiering.rpc.v1.common_pb2 import PbError
 
 __all__ = [
@@ -92,7 +91,7 @@ def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
     for key, value in call.trailing_metadata() or ():
         if key == ERROR_METADATA_KEY and isinstance(value, bytes):
             return from_pb(PbError.FromString(value))
-    code, details = call.code(), redact(call.details() or "")
+    code, details = call.code(), call.details() or ""
     if code in _AWAY:
         return errors.ServiceUnreachable(
             f"no Lakeward service answers at {uri}: {details}",

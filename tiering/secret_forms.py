@@ -177,7 +177,7 @@ def _value(folded: Folded, match: re.Match[str]) -> Span | None:
     """What stands behind the name and its sign; None = nothing that needs hiding."""
     lower, word = folded.lower, match["word"]
     opening = _begins_string(lower, match)
-    line_start = 0 if opening else _begins_line(lower, match.start())
+    line_start = 0 if opening else _begins_line(lower, match.start()) if folded.has_lines else None  # a file of settings has lines
     if line_start is not None and match["sep"] == ":" and (block := _indented_block(lower, match.end(), line_start)):
         return block
     before = _BEFORE_VALUE.match(lower, match.end())

@@ -26,6 +26,19 @@ def visible_line(text: str) -> str:
     return _ALL.sub(_escape, text) if not text.isprintable() else text
 
 
+def json_visible(text: str) -> str:
+    """A text of JSON with JSON's own escapes for what steers a terminal: the values are the same."""
+    return _BUT_LINES.sub(_json_escape, text) if not text.isprintable() else text
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     code = ord(character)

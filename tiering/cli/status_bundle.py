@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from tiering.cli.output import json_text
 from tiering.cli.system_catalog import SystemTableRead
 from tiering.errors import InvalidArgument, LakewardError, SetupError
-from tiering.redact import outside_text, redact, redact_named
+from tiering.redact import redact, redact_named
 
 FORMAT = "lakeward-status"
 VERSION = 1
@@ -99,7 +99,7 @@ def redacted(read: SystemTableRead) -> Contents:
     observed = None if read.observed_time is None else datetime.fromisoformat(read.observed_time)
     if read.rows is None:
         error = read.error or LakewardError(f"sys.{read.name} gave no answer")
-        return Contents(read.name, observed, {}, [], Failure(error.error_class, outside_text(error.message), outside_text(error.hint)))
+        return Contents(read.name, observed, {}, [], Failure(error.error_class, error.message, error.hint))
     columns = {field.name: str(field.type) for field in read.rows.schema}
     kinds = {field.name: field.type for field in read.rows.schema}
     rows = [{name: _clean(value, kinds[name], name) for name, value in row.items()} for row in read.rows.to_pylist()]

@@ -18,6 +18,7 @@ from tiering.coordinator.core_round import Failure, RoundRef
 from tiering.coordinator.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.timebase import Moment
 from tiering.model import RoundState
+from tiering.request_bounds import check_id, informative
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 _log = structlog.get_logger(__name__)
@@ -49,9 +50,12 @@ class Heartbeats:
     def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, Hold | None]:
         """Takes the reports and answers the request. With a Hold nothing is due: the answer may wait for `try_again`.
 
-        Raises Fenced or StoreError for the heartbeat as a whole: repeat it. Errors of one table are in the response.
+        Raises InvalidArgument (tierer id); Fenced or StoreError for the heartbeat as a whole: repeat it. Errors of one table are in the
+        response.
         """
         tierer_id, forced = request.tierer.tierer_id, set(request.force_finished_tables)
+        if tierer_id:  # an older peer has none
+            check_id(tierer_id, "a tierer id")
         with self._book.changing(), self._book.together():  # one sync of the disk, not one a report
             newest = self._meet(request)
             response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._book.epoch)
@@ -115,9 +119,9 @@ class Heartbeats:
             tierer_id=told.tierer_id,
             sequence=told.sequence,
             started_at_ms=told.started_at_ms,
-            host=told.host,
-            application_id=told.application_id,
-            version=told.version,
+            host=informative(told.host),
+            application_id=informative(told.application_id),
+            version=informative(told.version),
             slots=told.slots,
             heartbeat_time=now.wall,
             lost_deadline=now.after(self._book.options.service_timeout_ms),

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from tiering.model import TablePath
+from tiering.redact import outside_text
+from tiering.request_bounds import caller_name
 
 ResultT = TypeVar("ResultT")
 
@@ -29,14 +31,23 @@ class Mutation(Generic[ResultT]):
     """The base of all of them; `ResultT` is what is answered.
 
     `procedure` is its name in SQL. Fields in `unnamed` say how it is asked, not what: a repeat may have others.
+    Those in `free_words` are for people to read.
     """
 
     procedure: ClassVar[str]
     result_class: ClassVar[type]
     unnamed: ClassVar[frozenset[str]] = frozenset(Asked.__annotations__)
+    free_words: ClassVar[tuple[str, ...]] = ()
     caller: str
     dry_run: bool = False
     idempotency_key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Words of the caller are stored in events and shown: cut, and without secrets and control characters."""
+        object.__setattr__(self, "caller", caller_name(self.caller))
+        for name in self.free_words:
+            if (words := getattr(self, name)) is not None:
+                object.__setattr__(self, name, outside_text(words))
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -89,6 +100,7 @@ class PauseTiering(Mutation[PauseResult]):
 
     procedure = "pause_tiering"
     result_class = PauseResult
+    free_words = ("reason",)
     path: TablePath
     reason: str | None = None
     until: datetime | None = None
@@ -100,6 +112,7 @@ class ResumeTiering(Mutation[PauseResult]):
 
     procedure = "resume_tiering"
     result_class = PauseResult
+    free_words = ("reason",)
     path: TablePath
     reason: str | None = None
 
@@ -127,6 +140,7 @@ class CancelTiering(Mutation[CancelResult]):
 
     procedure = "cancel_tiering"
     result_class = CancelResult
+    free_words = ("message",)
     round_id: str
     message: str | None = None
 

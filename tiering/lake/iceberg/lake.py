@@ -36,7 +36,7 @@ from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
 from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
-from tiering.redact import redact
+from tiering.redact import redact, remember_secrets
 
 CATALOG_NAME = "lake"
 FORMAT = "iceberg"
@@ -202,6 +202,7 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
+    remember_secrets(properties)
     warehouse = properties.get("warehouse")
     durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and is_location(warehouse) and is_local(warehouse) else {}
     return load_catalog(CATALOG_NAME, **{**durable, **properties})
