@@ -6,7 +6,6 @@ leaves through `tiering.rpc_errors`, the unexpected ones too, and those are logg
 
 from __future__ import annotations
 
-import traceback
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -33,9 +32,10 @@ from sys_tables.scan import ScanRequest
 from sys_tables.streams import closing, with_silence_marked
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
-from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable, cut_message
-from tiering.names import NAME_LIMIT, SYSTEM_DATABASE, check_length, table_path
-from tiering.redact import redact
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
+from tiering.names import SYSTEM_DATABASE, check_length, table_path
+from tiering.redact import outside_text
+from tiering.request_bounds import caller_name
 
 MAX_PAGE_SIZE = 1_000
 """Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
@@ -124,7 +124,7 @@ class SysCatalogService(SysCatalogServicer):
                             rows.append(step)
                         else:
                             message = f"sys.{procedure.name} is still running" if step is None else str(step)
-                            yield pb.CallProcedureResponse(progress=cut_message(redact(message)))
+                            yield pb.CallProcedureResponse(progress=outside_text(message))
                 for piece in arrow_pieces(rows, procedure.output_schema):
                     yield pb.CallProcedureResponse(arrow=piece)
 
@@ -133,9 +133,7 @@ class SysCatalogService(SysCatalogServicer):
             self._databases = tuple(view.databases())
         except ClusterUnavailable as error:
             # Without a description nobody could read `sys`, and an outage is when its tables are needed most.
-            _log.warning(
-                "databases as last known: the cluster cannot list them", error_class=error.error_class, message=redact(error.message)
-            )
+            _log.warning("databases as last known: the cluster cannot list them", error_class=error.error_class, message=error.message)
         return wire.description(self._registry, self._databases)
 
     def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
@@ -168,7 +166,7 @@ class SysCatalogService(SysCatalogServicer):
         sent_key = request.idempotency_key if procedure.mutates and request.HasField("idempotency_key") else None
         return Call(
             handle=self._handle,
-            caller=request.caller[:NAME_LIMIT],
+            caller=caller_name(request.caller),
             idempotency_key=sent_key if framework.idempotency_key is None else framework.idempotency_key,
             dry_run=framework.dry_run,
             procedures=self._registry.procedures,
@@ -201,10 +199,9 @@ class _ErrorsReported:
 
 def _log_failure(rpc: str, error: Exception, **more: str) -> None:
     if isinstance(error, LakewardError):
-        _log.info("call refused", rpc=rpc, error_class=error.error_class, message=redact(error.message), **more)
+        _log.info("call refused", rpc=rpc, error_class=error.error_class, message=error.message, **more)
     else:
-        text = redact("".join(traceback.format_exception(error)))
-        _log.error("call failed unexpectedly", rpc=rpc, error_class=type(error).__name__, traceback=text, **more)
+        _log.error("call failed unexpectedly", rpc=rpc, error_class=type(error).__name__, exc_info=error, **more)
 
 
 def _is_system(namespace: str) -> bool:

@@ -61,20 +61,28 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.redact import cut_message as cut_message  # whoever stores or shows an error knows it from here
+
+_ID_LIMIT = 1_000
+"""Characters of an id: of two names, or of a path."""
 
 
 class LakewardError(Exception):
-    """The root. Carries a message for the user, a hint, and the ids it is about."""
+    """The root. Carries a message for the user, a hint, and the ids it is about.
+
+    Whatever an error says came, in part, from outside: it is redacted, cut and free of control characters from here on, wherever it
+    is stored, logged, sent or shown.
+    """
 
     retryable: ClassVar[bool] = False
     default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str | None = None, **ids: object) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = self.default_hint if hint is None else hint
-        self.ids = {name: str(value) for name, value in ids.items() if value is not None}
+        self.message = outside_text(message)
+        super().__init__(self.message)
+        self.hint = self.default_hint if hint is None else outside_text(hint)
+        self.ids = {name: outside_text(str(value), _ID_LIMIT) for name, value in ids.items() if value is not None}
 
     @property
     def error_class(self) -> str:
@@ -221,7 +229,7 @@ class RoundFailed(TransientTieringError):
 
     def __init__(self, message: str, *, cause_class: str = "RoundFailed", hint: str | None = None, **ids: object) -> None:
         super().__init__(message, hint=hint, **ids)
-        self.cause_class = cause_class
+        self.cause_class = outside_text(cause_class, NAME_TEXT_LIMIT)
 
     @property
     def error_class(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiering import errors
-from tiering.redact import redact
+from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1.common_pb2 import PbError
 
 _OWN_ARGUMENTS = ("self", "message", "hint", "cause_class")
@@ -11,17 +11,17 @@ _OWN_ARGUMENTS = ("self", "message", "hint", "cause_class")
 
 
 def to_pb(error: BaseException) -> PbError:
-    """The error as it travels: redacted and cut. An error outside the tree keeps its class name."""
+    """The error as it travels. One outside the tree keeps its class name, and is redacted and cut here."""
     if isinstance(error, errors.LakewardError):
         return PbError(
             error_class=error.error_class,
-            message=sendable(errors.cut_message(redact(error.message))),
-            hint=sendable(redact(error.hint)),
+            message=sendable(error.message),
+            hint=sendable(error.hint),
             retryable=error.retryable,
             ids={name: sendable(value) for name, value in error.ids.items()},
         )
-    text = str(error) or type(error).__name__
-    return PbError(error_class=type(error).__name__, message=sendable(errors.cut_message(redact(text))), retryable=False)
+    name = outside_text(type(error).__name__, NAME_TEXT_LIMIT)
+    return PbError(error_class=name, message=sendable(outside_text(str(error)) or name), retryable=False)
 
 
 def sendable(text: str) -> str:

@@ -13,7 +13,6 @@ from google.protobuf.message import DecodeError
 
 from tiering import errors
 from tiering.errors_pb import from_pb, to_pb
-from tiering.redact import redact
 from tiering.rpc.v1.common_pb2 import PbError
 
 __all__ = [
@@ -97,7 +96,7 @@ def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
                 return from_pb(PbError.FromString(value))
             except DecodeError:
                 break  # of somebody else: the status has to do
-    code, details = call.code(), redact(call.details() or "")
+    code, details = call.code(), call.details() or ""
     if code in _AWAY:
         return errors.ServiceUnreachable(
             f"no Lakeward service answers at {uri}: {details}",

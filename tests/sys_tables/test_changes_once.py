@@ -19,10 +19,10 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.older_version import TWICE, older_write
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
-from tiering.coordinator.operations import KEY_LIMIT
 from tiering.coordinator.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model import TableBucket, TableInfo, TablePath
+from tiering.request_bounds import ID_LIMIT
 
 RUNNING = "the running round"
 """Stands for its id."""
@@ -159,10 +159,10 @@ def test_a_key_names_nothing_else_and_has_to_be_possible(world: LakeWorld, name:
 
     async def scenario(client: Client) -> None:
         before = state(world)
-        for key in ("", "k" * (KEY_LIMIT + 1)):
+        for key in ("", "k" * (ID_LIMIT + 1)):
             error = await error_of(client.call(name, idempotency_key=key, **asked))
             assert isinstance(error, InvalidArgument)
-            assert f"idempotency_key must have 1 to {KEY_LIMIT} characters" in error.message
+            assert f"idempotency_key must have 1 to {ID_LIMIT} characters" in error.message
         assert state(world) == before
         await client.call(name, key="k", **asked)
         before = state(world)

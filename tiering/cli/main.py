@@ -28,8 +28,8 @@ from tiering.cli import (
 )
 from tiering.cli.consoles import discard_output, printable, take_any_text
 from tiering.cli.exit_status import ExitStatus, exit_status
+from tiering.cli.logs import show_errors_clean
 from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
-from tiering.redact import redact
 
 app = typer.Typer(
     name=completion.PROGRAM,
@@ -58,6 +58,7 @@ def main() -> None:
     """Runs the command; ends the process with its status."""
     keep_current_folder_out()
     take_any_text()
+    show_errors_clean()
     try:
         status = _run()
         sys.stdout.flush()
@@ -84,9 +85,9 @@ def _run() -> int | str | None:
 
 def _tell(error: LakewardError) -> None:
     where = "" if isinstance(error, SetupError | BadRequest | StatementFailed) else f" [{error.error_class}]"
-    print(f"{completion.PROGRAM}: {printable(redact(error.message))}{where}", file=sys.stderr)
+    print(f"{completion.PROGRAM}: {printable(error.message)}{where}", file=sys.stderr)
     if error.hint:
-        print(f"  {printable(redact(error.hint))}", file=sys.stderr)
+        print(f"  {printable(error.hint)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

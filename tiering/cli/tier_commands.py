@@ -23,7 +23,7 @@ from tiering.coordinator.api import TierTableResult
 from tiering.model import RoundState
 from tiering.names import parse_table_path
 
-_SPLITS = re.compile(r"(?P<done>\d+) of (?P<total>\d+) splits")
+_SPLITS = re.compile(r"(?<!\d)(?P<done>\d{1,9}) of (?P<total>\d{1,9}) splits")
 """As the coordinator's progress lines say it; without it the bar only shows that something goes on."""
 
 

@@ -31,6 +31,7 @@ from tiering.leases_pb import joined, leases_to_pb, parts
 from tiering.model import KvSnapshotLease
 from tiering.names import NAME_LIMIT, table_path
 from tiering.panics import contained
+from tiering.request_bounds import caller_name
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.state import TableState
 
@@ -79,7 +80,7 @@ async def end_with(context: Context, error: Exception) -> None:
     if isinstance(error, LakewardError):
         code = rpc_errors.status_code(error)
     else:
-        _log.exception("a call failed unexpectedly", error_class=type(error).__name__)
+        _log.error("a call failed unexpectedly", error_class=type(error).__name__, exc_info=error)
     await context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
 
 
@@ -246,7 +247,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         try:
             call = TierTable(
                 path=table_path(request.table_path.database_name, request.table_path.table_name),
-                caller=request.caller or "anonymous",
+                caller=request.caller,
                 wait=request.wait,
                 timeout_ms=request.timeout_ms,
                 dry_run=request.dry_run,
@@ -263,7 +264,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         path = None
         if request.HasField("table_path"):
             path = table_path(request.table_path.database_name, request.table_path.table_name)
-        call = SweepLake(path, request.caller or "anonymous", request.older_than_ms, request.dry_run)
+        call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
         results = await answer(context, self._coordinator.control.sweep_lake(call))
         return control_pb2.SweepLakeResponse(results=[_swept_pb(one) for one in results])
 

@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.redact import redact
 from tiering.sql_timeouts import bound_waits
 from tiering.sqlite_files import read_only_url
 
@@ -115,7 +114,7 @@ def open_for_reading(file: Path) -> sa.Engine:
             missing = _metadata.tables.keys() - set(sa.inspect(connection).get_table_names())
             version = None if owner.name in missing else connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
     except sa.exc.SQLAlchemyError as error:
-        text = redact(str(getattr(error, "orig", None) or error))
+        text = str(getattr(error, "orig", None) or error)
         raise SetupError(f"cannot read the state store {file}: {text}", hint="Is it a Lakeward data folder that you may read?") from error
     if version is not None:
         _check_version(version)

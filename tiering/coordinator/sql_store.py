@@ -22,7 +22,6 @@ from tiering.coordinator import sql_schema as schema
 from tiering.coordinator.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
-from tiering.redact import redact
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
@@ -150,7 +149,7 @@ def _border(doing: str) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        text = redact(str(getattr(error, "orig", None) or error))
+        text = str(getattr(error, "orig", None) or error)
         message = f"the state store could not {doing}: {text}"
         if doing == "open":
             raise SetupError(message, hint="Check that the data folder is writable, or the database's URL.") from error

@@ -13,7 +13,6 @@ from tiering.effects import RandomIds
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.model import CHANGE_TYPE_COLUMN, ChangeType, Phase
-from tiering.redact import redact
 from tiering.round.base import SplitTask, TaskOutcome
 
 _MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
@@ -94,7 +93,7 @@ def as_lakeward_error(error: BaseException) -> LakewardError:
     """`error` itself if it is of our tree, else wrapped with its class name kept."""
     if isinstance(error, LakewardError):
         return error
-    text = redact(f"{type(error).__name__}: {error}")
+    text = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError):
         return LakeUnavailable(text, hint="Check the storage: is it there, writable and not full?")
     hint = _MEMORY_HINT if isinstance(error, MemoryError) else None

@@ -15,7 +15,7 @@ from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.iceberg.open_catalog import open_catalog
-from tiering.redact import redact
+from tiering.redact import outside_text, redact, remember_secrets
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc_channel import target
@@ -101,12 +101,14 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
 
 def opened(properties: Mapping[str, str]) -> Finding:
     """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
+    remember_secrets(properties)
     where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
         namespaces = open_catalog(properties).list_namespaces()
     except Exception as error:
         mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
-        return fail("lake", f"{where} cannot be opened: {redact(str(error).splitlines()[0] if str(error) else type(error).__name__)}", mend)
+        why = outside_text(str(error)).partition("\n")[0] or type(error).__name__
+        return fail("lake", f"{where} cannot be opened: {why}", mend)
     return ok("lake", f"{where} opens, {len(namespaces)} database{'' if len(namespaces) == 1 else 's'}")
 
 

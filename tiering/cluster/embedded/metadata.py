@@ -21,7 +21,6 @@ from tiering.cluster.embedded.upgrade import upgrade
 from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
 from tiering.model import BucketKey
-from tiering.redact import redact
 
 FILE_NAME = "meta.db"
 FORMAT_VERSION = 4
@@ -221,7 +220,7 @@ class Metadata:
         except sa.exc.SQLAlchemyError as error:
             engine.dispose()
             raise SetupError(
-                f"cannot open the cluster's metadata {root / FILE_NAME}: {redact(str(error))}",
+                f"cannot open the cluster's metadata {root / FILE_NAME}: {error}",
                 hint="Check that the folder is writable and the disk not full.",
             ) from error
         if version > FORMAT_VERSION:
@@ -250,7 +249,7 @@ def _guarded() -> Iterator[None]:
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
-        raise ClusterUnavailable(f"the cluster's metadata failed: {redact(str(error))}") from error
+        raise ClusterUnavailable(f"the cluster's metadata failed: {error}") from error
 
 
 def _prepare_connection(connection: object, _record: object) -> None:

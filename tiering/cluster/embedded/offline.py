@@ -33,7 +33,6 @@ from tiering.model import (
     TablePath,
     TieringLogSplit,
 )
-from tiering.redact import redact
 from tiering.sqlite_files import read_only_url
 
 ALL = -1
@@ -53,7 +52,7 @@ class OfflineCluster:
                 known = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).all())
         except sa.exc.SQLAlchemyError as error:
             engine.dispose()
-            raise SetupError(f"cannot read {file}: {redact(str(error))}", hint="Is it a Lakeward data folder?") from error
+            raise SetupError(f"cannot read {file}: {error}", hint="Is it a Lakeward data folder?") from error
         version = int(known.get("format_version", "0"))
         if version != FORMAT_VERSION:
             engine.dispose()

@@ -38,7 +38,7 @@ from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
 from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
-from tiering.redact import redact
+from tiering.redact import redact, remember_secrets
 
 FORMAT = "iceberg"
 
@@ -219,4 +219,5 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
+    remember_secrets(properties)
     return open_catalog(properties)
