@@ -262,6 +262,6 @@ def test_a_file_from_the_future_is_young_to_the_sweep() -> None:
     """Its age is not known: it stays until its time has come, which costs room on a disk and nothing else."""
     name = "lakeward-r1-nonce-0.parquet"
     file = StoredFile(name, name, 1, START + YEARS)
-    lake = LakeNow(None, frozenset(), frozenset())
+    lake = LakeNow("uuid", frozenset(), None, frozenset(), frozenset())
     [(_, verdict)] = judge([file], {"r1": RoundFate(ended=True)}, lake, START, timedelta(days=1))
     assert verdict is Verdict.YOUNG
