@@ -20,6 +20,7 @@ from tiering.cli.spark_properties import (
 )
 from tiering.cli.spark_views import view_statements
 from tiering.cli.system_catalog import SystemCatalog
+from tiering.lake.catalog_properties import told_properties
 from tiering.names import check_name
 from tiering.round.transport import GrpcTransport
 from tiering.rpc_channel import target
@@ -97,6 +98,6 @@ def spark_views(
 def _lake_properties(uri: str) -> dict[str, str]:
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        return dict(transport.service_config_now().lake_properties)
+        return told_properties(transport.service_config_now().lake_properties)
     finally:
         transport.close()
