@@ -29,6 +29,7 @@
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
     │   ├── SchemaDrift
+    │   ├── ForbiddenLocation           the lake table names a file outside of where its lake's files may lie
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
     │   ├── RoundFailed
@@ -200,6 +201,15 @@ class SchemaDrift(PermanentTieringError):
 
 class MarkerCorrupt(PermanentTieringError):
     """A marker that cannot be read."""
+
+
+class ForbiddenLocation(PermanentTieringError):
+    """Metadata of a lake table names a file outside of the places where files of its lake may lie. It was not opened."""
+
+    default_hint = (
+        "If that place belongs to the lake, name it: --lake-property lakeward.allowed-locations=LOCATION, for every process, then "
+        "CALL sys.tier_table. If not, somebody else wrote that metadata."
+    )
 
 
 class TransientTieringError(LakewardError):

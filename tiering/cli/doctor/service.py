@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from pyiceberg.catalog import load_catalog
-
-from tiering.cli.data_folder import DataFolder
+from tiering.cli.data_folder import read_data_folder
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
+from tiering.lake.iceberg.catalogs import open_catalog
 from tiering.redact import redact
+from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc_channel import target
 
-LAKE = "lake"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_TABLES = 5
 
@@ -72,9 +71,9 @@ class Service:
         root = data.expanduser().resolve()
         properties: Mapping[str, str]
         if self.config is not None:
-            properties = dict(self.config.lake_properties)
+            properties = own_lake_properties(self.config)
         elif (root / "lake-catalog.db").exists():
-            properties = DataFolder(root).lake_properties
+            properties = read_data_folder(root).read_only_lake_properties
         else:
             yield ok("lake", "nothing to open yet")
             return
@@ -105,7 +104,7 @@ def opened(properties: Mapping[str, str]) -> Finding:
     """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
     where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
-        namespaces = load_catalog(LAKE, **properties).list_namespaces()
+        namespaces = open_catalog(properties).list_namespaces()
     except Exception as error:
         mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
         return fail("lake", f"{where} cannot be opened: {redact(str(error).splitlines()[0] if str(error) else type(error).__name__)}", mend)

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import cast
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
@@ -21,8 +21,9 @@ from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.file_lists import FileLists
 from tiering.lake.held_rows import Place
 from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.catalogs import CATALOG_NAME as CATALOG_NAME
+from tiering.lake.iceberg.catalogs import open_catalog
 from tiering.lake.iceberg.drift import check_drift
-from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
 from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.file_lists import file_lists, marker_at
@@ -38,7 +39,6 @@ from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
 from tiering.redact import redact
 
-CATALOG_NAME = "lake"
 FORMAT = "iceberg"
 
 EVOLVE_ATTEMPTS = 5
@@ -46,7 +46,7 @@ EVOLVE_ATTEMPTS = 5
 
 
 class IcebergLake:
-    """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and its configuration file add to them.
+    """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and the user's configuration file add to them.
 
     The catalog is opened at the first call. Safe to use from several threads.
     """
@@ -202,6 +202,4 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
-    warehouse = properties.get("warehouse")
-    durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and is_location(warehouse) and is_local(warehouse) else {}
-    return load_catalog(CATALOG_NAME, **{**durable, **properties})
+    return open_catalog(properties)
