@@ -22,6 +22,7 @@ from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
 from tiering.model import BucketKey
 from tiering.redact import redact
+from tiering.sqlite_files import distrust
 
 FILE_NAME = "meta.db"
 FORMAT_VERSION = 3
@@ -192,6 +193,7 @@ class Metadata:
         sa.event.listen(engine, "connect", _prepare_connection)
         sa.event.listen(engine, "begin", _begin)
         try:
+            distrust(engine)
             with engine.begin() as connection:
                 facts.create(connection, checkfirst=True)
                 version = int(_fact(connection, "format_version", str(FORMAT_VERSION)))

@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
+from tiering.cluster.embedded.stored_paths import readable_path
 from tiering.errors import ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, BucketKey
 
@@ -119,7 +120,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     """
     where = f"{root / segment.path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
     try:
-        with pa.OSFile(str(root / segment.path), "rb") as file:
+        with pa.OSFile(str(readable_path(root, segment.path)), "rb") as file:
             content = file.read_buffer()
     except FileNotFoundError as error:
         if not (root / LOG_FOLDER).is_dir():
