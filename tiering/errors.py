@@ -207,8 +207,8 @@ class ForbiddenLocation(PermanentTieringError):
     """Metadata of a lake table names a file outside of the places where files of its lake may lie. It was not opened."""
 
     default_hint = (
-        "If that place belongs to the lake, name it: --lake-property lakeward.allowed-locations=LOCATION, for every process, then "
-        "CALL sys.tier_table. If not, somebody else wrote that metadata."
+        "If that place belongs to the lake, name it with --lake-property lakeward.allowed-locations=LOCATION where the coordinator is "
+        "started, then CALL sys.tier_table. If not, somebody else wrote that metadata."
     )
 
 

@@ -11,7 +11,14 @@ import pytest
 from support.hostile_lake import plant
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument
-from tiering.lake.catalog_properties import PUBLIC, check_catalog_properties, public_properties, public_uri, told_properties
+from tiering.lake.catalog_properties import (
+    PUBLIC,
+    check_catalog_properties,
+    public_properties,
+    public_uri,
+    told_properties,
+    with_own_catalog,
+)
 from tiering.lake.iceberg.catalogs import VENDED, open_catalog
 from tiering.lake.registry import local_lake_properties
 
@@ -143,3 +150,10 @@ def test_the_users_own_configuration_is_read_and_may_name_no_code(tmp_path: Path
     assert "from-environment" in opened_in(tmp_path, tmp_path, PYICEBERG_CATALOG__LAKE__S3__SECRET_ACCESS_KEY="from-environment").stdout
     refused = opened_in(tmp_path, tmp_path, PYICEBERG_CATALOG__LAKE__PY_CATALOG_IMPL="evil_module.Evil")
     assert refused.stdout.startswith("InvalidArgument the lake property 'py-catalog-impl' names code"), refused.stderr
+
+
+def test_a_property_that_names_no_catalog_adds_to_the_folders_own() -> None:
+    own = {"type": "sql", "uri": "sqlite:////x/lake-catalog.db", "warehouse": "file:///x/lake"}
+    assert with_own_catalog({}, own) == own
+    assert with_own_catalog({"lakeward.allowed-locations": "file:///y"}, own) == {**own, "lakeward.allowed-locations": "file:///y"}
+    assert with_own_catalog({"uri": "http://catalog"}, own) == {"uri": "http://catalog"}

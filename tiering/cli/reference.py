@@ -59,7 +59,8 @@ def render(catalog_options_java: str) -> str:
         " effect on Lakeward either.",
         markdown_table(("option", "values", "meaning"), _lake_table_rows()),
         "## Lake properties",
-        "What `--lake-property` takes, as pyiceberg names it. A property that names code (`py-io-impl`, `py-catalog-impl`, ...) is refused,"
+        "What `--lake-property` takes, as pyiceberg names it. Without `type`, `uri` and `warehouse` they add to those of the data folder's"
+        " own lake. A property that names code (`py-io-impl`, `py-catalog-impl`, ...) is refused,"
         f" wherever it comes from. `{ALLOWED_LOCATIONS}` names locations beside the warehouse, separated by commas, in which files of lake"
         " tables may lie, such as data files that were imported. Files anywhere else are never opened.",
         "The coordinator tells tierers, and whoever asks, the values of these alone, URIs without user, password and unknown parameters:",

@@ -140,6 +140,12 @@ def told_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return public_properties(properties)
 
 
+def with_own_catalog(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """`given`, and `own` before it unless that names a catalog or a warehouse itself: then it is another lake."""
+    names_another = any(name in given for name in ("type", "uri", "warehouse"))
+    return dict(given) if names_another else {**own, **given}
+
+
 def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
     """What a storage is opened with, of a catalog's properties. Secrets among them."""
     return {name: value for name, value in properties.items() if isinstance(value, str) and _is_of_storage(name)}

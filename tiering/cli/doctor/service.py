@@ -14,6 +14,7 @@ from tiering.cli.doctor.machine import PACKAGE
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
+from tiering.lake.catalog_properties import public_uri
 from tiering.lake.iceberg.catalogs import open_catalog
 from tiering.redact import redact
 from tiering.round.connect import own_lake_properties
@@ -102,7 +103,7 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
 
 def opened(properties: Mapping[str, str]) -> Finding:
     """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
-    where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
+    where = public_uri(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
         namespaces = open_catalog(properties).list_namespaces()
     except Exception as error:
