@@ -6,20 +6,25 @@ from sys_tables.lookup import resolve_table
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.coordinator.api import CoordinatorView, TableStatus
 from tiering.errors import LakeDisabled
+from tiering.lake_table_options import public_options
 from tiering.model import TableInfo, TablePath
 from tiering.names import SYSTEM_DATABASE
 from tiering.redact import redact_property
+
+HIDDEN_VALUE = "***"
 
 
 def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTableResponse:
     """The table that `path` names, in any case, with the user's columns. May ask the cluster.
 
-    Properties are its own, redacted, then what its shape is and, of a tiered one, how its lake copy stands.
+    Properties are its own, then what its shape is and, of a tiered one, how its lake copy stands. The
+    values of its own are shown if the option means something here; any other may be a secret.
     Raises UnknownDatabase, UnknownTable, InvalidArgument for an ambiguous name.
     """
     table = resolve_table(view, path)
     status = status_of(view, table)
-    own = {name: redact_property(name, value) for name, value in table.properties.items()}
+    public = public_options(table.properties)
+    own = {name: redact_property(name, public[name]) if name in public else HIDDEN_VALUE for name in table.properties}
     said = _shape(table) | _lake(table, status)
     return pb.DescribeTableResponse(
         name=table.path.table_name,

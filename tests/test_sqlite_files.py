@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tiering.sqlite_files import read_only_url
+from tiering.errors import SetupError
+from tiering.sqlite_files import distrust, read_only_url
 
 
 @pytest.fixture
@@ -76,3 +77,29 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(sa.exc.OperationalError):
         read(tmp_path / "a.db")
     assert names(tmp_path) == []
+
+
+RUNS = {
+    "a view": "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c",
+    "a trigger": "CREATE TRIGGER x AFTER UPDATE ON t BEGIN DELETE FROM t; END",
+    "a virtual table": "CREATE VIRTUAL TABLE w USING fts5(a)",
+    "a view for a table": "DROP TABLE t; CREATE VIEW t AS SELECT 1 AS a",
+}
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_a_database_that_would_run_sql_of_its_own_is_refused(file: Path, what: str) -> None:
+    connection = sqlite3.connect(file)
+    connection.executescript(RUNS[what])
+    connection.close()
+    engine = sa.create_engine(read_only_url(file))
+    with pytest.raises(SetupError, match="which no database of Lakeward's has"):
+        distrust(engine)
+
+
+def test_functions_in_a_schema_are_not_trusted(file: Path) -> None:
+    engine = sa.create_engine(read_only_url(file))
+    distrust(engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA trusted_schema").scalar() == 0
+    engine.dispose()

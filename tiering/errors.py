@@ -30,6 +30,7 @@
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
     │   ├── BucketStopped               a primary-key bucket's rows cannot take the next record of its log
     │   ├── SchemaDrift
+    │   ├── ForbiddenLocation           the lake table names a file outside of where its lake's files may lie
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
     │   ├── RoundFailed
@@ -216,6 +217,15 @@ class SchemaDrift(PermanentTieringError):
 
 class MarkerCorrupt(PermanentTieringError):
     """A marker that cannot be read."""
+
+
+class ForbiddenLocation(PermanentTieringError):
+    """Metadata of a lake table names a file outside of the places where files of its lake may lie. It was not opened."""
+
+    default_hint = (
+        "If that place belongs to the lake, name it with --lake-property lakeward.allowed-locations=LOCATION where the coordinator is "
+        "started, then CALL sys.tier_table. If not, somebody else wrote that metadata."
+    )
 
 
 class TransientTieringError(LakewardError):

@@ -11,6 +11,7 @@ from functools import cache
 
 from tiering.folded_text import Span
 from tiering.known_secrets import KNOWN, remember_environment, secrets_among
+from tiering.public_properties import CATALOG_PROPERTIES, TABLE_OPTIONS
 from tiering.secret_forms import is_secret_name, secret_spans
 from tiering.visible_text import visible
 
@@ -25,20 +26,7 @@ _AHEAD = 4_096
 _SHRINKS = 4
 """Masks shorten a text: so many times its limit are looked at, for as much as possible to be kept."""
 
-PUBLIC_PROPERTIES = frozenset(
-    {
-        # which catalog and lake, and where; passwords in a URL are masked all the same
-        *("type", "uri", "warehouse", "prefix", "catalog-impl", "comment", "init_catalog_tables", "pool_pre_ping", "echo"),
-        # storage: where it is and how it is spoken to
-        *("s3.endpoint", "s3.region", "client.region", "s3.path-style-access", "s3.force-virtual-addressing", "s3.connect-timeout"),
-        *("s3.request-timeout", "s3.resolve-region", "s3.anonymous", "s3.signer", "s3.role-arn", "gcs.project-id", "gcs.endpoint"),
-        *("gcs.default-bucket-location", "adls.account-name", "adls.account-host", "adls.blob-storage-authority", "hdfs.host", "hdfs.port"),
-        *("hdfs.user", "glue.region", "glue.endpoint", "glue.id", "hive.hive2-compatible", "rest.sigv4-enabled", "rest.signing-name"),
-        *("rest.signing-region", "oauth2-server-uri", "scope", "audience", "resource", "header.X-Iceberg-Access-Delegation"),
-        # tables of the embedded cluster
-        *("table.datalake.enabled", "table.datalake.freshness", "table.datalake.format", "table.log.ttl", "table.kv.snapshot.interval"),
-    }
-)
+PUBLIC_PROPERTIES = CATALOG_PROPERTIES | TABLE_OPTIONS
 """Names of properties, of catalogs and of tables, whose values may be shown to anybody. All others are secret."""
 
 PUBLIC_PREFIXES = ("iceberg.write.", "iceberg.commit.", "iceberg.history.", "iceberg.format-version", "iceberg.read.")

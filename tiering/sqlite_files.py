@@ -1,12 +1,18 @@
-"""SQLite files of others, opened so that nothing in them is changed or locked for long."""
+"""SQLite files of others, opened so that nothing in them is changed or locked for long, and nothing that they say is run."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
+
+from tiering.errors import SetupError
+
+_RUNS = "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger') OR sql LIKE 'create virtual%' LIMIT 1"
 
 
 def read_only_url(file: Path) -> str:
@@ -21,3 +27,29 @@ def read_only_url(file: Path) -> str:
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if alone else {})
     # Quoted once for SQLite, and as SQLAlchemy wants it for SQLAlchemy.
     return sa.URL.create("sqlite", database=f"file:{quote(str(absolute))}", query=query).render_as_string(hide_password=False)
+
+
+def distrust(engine: sa.Engine) -> None:
+    """Makes an engine read a file as one that anybody may have made (SQLite, "Defense Against The Dark Arts"); nothing but for SQLite.
+
+    No database of Lakeward's, and no lake catalog, has views, triggers or virtual tables: their SQL would be run by whoever reads
+    a table or writes to one. Raises SetupError for a file that has any, SQLAlchemyError if it cannot be read.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    sa.event.listen(engine, "connect", _distrust_schema)
+    with engine.connect() as connection:
+        row = connection.exec_driver_sql(_RUNS).first()
+    if row is not None:
+        engine.dispose()
+        raise SetupError(
+            f"the database {engine.url.database} holds the {row.type} {str(row.name)[:60]!r}, which no database of Lakeward's has",
+            hint="Its SQL would be run by whoever opens it. Where does the file come from?",
+        )
+
+
+def _distrust_schema(connection: sqlite3.Connection, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA trusted_schema=OFF")
+    cursor.execute("PRAGMA cell_size_check=ON")
+    cursor.close()

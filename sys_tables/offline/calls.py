@@ -15,6 +15,7 @@ from typing import Any, NoReturn, cast
 import duckdb
 
 from sys_tables.definitions import Call, Procedure
+from sys_tables.offline.allowed import check_statement
 from sys_tables.offline.answers import Answer, answer_of, queried
 from sys_tables.offline.parsing import Argument, CallStatement
 from sys_tables.offline.relations import CATALOG
@@ -25,6 +26,7 @@ from sys_tables.scan import Instant, Value
 from tiering.coordinator.api import CheckResult, CoordinatorControl, CoordinatorView, ValidateTable
 from tiering.coordinator.open_calls import OpenCalls
 from tiering.coordinator.validations import level_of
+from tiering.duckdb_guard import lock
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.names import SYSTEM_DATABASE
 
@@ -105,6 +107,7 @@ def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -
     found: list[tuple[str, Value]] = []
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'").fetchall()
+        lock(connection)
         for place, argument in enumerate(arguments):
             name = argument.name
             if name is None:
@@ -113,7 +116,9 @@ def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -
                 if place >= len(parameters):
                     raise InvalidArgument(f"{len(arguments)} arguments are given, there are {len(parameters)}")
                 name = parameters[place].name
-            found.append((name, _value(queried(connection, f"{expression_sql(argument.value)}").rows[0][0], name)))
+            sql = expression_sql(argument.value)
+            check_statement(connection, sql)
+            found.append((name, _value(queried(connection, sql).rows[0][0], name)))
     return found
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import duckdb
 from sqlglot import exp
 
+from sys_tables.offline.allowed import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
 from sys_tables.offline.commands import describe, show
@@ -23,6 +24,7 @@ from sys_tables.offline.relations import Found, Relations, resolve
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.api import CoordinatorView
+from tiering.duckdb_guard import lock
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake
 
@@ -79,7 +81,9 @@ class OfflineEngine:
 
     def _run(self, sql: str, view: CoordinatorView, found: list[Found], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
         with self._connection() as connection:
+            check_statement(connection, sql)
             relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned)
+            lock(connection, relations.files(found))
             for one in found:
                 relations.make(one, hidden)
             return queried(connection, sql)
@@ -90,12 +94,5 @@ class OfflineEngine:
             settings = {"memory_limit": self._memory_limit, "temp_directory": folder, "TimeZone": "UTC"}
             for name, value in settings.items():
                 connection.execute(f"SET {name} = $value", {"value": value}).fetchall()
-            # Names are of tables, never of Python's variables or of extensions to fetch; x / 0 is an error, as in Spark (ANSI).
-            for name in (
-                "python_enable_replacements",
-                "autoinstall_known_extensions",
-                "autoload_known_extensions",
-                "ieee_floating_point_ops",
-            ):
-                connection.execute(f"SET {name} = false").fetchall()
+            connection.execute("SET ieee_floating_point_ops = false").fetchall()  # x / 0 is an error, as in Spark (ANSI)
             yield connection

@@ -6,7 +6,7 @@ snapshot. `fluss` is the default catalog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,8 +100,21 @@ class Relations:
         self._lake_format = lake_format
         self._mentioned = mentioned
         self._made: set[Name] = set()
+        self._lake_tables: dict[Found, LakeTable] = {}
         for catalog in (CATALOG, LAKE_CATALOG):
             self._run(f"ATTACH ':memory:' AS {catalog}")
+
+    def files(self, found: Iterable[Found]) -> list[str]:
+        """All files of lake tables that `make` reads. Raises as `make`."""
+        tables = [self._lake_table(one) for one in found if one.name[1] != SYSTEM_DATABASE]
+        lists = (table.files for table in tables)
+        return [file.path for one in lists for file in (*one.data, *one.position_deletes, *one.equality_deletes)]
+
+    def _lake_table(self, found: Found) -> LakeTable:
+        """Looked up once: what is read is one moment's."""
+        if found not in self._lake_tables:
+            self._lake_tables[found] = lake_table(self._view, self._open_lake, self._lake_format, found)
+        return self._lake_tables[found]
 
     def make(self, found: Found, with_hidden: bool) -> None:
         """Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument."""
@@ -127,7 +140,7 @@ class Relations:
 
     def _make_lake_table(self, found: Found, with_hidden: bool) -> None:
         catalog, database, name = found.name
-        table = lake_table(self._view, self._open_lake, self._lake_format, found)
+        table = self._lake_table(found)
         shown = [one for one in table.shown if with_hidden or not found.hides or one not in HIDDEN]
         target = f"{catalog}.{quoted(database)}.{quoted(name)}"
         if not table.files.data:

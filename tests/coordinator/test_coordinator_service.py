@@ -24,7 +24,7 @@ def test_the_service_config_holds_no_secret() -> None:
         config = await served.tierers.GetServiceConfig(coordinator_pb2.GetServiceConfigRequest())  # type: ignore[misc]
         assert config.cluster_id == "cluster-1"
         assert (config.cluster_kind, config.lake_format, config.service_timeout_ms) == ("embedded", "iceberg", 120_000)
-        assert dict(config.lake_properties) == {"type": "sql", "warehouse": "file:///lake"}
+        assert dict(config.lake_properties) == {"type": "sql", "warehouse": "file:///lake", "uri": "postgresql://db/lake"}
 
     over_grpc(test)
 

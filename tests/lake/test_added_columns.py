@@ -129,7 +129,7 @@ def test_rounds_that_add_a_column_at_once_end_with_one(kit: Any) -> None:
 def test_an_answer_that_is_lost_means_that_the_table_is_read_again(kit: Any, observed: Any, lands: bool) -> None:
     table = kit.table()
     kit.lake.ensure_table(table)
-    broken = observed(kit.catalog(), TimeoutError("no answer"), lands=lands)
+    broken = observed(kit.lake._open(), TimeoutError("no answer"), lands=lands)
     kit.lake._catalog = broken
     if lands:
         assert (7, "city") in named(kit.lake.ensure_table(with_columns(table, CITY)))

@@ -18,8 +18,11 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
+from support.hostile_lake import change_metadata, plant
+from tiering.errors import CommitOutcomeUnknown, ForbiddenLocation, InvalidArgument, LakeUnavailable
 from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
+from tiering.lake.iceberg.catalogs import open_catalog
+from tiering.lake.iceberg.file_io import io_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model import BucketKey
 
@@ -43,18 +46,38 @@ class RestServer(ThreadingHTTPServer):
         self.namespace: dict[str, str] = {}
         """Properties of each namespace."""
         self.refuses_locations = False
+        self.config: dict[str, Any] = {"defaults": {}, "overrides": {}}
+        self.table_config: dict[str, Any] = {}
+        self.storage_credentials: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.redirection = ""
+
+    def document(self, table: Table) -> dict[str, Any]:
+        return {
+            "metadata-location": table.metadata_location,
+            "metadata": json.loads(table.metadata.model_dump_json()),
+            "config": self.table_config,
+            "storage-credentials": self.storage_credentials,
+        }
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: RestServer
 
     def do_GET(self) -> None:
+        self.server.paths.append(self.path)
+        if self.server.redirection:
+            self.send_response(307)
+            self.send_header("Location", self.server.redirection)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return None
         if self.path.startswith("/v1/config"):
-            return self._answer(200, {"defaults": {}, "overrides": {}})
+            return self._answer(200, self.server.config)
         if self.path.count("/") == 3:
             return self._answer(200, {"namespace": ["sales"], "properties": self.server.namespace})
         try:
-            return self._answer(200, _document(self.server.catalog.load_table(self._identifier())))
+            return self._answer(200, self.server.document(self.server.catalog.load_table(self._identifier())))
         except NoSuchTableError as error:
             return self._error(404, error)
 
@@ -84,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         if answer != "200":
             return self._error(int(answer), RuntimeError("as the test asked"))
-        return self._answer(200, _document(self.server.catalog.load_table(self._identifier())))
+        return self._answer(200, self.server.document(self.server.catalog.load_table(self._identifier())))
 
     def _create(self, request: CreateTableRequest) -> None:
         if request.location is not None and self.server.refuses_locations:
@@ -97,10 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
             request.write_order or UNSORTED_SORT_ORDER,
             request.properties,
         )
-        return self._answer(200, _document(table))
+        return self._answer(200, self.server.document(table))
 
     def _identifier(self) -> tuple[str, str]:
-        _, _, _, namespace, _, table = self.path.split("/")
+        *_, namespace, _, table = self.path.split("/")
         return namespace, table
 
     def _error(self, status: int, error: Exception) -> None:
@@ -117,14 +140,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Not in the test's output."""
 
 
-def _document(table: Table) -> dict[str, Any]:
-    return {"metadata-location": table.metadata_location, "metadata": json.loads(table.metadata.model_dump_json()), "config": {}}
-
-
 @pytest.fixture
 def server(kit: Any) -> Iterator[RestServer]:
     kit.tier(kit.table(), "r1", {B0: 10})
-    server = RestServer(kit.catalog())
+    server = RestServer(open_catalog(kit.properties))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -138,7 +157,14 @@ def server(kit: Any) -> Iterator[RestServer]:
 @pytest.fixture
 def rest(server: RestServer, kit: Any) -> Any:
     """The kit with its lake behind the server."""
-    kit.lake = IcebergLake({"type": "rest", "uri": f"http://127.0.0.1:{server.server_address[1]}", "token": "t"})
+    kit.lake = IcebergLake(
+        {
+            "type": "rest",
+            "uri": f"http://127.0.0.1:{server.server_address[1]}",
+            "token": "t",
+            "lakeward.allowed-locations": kit.properties["warehouse"],
+        }
+    )
     return kit
 
 
@@ -237,3 +263,78 @@ def test_a_server_that_chooses_folders_itself_does(rest: Any, server: RestServer
     server.namespace, server.refuses_locations = namespace, True
     rest.lake.ensure_table(rest.table("visits"))
     assert rest.catalog().load_table("sales.visits").location().endswith("/sales/visits")
+
+
+HOSTILE = {
+    "py-io-impl": "evil_module.Evil",
+    "py-catalog-impl": "evil_module.Evil",
+    "s3.retry-strategy-impl": "evil_module.Evil",
+    "uri": "http://127.0.0.1:1/",
+    "oauth2-server-uri": "http://127.0.0.1:1/",
+    "rest.sigv4-enabled": "true",
+    "header.X-Iceberg-Access-Delegation": "remote-signing",
+    "s3.endpoint": "http://127.0.0.1:1",
+    "s3.proxy-uri": "http://127.0.0.1:1",
+    "s3.signer": "S3V4RestSigner",
+    "warehouse": "file:///",
+    "lakeward.allowed-locations": "file:///",
+    "scan-planning-mode": "server",
+    "snapshot-loading-mode": "nothing",
+    "auth": {"type": "custom", "impl": "evil_module.Evil"},
+    "ssl": {"cabundle": "/etc/passwd"},
+}
+"""What a catalog answers that would like to be more than one."""
+
+
+@pytest.mark.parametrize("where", ["defaults", "overrides", "config", "storage-credentials", "properties"])
+def test_of_a_catalogs_answers_nothing_but_credentials_passes(
+    rest: Any, server: RestServer, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = plant(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    secrets = {"s3.access-key-id": "vended", "s3.session-token": "vended-token"}
+    texts = {name: value for name, value in HOSTILE.items() if isinstance(value, str)}
+    match where:
+        case "config":
+            server.table_config = {**texts, **secrets}
+        case "storage-credentials":
+            server.storage_credentials = [{"prefix": "file", "config": {**texts, **secrets}}]
+        case "properties":
+            catalog_file = rest.folder / "lake-catalog.db"
+            change_metadata(catalog_file, lambda document: document["properties"].update(texts))
+        case _:
+            server.config[where] = {**HOSTILE, "prefix": "a/b", "namespace-separator": "%1F"}
+    table = rest.table()
+    own_places = rest.lake._properties["lakeward.allowed-locations"]
+    after = rest.tier(table, "r2", {B0: 25})
+    assert after.marker.round_id == "r2"
+    assert not trace.exists()
+    io = io_of(after.handle)
+    passed = secrets if where in ("config", "storage-credentials") else {}
+    assert io.properties == passed
+    assert [f"file://{root.removeprefix('file://')}" for root in io.places.roots] == [own_places]
+    assert after.handle.config == {}
+    prefix = "/v1/a/b/" if where in ("defaults", "overrides") else "/v1/namespaces/"
+    assert all(path.startswith((prefix, "/v1/config")) for path in server.paths)
+
+
+@pytest.mark.parametrize("prefix", ["../../x", "a?b", "a b", 7, "@evil"])
+def test_a_prefix_that_no_path_has_is_refused(rest: Any, server: RestServer, prefix: object) -> None:
+    server.config["overrides"] = {"prefix": prefix}
+    with pytest.raises((InvalidArgument, LakeUnavailable), match="prefix"):
+        rest.lake.view(rest.table().path)
+
+
+def test_without_a_warehouse_that_is_a_place_no_local_file_is_opened(rest: Any, server: RestServer) -> None:
+    properties = {name: value for name, value in rest.lake._properties.items() if name != "lakeward.allowed-locations"}
+    with pytest.raises(ForbiddenLocation, match="the object store of its catalog"):
+        IcebergLake({**properties, "warehouse": "a_name"}).view(rest.table().path)
+
+
+def test_a_redirection_is_not_followed(rest: Any, server: RestServer) -> None:
+    with RestServer(server.catalog) as other:
+        server.redirection = f"http://127.0.0.1:{other.server_address[1]}/v1/config"
+        with pytest.raises(LakeUnavailable, match="redirects"):
+            rest.lake.view(rest.table().path)
+    assert server.paths == ["/v1/config"]
+    assert other.paths == []

@@ -31,7 +31,8 @@ def spec_of(view: Any) -> list[tuple[str, str, str]]:
 
 
 def test_a_log_table_without_a_key_is_laid_out_as_fluss_does_it(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(properties={"table.datalake.enabled": "true", "iceberg.write.data.path": "s3://x/y"}))
+    options = {"table.datalake.enabled": "true", "iceberg.write.distribution-mode": "none"}
+    view = kit.lake.ensure_table(kit.table(properties=options))
     metadata = view.handle.metadata
     assert [(field.field_id, field.name, str(field.field_type), field.required) for field in metadata.schema().fields] == [
         (1, "id", "long", True),
@@ -46,7 +47,7 @@ def test_a_log_table_without_a_key_is_laid_out_as_fluss_does_it(kit: Any) -> Non
     assert metadata.sort_order().order_id == 1
     assert metadata.format_version == 2
     assert metadata.properties["fluss.table.datalake.enabled"] == "true"
-    assert metadata.properties["write.data.path"] == "s3://x/y"
+    assert metadata.properties["write.distribution-mode"] == "none"
     assert not metadata.schema().identifier_field_ids
     assert (view.head, view.tag, view.marker, view.records) == (None, None, None, 0)
 

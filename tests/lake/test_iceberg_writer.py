@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -88,8 +89,10 @@ def test_an_abort_deletes_its_own_files_only_and_never_raises(kit: Any, monkeypa
     assert sorted(kit.folder.rglob("*.parquet")) == before
 
 
-def test_a_full_disk_is_the_lakes_trouble(kit: Any) -> None:
-    table = kit.table(properties={"iceberg.write.data.path": "file:///dev/full/data"})
+def test_a_folder_that_cannot_be_written_is_the_lakes_trouble(kit: Any) -> None:
+    table = kit.table()
+    location = kit.lake.ensure_table(table).handle.location().removeprefix("file://")
+    (Path(location) / "data").write_text("a file where the folder should be")
     with pytest.raises(LakeUnavailable, match=r"cannot write a data file of sales\.orders"):
         write(kit, table, kit.rows(table, B0, 0, 5))
 

@@ -14,10 +14,10 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriterInitContext
 from tiering.lake.base_check import KnownLake
+from tiering.lake.iceberg.catalogs import CATALOG_NAME
 from tiering.lake.iceberg.committer import IcebergCommitter
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.open_catalog import CATALOG_NAME
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
 from tiering.model import BucketKey, TableInfo, TablePath, TableType

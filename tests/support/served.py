@@ -30,7 +30,14 @@ from tiering.rpc_errors import from_rpc_error
 OPTIONS = CoordinatorOptions(
     tick_interval_ms=5,
     discovery_interval_ms=3_600_000,
-    lake_properties={"type": "sql", "warehouse": "file:///lake", "s3.secret-access-key": "hush", "uri": "postgresql://me:hush@db/lake"},
+    lake_properties={
+        "type": "sql",
+        "warehouse": "file:///lake",
+        "s3.secret-access-key": "hush",
+        "adls.account-key": "hush",
+        "header.Authorization": "Basic hush",
+        "uri": "postgresql://me:hush@db/lake?password=hush",
+    },
 )
 
 

@@ -149,13 +149,14 @@ def test_a_data_table_has_the_users_columns_and_no_secrets(run: Run) -> None:
             table_type=TableType.PRIMARY_KEY,
             primary_key=("flight", "carrier"),
             bucket_keys=("flight",),
-            properties={"comment": "All orders.", "s3.secret-key": "hunter2", "table.datalake.enabled": "true"},
+            properties={"comment": "All orders.", "s3.secret-key": "hunter2", "signing": "hunter2", "table.datalake.enabled": "true"},
         )
         async with serving(MemoryCoordinator([table])) as client:
             answer = await describe(client, "SALES", "orders")
         assert (answer.name, answer.comment) == ("Orders", "All orders.")
         assert read_schema(answer.schema) == FLIGHT_COLUMNS
-        assert answer.properties["s3.secret-key"] == "***"
+        assert answer.properties["s3.secret-key"] == answer.properties["signing"] == "***"
+        assert answer.properties["table.datalake.enabled"] == "true"
         assert answer.properties["primary.key"] == "flight,carrier"
         assert answer.properties["bucket.num"] == "4"
         assert (list(answer.primary_key), list(answer.partition_keys)) == (["flight", "carrier"], [])

@@ -20,6 +20,7 @@ from tiering.cli.spark_properties import (
 )
 from tiering.cli.spark_views import view_statements
 from tiering.cli.system_catalog import SystemCatalog
+from tiering.lake.catalog_properties import told_properties
 from tiering.names import check_name
 from tiering.round.transport import GrpcTransport
 from tiering.rpc_channel import target
@@ -106,7 +107,7 @@ def spark_views(
 def _lake_properties(uri: str) -> dict[str, str]:
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        properties = dict(transport.service_config_now().lake_properties)
+        properties = told_properties(transport.service_config_now().lake_properties)
         for name, value in properties.items():
             check_property(f"the service at {uri} has the lake property", name, value)
         return properties

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiering.cli.sent_folders import check_links, read_version
 from tiering.coordinator.sql_store import sqlite_url
 from tiering.durable_files import make_folder
 from tiering.errors import SetupError
@@ -54,10 +55,11 @@ def read_data_folder(path: Path) -> DataFolder:
     """A folder that is there already; nothing of it is touched. Raises SetupError if it is none, or another version's."""
     root = path.expanduser().resolve()
     try:
-        found = (root / "VERSION").read_text().strip()
+        found = read_version(root / "VERSION")
     except OSError as error:
         raise SetupError(f"{root} is not a Lakeward data folder: {error.strerror or error}", hint="Name one with --data.") from error
     _check_version(root, found)
+    check_links(root, of_others=True)
     return DataFolder(root)
 
 
@@ -75,6 +77,7 @@ def open_data_folder(path: Path) -> DataFolder:
             probe = root / name / ".writable"
             probe.touch()
             probe.unlink()
+        check_links(root, of_others=False)
     except OSError as error:
         raise SetupError(
             f"the data folder {root} cannot be written: {error.strerror or error}",
@@ -90,7 +93,7 @@ def check_version(root: Path) -> None:
         if any(entry.name not in NOBODYS_NAMES for entry in root.iterdir()):
             raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
         return
-    _check_version(root, version.read_text().strip())
+    _check_version(root, read_version(version))
 
 
 def _check_version(root: Path, found: str) -> None:

@@ -26,6 +26,8 @@ from tiering.cli.main import app
 from tiering.cli.spark_properties import CATALOG
 from tiering.cluster.embedded import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.lake.catalog_properties import ALLOWED_LOCATIONS, PUBLIC
+from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 
 CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/CatalogOptions.java")
 _JAVA_CONSTANT = re.compile(r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL)
@@ -48,9 +50,25 @@ def render(catalog_options_java: str) -> str:
         f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. Others are ignored.",
         markdown_table(("option", "default", "meaning"), _plugin_rows(catalog_options_java)),
         "## Tables",
-        "Options of a table of the embedded cluster. An unknown one that begins with `table.` is refused; all others travel with the table,"
-        " `iceberg.<name>` to its lake table as `<name>`.",
+        "Options of a table of the embedded cluster. An unknown one that begins with `table.` or `iceberg.` is refused, and any with a line"
+        " break or another control character. All others travel with the table; their values are not shown, since they may be secrets.",
         markdown_table(("option", "default", "meaning"), _table_rows(table_options)),
+        "### Of the lake table",
+        "`iceberg.<name>` reaches the lake table as `<name>`. There are these and no others: a table chooses no code, no place and no"
+        " storage. A table that an older version made with others goes on without them, and what is in a lake table by other hands has no"
+        " effect on Lakeward either.",
+        markdown_table(("option", "values", "meaning"), _lake_table_rows()),
+        "## Lake properties",
+        "What `--lake-property` takes, as pyiceberg names it. Without `type`, `uri` and `warehouse` they add to those of the data folder's"
+        " own lake. A property that names code (`py-io-impl`, `py-catalog-impl`, ...) is refused,"
+        f" wherever it comes from. `{ALLOWED_LOCATIONS}` names locations beside the warehouse, separated by commas, in which files of lake"
+        " tables may lie, such as data files that were imported. Files anywhere else are never opened.",
+        "The coordinator tells tierers, and whoever asks, the values of these alone, URIs without user, password and unknown parameters:",
+        ", ".join(f"`{name}`" for name in sorted(PUBLIC)) + ".",
+        "All others are secrets to it. Each process has its own, as pyiceberg's environment variables"
+        " (`PYICEBERG_CATALOG__LAKE__ADLS__ACCOUNT_KEY=...` is `adls.account-key`) or in `.pyiceberg.yaml` in the home folder or in"
+        " `PYICEBERG_HOME`. What a process has of its own goes before what the coordinator says: a URI with a user and a password is set"
+        " there, too (`PYICEBERG_CATALOG__LAKE__URI`). A `.pyiceberg.yaml` in the current folder is not read.",
         "## Commands",
         "`--help` says the same. What comes from the environment is named.",
         *_command_sections(),
@@ -86,6 +104,11 @@ def _table_rows(module: ModuleType) -> Iterator[list[str]]:
         if meaning is None:
             raise ValueError(f"{module.__name__}: the option {names[option]} has no docstring")
         yield [f"`{option}`", f"`{table_options.DEFAULTS[option]}`", meaning]
+
+
+def _lake_table_rows() -> Iterator[list[str]]:
+    for name, option in LAKE_TABLE_OPTIONS.items():
+        yield [f"`{PREFIX}{name}`", option.values, option.meaning]
 
 
 def _coordinator_rows() -> Iterator[list[str]]:

@@ -50,7 +50,7 @@ def validate(
         level=level.value,
         snapshot_id=snapshot,
         memory_limit=memory_limit,
-        lake_properties={**folder.lake_properties, **read_pairs(lake_property or (), "--lake-property")},
+        lake_properties={**folder.read_only_lake_properties, **read_pairs(lake_property or (), "--lake-property")},
     )
     results = run_validation(request)
     print_rows([vars(one) for one in results], output, COLUMNS, {"ok": _colour})

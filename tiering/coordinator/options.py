@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiering.errors import InvalidArgument
-from tiering.redact import redact_property
+from tiering.lake.catalog_properties import check_catalog_properties, public_properties
 
 DAY_MS = 86_400_000
 
@@ -64,12 +64,13 @@ class CoordinatorOptions:
     """What tierers are told of the lake."""
 
     lake_properties: Mapping[str, str] = field(default_factory=dict)
-    """As the lake's catalog takes them. Secrets among them are never sent to tierers."""
+    """As the lake's catalog takes them. Tierers are told those alone that `lake.catalog_properties` lists as public."""
 
     def __post_init__(self) -> None:
         for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", "keep_rounds", "keep_events"):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
+        check_catalog_properties(self.lake_properties)
         if self.backoff_max_ms < self.backoff_min_ms:
             raise InvalidArgument(f"backoff_max_ms ({self.backoff_max_ms}) must not be less than backoff_min_ms ({self.backoff_min_ms})")
 
@@ -79,5 +80,5 @@ class CoordinatorOptions:
         return min(self.long_poll_ms, self.service_timeout_ms // 3 - 1)
 
     def public_lake_properties(self) -> dict[str, str]:
-        """The lake's properties without any that carries a secret."""
-        return {name: value for name, value in self.lake_properties.items() if redact_property(name, value) == value}
+        """Those of the lake's properties that everybody may see, by a list of names; tierers have secrets of their own."""
+        return public_properties(self.lake_properties)

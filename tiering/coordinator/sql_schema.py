@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tiering.errors import SetupError
 from tiering.sql_timeouts import bound_waits
-from tiering.sqlite_files import read_only_url
+from tiering.sqlite_files import distrust, read_only_url
 
 VERSION = 1
 """Grows with every change that an older coordinator could not read."""
@@ -81,6 +81,7 @@ def open_engine(url: str) -> sa.Engine:
         return bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
     engine = sa.create_engine(parsed, connect_args={"timeout": 30})
     sa.event.listen(engine, "connect", _configure_sqlite)
+    distrust(engine)
     return engine
 
 
@@ -110,6 +111,7 @@ def open_for_reading(file: Path) -> sa.Engine:
         )
     engine = sa.create_engine(read_only_url(file), connect_args={"timeout": 30})
     try:
+        distrust(engine)
         with engine.connect() as connection:
             missing = _metadata.tables.keys() - set(sa.inspect(connection).get_table_names())
             version = None if owner.name in missing else connection.execute(sa.select(owner.c.version)).scalar_one_or_none()

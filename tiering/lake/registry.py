@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from sqlalchemy import URL
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import Lake
+from tiering.lake.iceberg.catalogs import own_settings as own_iceberg_settings
 from tiering.lake.iceberg.lake import FORMAT as ICEBERG
 from tiering.lake.iceberg.lake import IcebergLake
 
@@ -27,6 +28,11 @@ def open_lake(lake_format: str, properties: Mapping[str, str]) -> Lake:
             lake_format=lake_format,
         )
     return make(properties)
+
+
+def own_settings(lake_format: str) -> Collection[str]:
+    """Names of the catalog's properties that this process has of its own, from its environment or the user's configuration file."""
+    return own_iceberg_settings() if lake_format.lower() == ICEBERG else ()
 
 
 def local_lake_properties(data_folder: Path) -> dict[str, str]:

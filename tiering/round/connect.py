@@ -8,7 +8,8 @@ from tiering.cluster.base import Cluster
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.errors import SetupError
 from tiering.lake.base import Lake
-from tiering.lake.registry import open_lake
+from tiering.lake.catalog_properties import told_properties
+from tiering.lake.registry import open_lake, own_settings
 from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 
 
@@ -21,13 +22,22 @@ def connect_cluster(config: GetServiceConfigResponse, uri: str) -> Cluster:
     )
 
 
+def own_lake_properties(config: GetServiceConfigResponse) -> dict[str, str]:
+    """How this process opens the lake, as far as the service may say. Raises InvalidArgument.
+
+    What its own environment says goes before that: there a URI has its user and password.
+    """
+    own = own_settings(config.lake_format)
+    return {name: value for name, value in told_properties(config.lake_properties).items() if name not in own}
+
+
 def lake_opener(config: GetServiceConfigResponse) -> Callable[[str], Lake]:
     """Opens a lake by its format, once."""
     opened: dict[str, Lake] = {}
 
     def lake(lake_format: str) -> Lake:
         if lake_format not in opened:
-            opened[lake_format] = open_lake(lake_format, dict(config.lake_properties))
+            opened[lake_format] = open_lake(lake_format, own_lake_properties(config))
         return opened[lake_format]
 
     return lake

@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from tiering.duckdb_guard import lock
 from tiering.errors import LakewardError
 from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TieringLogSplit
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of, quoted
@@ -126,4 +127,6 @@ def open_engine(subject: Subject, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> I
         connection.execute("SET preserve_insertion_order = false").fetchall()
         connection.execute("SET TimeZone = 'UTC'").fetchall()
         connection.execute("SET enable_progress_bar = false").fetchall()  # it would go between the answers on stdout
+        lists = (subject.files.data, subject.files.position_deletes, subject.files.equality_deletes)
+        lock(connection, [file.path for files in lists for file in files])
         yield Engine(connection, subject)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 
+from tiering.duckdb_guard import lock
 from tiering.effects import Clock, SystemClock
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
@@ -137,6 +138,7 @@ def _name_damage(subject: Subject, error: duckdb.Error) -> str:
     for one in [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]:
         with duckdb.connect() as connection:
             try:
+                lock(connection, [one.path])
                 connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": one.path}).fetchall()
             except duckdb.Error as why:
                 return outside_text(f"the lake file {one.path} cannot be read: {why}")

@@ -24,7 +24,7 @@ from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import RoundFailed
-from tiering.lake.iceberg.open_catalog import open_catalog
+from tiering.lake.iceberg.catalogs import open_catalog
 from tiering.model import TablePath
 from tiering.names import table_path
 

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tiering.cli.data_folder import DataFolder
+from tiering.cli.data_folder import read_data_folder
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
-from tiering.lake.iceberg.open_catalog import open_catalog
-from tiering.redact import outside_text, redact, remember_secrets
+from tiering.lake.catalog_properties import public_uri
+from tiering.lake.iceberg.catalogs import open_catalog
+from tiering.redact import outside_text, remember_secrets
+from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc_channel import target
@@ -70,9 +72,9 @@ class Service:
         root = data.expanduser().resolve()
         properties: Mapping[str, str]
         if self.config is not None:
-            properties = dict(self.config.lake_properties)
+            properties = own_lake_properties(self.config)
         elif (root / "lake-catalog.db").exists():
-            properties = DataFolder(root).lake_properties
+            properties = read_data_folder(root).read_only_lake_properties
         else:
             yield ok("lake", "nothing to open yet")
             return
@@ -102,7 +104,7 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
 def opened(properties: Mapping[str, str]) -> Finding:
     """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
     remember_secrets(properties)
-    where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
+    where = public_uri(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
         namespaces = open_catalog(properties).list_namespaces()
     except Exception as error:

@@ -32,6 +32,7 @@ from tiering.cluster.embedded.primary_keys import check_primary_key, default_buc
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.lake_table_options import check_table_options
 from tiering.model import TableInfo, TablePath, TableType
 
 
@@ -116,6 +117,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     if spec.primary_key and not spec.bucket_keys:
         spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
     _check_spec(spec, schema)
+    check_table_options(spec.properties)
     enabled = parse_lake_options(spec.properties).enabled
     parse_upkeep_options(spec.properties)
     inserted = connection.execute(
@@ -152,6 +154,7 @@ def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
 def update_properties(connection: sa.Connection, path: TablePath, set_properties: Mapping[str, str], now: datetime) -> TableInfo:
     """Raises as `EmbeddedCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not."""
     info = find_table(connection, path).info
+    check_table_options(set_properties)  # of an older version's table the others may be more than is allowed now: they have no effect
     properties = {**info.properties, **set_properties}
     enabled = parse_lake_options(properties).enabled
     parse_upkeep_options(properties)

@@ -24,6 +24,7 @@ from tiering import crash_points
 from tiering.cluster.embedded.batches import fit_columns
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key
 from tiering.cluster.embedded.primary_keys import last_of_each_key
+from tiering.duckdb_guard import lock
 from tiering.model import BucketKey, ChangeType, TableInfo
 
 KV_FOLDER = "kv"
@@ -63,6 +64,7 @@ class KvState:
     def _prepare(self, table: TableInfo) -> None:
         run = self._connection.execute
         run("SET TimeZone = 'UTC'")
+        lock(self._connection)
         self._schema = table.schema
         self._keys = [f"c{table.schema.get_field_index(name)}" for name in table.primary_key]
         if not run("SELECT 1 FROM duckdb_tables() WHERE table_name = 'identity'").fetchone():

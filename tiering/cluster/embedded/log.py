@@ -26,6 +26,7 @@ from tiering.cluster.embedded.placing import place_rows
 from tiering.cluster.embedded.refused_metadata import refused_of_table
 from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment, write_segments
+from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.effects import Clock, Ids
 from tiering.errors import BadRequest, ClusterUnavailable, UnknownTable
@@ -100,7 +101,7 @@ class Log:
 
     def _remove(self, paths: Sequence[str]) -> None:
         for path in paths:
-            (self._root / path).unlink(missing_ok=True)
+            stored_path(self._root, path).unlink(missing_ok=True)
 
     def offsets(self, table_id: int) -> dict[BucketKey, BucketOffsets]:
         """As `Cluster.offsets`."""

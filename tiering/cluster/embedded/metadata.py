@@ -21,6 +21,7 @@ from tiering.cluster.embedded.upgrade import upgrade
 from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
 from tiering.model import BucketKey
+from tiering.sqlite_files import distrust
 
 FILE_NAME = "meta.db"
 FORMAT_VERSION = 4
@@ -208,6 +209,7 @@ class Metadata:
         sa.event.listen(engine, "connect", _prepare_connection)
         sa.event.listen(engine, "begin", _begin)
         try:
+            distrust(engine)
             with engine.begin() as connection:
                 facts.create(connection, checkfirst=True)
                 version = int(_fact(connection, "format_version", str(FORMAT_VERSION)))

@@ -33,7 +33,7 @@ from tiering.model import (
     TablePath,
     TieringLogSplit,
 )
-from tiering.sqlite_files import read_only_url
+from tiering.sqlite_files import distrust, read_only_url
 
 ALL = -1
 
@@ -48,6 +48,7 @@ class OfflineCluster:
             raise SetupError(f"{self._root} holds no embedded cluster: {FILE_NAME} is missing", hint="Name a Lakeward data folder.")
         engine = sa.create_engine(read_only_url(file))
         try:
+            distrust(engine)
             with engine.connect() as connection:
                 known = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).all())
         except sa.exc.SQLAlchemyError as error:

@@ -1,7 +1,7 @@
 """Table options: the `table.datalake.*` and `table.log.ttl` of Fluss, and what the embedded cluster adds.
 
-A `table.*` option that is not known is refused, never ignored.
-Options with another first word travel with the table as they are (`iceberg.<x>` reaches the lake table as `<x>`).
+A `table.*` option that is not known is refused, never ignored; so is an `iceberg.*` one (`tiering.lake_table_options`).
+Options with another first word travel with the table as they are.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from tiering.arrow_ipc import read_file_batch
+from tiering.cluster.embedded.stored_paths import readable_path
 from tiering.durable_files import make_folder, sync_folder, write_whole
 from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, BucketKey
@@ -98,7 +99,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     """
     where = f"{root / segment.path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
     try:
-        with pa.OSFile(str(root / segment.path), "rb") as file:
+        with pa.OSFile(str(readable_path(root, segment.path)), "rb") as file:
             content = file.read_buffer()
     except FileNotFoundError as error:
         if not (root / LOG_FOLDER).is_dir():

@@ -1,1 +1,28 @@
-"""Iceberg through pyiceberg: `lake` is the driver side, `factory` what travels to executors, `writer` and `committer` the work."""
+"""Iceberg through pyiceberg: `lake` is the driver side, `factory` what travels to executors, `writer` and `committer` the work.
+
+pyiceberg reads settings when it is imported and whenever it opens a catalog: from `.pyiceberg.yaml` in PYICEBERG_HOME, in the
+home folder, or else in the current one. The last of these is left out here, before anything of it is imported: a folder that
+somebody sent would choose the lake's catalog, its storage and its credentials.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyiceberg.typedef import RecursiveDict
+from pyiceberg.utils import config
+
+
+def _from_configuration_files() -> RecursiveDict | None:
+    """The first file that holds anything, of the two that are the user's own."""
+    for folder in (os.environ.get(config.PYICEBERG_HOME), os.path.expanduser("~")):
+        path = os.path.join(folder, config.PYICEBERG_YML) if folder else ""
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as file:
+                settings: RecursiveDict = config.strictyaml.load(file.read()).data  # type: ignore[attr-defined]
+            if settings:
+                return config._lowercase_dictionary_keys(settings)
+    return None
+
+
+config.Config._from_configuration_files = staticmethod(_from_configuration_files)  # type: ignore[method-assign]

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.locations import load_location_provider
 from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
@@ -24,17 +23,17 @@ from tiering.lake.base import Committable, CommitterInitContext, LakeWriter, Wri
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.committer import IcebergCommitter
 from tiering.lake.iceberg.data_files import DataFileBuilder
+from tiering.lake.iceberg.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.keyed.guard import ChangeGuard
 from tiering.lake.iceberg.keyed.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.partition import partition_path, partition_values
+from tiering.lake.iceberg.places import Places
 from tiering.lake.iceberg.row_guard import RowGuard
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
+from tiering.lake_table_options import allowed_properties
 from tiering.model import TableType
 from tiering.redact import remember_secrets
-
-_STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
-_STORAGE_KEYS = ("py-io-impl", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
 
 
 @dataclass(frozen=True)
@@ -46,24 +45,23 @@ class TableState:
     schema_json: str
     spec_json: str
     properties: Mapping[str, str]
+    """Those that a lake table may be gone by; the others stay behind."""
+    places: Places
     storage: Mapping[str, str] = field(repr=False)
-    """Settings of the storage alone; may hold its keys."""
+    """Settings of the storage alone, by the catalog's properties; may hold its keys."""
 
     @staticmethod
     def of(table: Table) -> TableState:
         """The state of a loaded table."""
-        metadata = table.metadata
+        metadata, io = table.metadata, io_of(table)
         return TableState(
             table_uuid=str(metadata.table_uuid),
             location=table.location(),
             schema_json=metadata.schema().model_dump_json(),
             spec_json=metadata.spec().model_dump_json(),
-            properties=dict(metadata.properties),
-            storage={
-                key: value
-                for key, value in table.io.properties.items()
-                if isinstance(value, str) and (key in _STORAGE_KEYS or key.startswith(_STORAGE_PREFIXES))
-            },
+            properties=allowed_properties(metadata.properties),
+            places=io.places,
+            storage=dict(io.properties),
         )
 
     @cached_property
@@ -106,7 +104,7 @@ class IcebergTieringFactory:
         )
         with lake_border(f"open the storage of {context.table.path}", table_path=context.table.path):
             io = self._open_io()
-            locations = load_location_provider(state.location, dict(state.properties))
+            locations = locations_of(state.location, state.properties)
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)
         files = RowFiles(context, state.schema, target, io, locations, builder)
         if context.table.table_type is TableType.LOG:
@@ -134,4 +132,4 @@ class IcebergTieringFactory:
 
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)
-        return load_file_io(dict(self.state.storage), self.state.location)
+        return LakeFileIO(dict(self.state.storage), self.state.places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import cast
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table
@@ -12,6 +12,8 @@ from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
 from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.file_io import io_of
+from tiering.lake.iceberg.places import Places
 from tiering.lake.iceberg.view import marker_in
 from tiering.lake.marker import Marker
 
@@ -37,9 +39,9 @@ def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 file = entry.data_file
                 if file.content is DataFileContent.DATA:
-                    data.append(_file(entry))
+                    data.append(_file(table, entry))
                 elif file.content is DataFileContent.POSITION_DELETES:
-                    positions.append(_file(entry))
+                    positions.append(_file(table, entry))
                 else:
                     equalities.append(_equality_deletes(table, entry))
     return FileLists(wanted, tuple(data), tuple(positions), tuple(equalities))
@@ -60,25 +62,26 @@ def _equality_deletes(table: Table, entry: ManifestEntry) -> EqualityDeletes:
     columns = tuple(table.metadata.schema().find_column_name(one) or "" for one in entry.data_file.equality_ids or ())
     # Spec, "Scan Planning": those of an unpartitioned spec are global.
     everywhere = table.metadata.specs()[entry.data_file.spec_id].is_unpartitioned()
-    return EqualityDeletes(**vars(_file(entry)), columns=columns, everywhere=everywhere)
+    return EqualityDeletes(**vars(_file(table, entry)), columns=columns, everywhere=everywhere)
 
 
-def _file(entry: ManifestEntry) -> LakeFile:
+def _file(table: Table, entry: ManifestEntry) -> LakeFile:
     file = entry.data_file
     if file.file_format is not FileFormat.PARQUET:
         raise InvalidArgument(
             f"{file.file_path} is a file of format {file.file_format}: this version validates lakes of Parquet files",
             hint="Deletion vectors are such files. Let Spark rewrite the lake table (rewrite_data_files), then validate again.",
         )
-    return LakeFile(file.file_path, local_path(file), entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
+    path = local_path(file, io_of(table).places)
+    return LakeFile(file.file_path, path, entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
 
 
-def local_path(file: DataFile) -> str:
-    """Where the file is on this machine. Raises InvalidArgument for another storage."""
+def local_path(file: DataFile, places: Places) -> str:
+    """Where the file is on this machine. Raises InvalidArgument for another storage, ForbiddenLocation."""
     location = urlparse(file.file_path)
     if location.scheme not in ("", "file"):
         raise InvalidArgument(
             f"{file.file_path} is not a local file: this version validates lakes on a local file system",
             hint="Copy or mount the warehouse where this process can read it as files.",
         )
-    return unquote(location.path) if location.scheme else file.file_path
+    return places.local_path(file.file_path)

@@ -22,6 +22,8 @@ from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.file_lists import FileLists
 from tiering.lake.held_rows import HeldOffsets
 from tiering.lake.iceberg.border import lake_border
+from tiering.lake.iceberg.catalogs import CATALOG_NAME as CATALOG_NAME
+from tiering.lake.iceberg.catalogs import open_catalog
 from tiering.lake.iceberg.drift import check_drift
 from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
@@ -29,9 +31,8 @@ from tiering.lake.iceberg.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.keyed.base import encode_base
 from tiering.lake.iceberg.keyed.live_files import live_buckets
 from tiering.lake.iceberg.layout import TableLayout, table_layout
-from tiering.lake.iceberg.open_catalog import open_catalog
+from tiering.lake.iceberg.new_locations import new_location
 from tiering.lake.iceberg.partition import partition_values
-from tiering.lake.iceberg.places import new_location
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
@@ -47,7 +48,7 @@ EVOLVE_ATTEMPTS = 5
 
 
 class IcebergLake:
-    """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and its configuration file add to them.
+    """Iceberg tables of one catalog. `properties` are pyiceberg's; its environment and the user's configuration file add to them.
 
     The catalog is opened at the first call. Safe to use from several threads.
     """

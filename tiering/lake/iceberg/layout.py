@@ -20,11 +20,11 @@ from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, Intege
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.iceberg.types import iceberg_type
+from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
 from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."
-ICEBERG_PROPERTY_PREFIX = "iceberg."
 
 RESERVED_COLUMNS = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"})
 """Iceberg's metadata columns (spec, "Reserved Field IDs"): Spark refuses every scan of a table that has a column of its own so named."""
@@ -149,7 +149,6 @@ def _properties(table: TableInfo) -> dict[str, str]:
     }
     if table.table_type is TableType.PRIMARY_KEY:
         properties |= {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
-    for key, value in table.properties.items():
-        own = key.removeprefix(ICEBERG_PROPERTY_PREFIX)
-        properties[own if own != key else FLUSS_PROPERTY_PREFIX + key] = value
-    return {**properties, "format-version": str(FORMAT_VERSION)}
+    public = public_options(table.properties)
+    others = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public.items() if not name.startswith(PREFIX)}
+    return {**properties, **lake_table_properties(table.properties), **others, "format-version": str(FORMAT_VERSION)}

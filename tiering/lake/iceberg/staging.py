@@ -28,6 +28,7 @@ from pyiceberg.table.update import (
 from tiering.lake.base import TAG, LakeView
 from tiering.lake.iceberg.keyed.live_files import PartitionValue, partition_of
 from tiering.lake.iceberg.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
+from tiering.lake.iceberg.view import summary_of
 
 FOR_EVER_MS = 2**63 - 1
 """Iceberg's own way to say that a reference never expires."""
@@ -127,7 +128,7 @@ class SnapshotStager:
         for file in removed:
             collector.remove_file(file, schema=schema, partition_spec=spec)
         head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
-        previous = None if head is None or head.summary is None else head.summary.additional_properties
+        previous = None if head is None or head.summary is None else dict(summary_of(head))
         # Never APPEND with deletes: Iceberg's compaction looks for the deletes of others in OVERWRITE and DELETE snapshots only.
         only_data = not removed and all(file.content is DataFileContent.DATA for file in changes.added)
         operation = Operation.APPEND if only_data else Operation.OVERWRITE

@@ -20,7 +20,7 @@ from tiering.lake.held_rows import HeldOffsets, Place
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.keyed.live_files import PartitionValue, live_buckets
 from tiering.lake.iceberg.partition import VALUE_SEPARATOR, partition_values
-from tiering.lake.iceberg.view import marker_in, view_of
+from tiering.lake.iceberg.view import marker_in, summary_of, view_of
 from tiering.lake.marker import Marker
 from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
@@ -114,7 +114,7 @@ def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     """See `LakeCare.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
-    path = None if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties.get(OFFSETS_KEY)
+    path = summary_of(snapshot).get(OFFSETS_KEY)
     if path is None or _OFFSETS_PATH.fullmatch(path) is None or "/../" in path:
         raise _unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
     with lake_border(f"read the offsets {path}", table_path=view.path):

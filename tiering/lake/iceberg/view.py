@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -23,6 +24,7 @@ from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.model import TablePath
 from tiering.redact import redact
 
+_COUNT = re.compile(r"[0-9]{1,19}")
 COMMIT_USER_KEY = "commit-user"
 """Summary key by which Fluss's tiering names itself (FLUSS.md)."""
 
@@ -43,7 +45,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
             table_path=path,
         )
     head = None if main is None else main.snapshot_id
-    totals = {} if head is None else _summary(table.snapshot_by_id(head))
+    totals = {} if head is None else summary_of(table.snapshot_by_id(head))
     return LakeView(
         path=path,
         table_uuid=str(metadata.table_uuid),
@@ -60,7 +62,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
 
 
 def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
-    summary = _summary(snapshot)
+    summary = summary_of(snapshot)
     return LakeSnapshot(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
@@ -84,11 +86,14 @@ def _marker_if_readable(table: Table, snapshot_id: int, *, lenient: bool) -> Mar
 def marker_in(table: Table, snapshot_id: int) -> Marker | None:
     """The marker of one snapshot; raises MarkerCorrupt, LakeUnavailable."""
     uuid = str(table.metadata.table_uuid)
-    return decode(_summary(table.snapshot_by_id(snapshot_id)), lambda path: read_marker_file(table.io, path, uuid))
+    return decode(summary_of(table.snapshot_by_id(snapshot_id)), lambda path: read_marker_file(table.io, path, uuid))
 
 
-def _summary(snapshot: Snapshot | None) -> Mapping[str, str]:
-    return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
+    """What pyiceberg does not look at: of the properties those that are texts, as the specification wants all of them."""
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    return {name: value for name, value in snapshot.summary.additional_properties.items() if isinstance(value, str)}
 
 
 def _living(summary: Mapping[str, str], head: int | None) -> int | None:
@@ -105,4 +110,4 @@ def _total(summary: Mapping[str, str], key: str, head: int | None) -> int | None
     text = summary.get(key)
     if head is None:
         return 0
-    return int(text) if text is not None and text.isdigit() else None
+    return int(text) if text is not None and _COUNT.fullmatch(text) else None

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiering.duckdb_guard import lock
 from tiering.errors import RoundFailed
 
 Mask = npt.NDArray[np.bool_]
@@ -163,6 +164,7 @@ def _duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
                 "preserve_insertion_order": False,
             }
             with duckdb.connect(config=config) as connection:
+                lock(connection)
                 yield connection
         except duckdb.Error as error:
             raise RoundFailed(

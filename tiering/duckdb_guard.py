@@ -1,0 +1,28 @@
+"""What a DuckDB connection may do: read the files that it is for, and nothing else. DuckDB's own SQL can read and write any file,
+fetch and load extensions, and look at Python's variables; whatever text, name or value of a user's reaches it could ask for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import duckdb
+
+_OFF = (
+    "python_enable_replacements",  # names are of tables, never of Python's variables
+    "autoinstall_known_extensions",
+    "autoload_known_extensions",
+    "allow_persistent_secrets",
+)
+
+
+def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> None:
+    """From here on `connection` opens `files`, its own database and its temporary folder, loads nothing, and cannot be set otherwise.
+
+    Everything else has to be set before. Files are compared by the path that a statement names; a pattern in one matches nothing.
+    """
+    for name in _OFF:
+        connection.execute(f"SET {name} = false").fetchall()
+    connection.execute("SET allowed_paths = $files", {"files": sorted(set(files))}).fetchall()
+    connection.execute("SET enable_external_access = false").fetchall()
+    connection.execute("SET lock_configuration = true").fetchall()

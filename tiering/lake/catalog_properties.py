@@ -1,0 +1,115 @@
+"""The properties of a lake's catalog: which of them may be set, and which may be shown. Pure.
+
+They come from the operator: from the command line, and secrets from each process's own environment. The coordinator tells
+tierers, and whoever asks, those alone that are listed in PUBLIC; whoever is told takes no others, so that neither side has to
+trust the other. What names code is refused wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode
+
+from tiering.errors import InvalidArgument
+from tiering.lake_table_options import check_text
+from tiering.public_properties import ALLOWED_LOCATIONS as ALLOWED_LOCATIONS
+from tiering.public_properties import CATALOG_PROPERTIES as PUBLIC
+
+STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
+STORAGE_KEYS = ("buffer-size",)
+
+_URIS = ("uri", "warehouse", ALLOWED_LOCATIONS, "oauth2-server-uri")
+_URI_ENDINGS = ("endpoint", "-uri", ".host", "-authority")
+_URI_SCHEMES: Mapping[str, tuple[str, ...]] = {
+    "sql": ("sqlite", "postgresql", "mysql", "mariadb"),
+    "rest": ("http", "https"),
+    "hive": ("thrift",),
+}
+_CONTAINER_SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
+_PUBLIC_QUERY = frozenset({"uri", "mode", "immutable", "timeout", "cache", "sslmode", "connect_timeout", "application_name", "charset"})
+"""Parameters of a database's URI that are no secrets."""
+
+
+def check_catalog_properties(properties: Mapping[str, object]) -> None:
+    """Raises InvalidArgument for a property that names code, or that is not on one line, or a URI of another kind of catalog."""
+    for name, value in properties.items():
+        if isinstance(value, str):
+            check_text(name, value)
+        if _names_code(name.lower()) or (isinstance(value, Mapping) and any(_names_code(str(inner).lower()) for inner in value)):
+            raise InvalidArgument(
+                f"the lake property {name!r} names code to be imported",
+                hint="Lakeward opens catalogs and storages with classes of its own. Leave it out, also of .pyiceberg.yaml and PYICEBERG_*.",
+            )
+    if isinstance(uri := properties.get("uri"), str):
+        _check_uri(str(properties.get("type") or "").lower(), uri)
+
+
+def _check_uri(kind: str, uri: str) -> None:
+    """What a URI begins with chooses a database's driver, here and in a JVM. Not all of them are for lakes."""
+    allowed = _URI_SCHEMES.get(kind)
+    scheme = uri.partition(":")[0].partition("+")[0].lower()
+    if allowed is not None and scheme not in allowed:
+        raise InvalidArgument(
+            f"the lake property 'uri' of a catalog of type {kind} begins with {scheme[:60]!r}", hint=f"It may be: {', '.join(allowed)}."
+        )
+
+
+def public_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that everybody may see; a URI without user, password, and parameters of which it is not known that they are none."""
+    return {name: _public_value(name, value) for name, value in properties.items() if name in PUBLIC}
+
+
+def told_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """What counts of the properties that a service says its lake has: those that are public. Raises InvalidArgument."""
+    check_catalog_properties(properties)
+    return public_properties(properties)
+
+
+def with_own_catalog(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """`given`, and `own` before it unless that names a catalog or a warehouse itself: then it is another lake."""
+    names_another = any(name in given for name in ("type", "uri", "warehouse"))
+    return dict(given) if names_another else {**own, **given}
+
+
+def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
+    """What a storage is opened with, of a catalog's properties. Secrets among them."""
+    return {name: value for name, value in properties.items() if isinstance(value, str) and _is_of_storage(name)}
+
+
+def _is_of_storage(name: str) -> bool:
+    return (name in STORAGE_KEYS or name.startswith(STORAGE_PREFIXES)) and not _names_code(name)
+
+
+def _names_code(name: str) -> bool:
+    return name == "impl" or name.endswith((".impl", "-impl", "_impl", "-class", ".class")) or name in ("botocore_session", "auth.type")
+
+
+def _public_value(name: str, value: str) -> str:
+    if name == ALLOWED_LOCATIONS:
+        return ",".join(public_uri(one) for one in value.split(","))
+    return public_uri(value) if name in _URIS or name.endswith(_URI_ENDINGS) else value
+
+
+def public_uri(value: str) -> str:
+    """`value` without what may be secret in a URI: user and password, a fragment, parameters that are not known to be harmless.
+
+    Not by a parser of URIs: a password may hold `/`, `?` or `@`, at which parsers split.
+    """
+    scheme, mark, rest = value.partition("://") if "://" in value else ("", "", value)
+    rest = _without_user(scheme.lower(), rest)
+    location, _, query = rest.partition("#")[0].partition("?")
+    shown = [(key, one) for key, one in parse_qsl(query, keep_blank_values=True) if key in _PUBLIC_QUERY]
+    return f"{scheme}{mark}{location}" + (f"?{urlencode(shown, safe='/:')}" if shown else "")
+
+
+def _without_user(scheme: str, rest: str) -> str:
+    """What follows `scheme://`, from the host on. Where it is not clear whether a user and a password stand there, they are left out."""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    before, at, _ = authority.rpartition("@")
+    if scheme in _CONTAINER_SCHEMES and at and ":" not in before:
+        return rest  # abfss://container@account/...
+    port = authority.rpartition("]")[2].partition(":")[2]
+    if at or (port and (not port.isdigit() or "@" in rest)):
+        return rest.rpartition("@")[2] if "@" in rest else "***"
+    return rest
