@@ -26,8 +26,8 @@ from tiering.cli.main import app
 from tiering.cli.spark_properties import CATALOG
 from tiering.cluster.embedded import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.lake.catalog_properties import ALLOWED_LOCATIONS, PUBLIC
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
 CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/CatalogOptions.java")
 _JAVA_CONSTANT = re.compile(r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL)
@@ -64,7 +64,7 @@ def render(catalog_options_java: str) -> str:
         f" wherever it comes from. `{ALLOWED_LOCATIONS}` names locations beside the warehouse, separated by commas, in which files of lake"
         " tables may lie, such as data files that were imported. Files anywhere else are never opened.",
         "The coordinator tells tierers, and whoever asks, the values of these alone, URIs without user, password and unknown parameters:",
-        ", ".join(f"`{name}`" for name in sorted(PUBLIC)) + ".",
+        ", ".join(f"`{name}`" for name in sorted(CATALOG_PROPERTIES)) + ".",
         "All others are secrets to it. Each process has its own, as pyiceberg's environment variables"
         " (`PYICEBERG_CATALOG__LAKE__ADLS__ACCOUNT_KEY=...` is `adls.account-key`) or in `.pyiceberg.yaml` in the home folder or in"
         " `PYICEBERG_HOME`. What a process has of its own goes before what the coordinator says: a URI with a user and a password is set"
