@@ -28,8 +28,44 @@ ATTACKS = [
     '"\n    py-io-impl: "evil.Evil',
     "\u202egpj.x",
 ]
-SHAPES = ["", " ", "\\", "a\\", "\\n", "\\u0041", "# no comment", "!x", "a=b", "a:b", "a b", "true", "null", "1", "0x1f", "2026-01-01", "- x"]
-SHAPES += ["{a: b}", "[a]", "*a", "&a", "!!python/object:os.system", "'x'", '"x"', "%x", "@x", "`x`", "a: b", "a #b", "~", "...", "---", "😀", "ß"]
+SHAPES = [
+    "",
+    " ",
+    "\\",
+    "a\\",
+    "\\n",
+    "\\u0041",
+    "# no comment",
+    "!x",
+    "a=b",
+    "a:b",
+    "a b",
+    "true",
+    "null",
+    "1",
+    "0x1f",
+    "2026-01-01",
+    "- x",
+]
+SHAPES += [
+    "{a: b}",
+    "[a]",
+    "*a",
+    "&a",
+    "!!python/object:os.system",
+    "'x'",
+    '"x"',
+    "%x",
+    "@x",
+    "`x`",
+    "a: b",
+    "a #b",
+    "~",
+    "...",
+    "---",
+    "😀",
+    "ß",
+]
 texts = st.one_of(st.text(max_size=20), st.sampled_from([*SHAPES, *ATTACKS]))
 properties = st.dictionaries(texts.filter(lambda name: name != ""), texts, min_size=1, max_size=4)
 often = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

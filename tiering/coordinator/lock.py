@@ -76,7 +76,7 @@ class FolderLock:
     def _open(self) -> int:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SetupError(
                 f"the data folder {self._path.parent} cannot be written: {error.strerror}", hint="Choose another folder with --data."
