@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,8 +29,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """Makes `folder` and those above it that are missing, each durably; one that is there costs a look. Raises OSError."""
+def make_folder(folder: Path, mode: int | None = None) -> None:
+    """Makes `folder` and those above it that are missing, each durably; one that is there costs a look. Raises OSError.
+
+    `mode`: the rights of those that are made, whatever the umask; None = as the umask says.
+    """
     if folder.is_dir():
         return
     with _making:
@@ -38,7 +42,15 @@ def make_folder(folder: Path) -> None:
             missing.append(missing[-1].parent)
         for new in reversed(missing):
             new.mkdir(exist_ok=True)
+            if mode is not None:
+                set_mode(new, mode)
             sync_folder(new.parent)
+
+
+def set_mode(path: Path | int, mode: int) -> None:
+    """Gives a file or folder the rights `mode`; a file system without rights of its own keeps what it has."""
+    with suppress(PermissionError):
+        os.chmod(path, mode)
 
 
 def write_whole(final: Path, content: pa.Buffer) -> None:

@@ -18,9 +18,9 @@ from tiering.errors import InvalidArgument
 
 JVM_END_SECONDS = 60
 ATTACKS = [
-    "x\nspark.driver.extraJavaOptions -javaagent:/tmp/evil.jar",
-    "x\r\nspark.jars /tmp/evil.jar",
-    "x\\\nspark.jars /tmp/evil.jar",
+    "x\nspark.driver.extraJavaOptions -javaagent:/evil.jar",
+    "x\r\nspark.jars /evil.jar",
+    "x\\\nspark.jars /evil.jar",
     "x\u2028y",
     "x\u0085y",
     "x\x1b[2Jy",

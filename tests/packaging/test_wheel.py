@@ -103,6 +103,7 @@ def test_the_wheel_has_packages_stubs_jar_and_licence_and_nothing_else(wheel: Pa
     assert {name for name in names if name.endswith(STUB_ENDINGS)} == stubs
     modules = {str(path.relative_to(REPOSITORY)) for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
+    assert [name for name in names if name.endswith(".jar")] == [JAR]  # those of others are fetched: `lakeward fetch-jars`
 
 
 def test_the_installed_wheel_runs_a_round_far_from_the_repository(installed: Path, service: Process, tmp_path: Path) -> None:

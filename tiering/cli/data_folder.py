@@ -10,6 +10,7 @@ from tiering.coordinator.sql_store import sqlite_url
 from tiering.durable_files import make_folder
 from tiering.errors import SetupError
 from tiering.lake.registry import LAKE_CATALOG_FILE, local_lake_properties
+from tiering.private_files import make_private
 from tiering.sqlite_files import read_only_url
 
 FORMAT_VERSION = "1"
@@ -64,16 +65,21 @@ def read_data_folder(path: Path) -> DataFolder:
 
 
 def open_data_folder(path: Path) -> DataFolder:
-    """The folder, made if need be. Raises SetupError if it cannot be written, is another program's or another version's."""
+    """The folder, made if need be, and its owner's alone from then on.
+
+    Raises SetupError if it cannot be written, is another owner's, another program's or another version's.
+    """
     root = path.expanduser().resolve()
     try:
-        make_folder(root)
+        make_folder(root, mode=0o700)
         check_version(root)
+        make_private([root])
         version = root / "VERSION"
         if not version.exists():
             version.write_text(FORMAT_VERSION + "\n")
         for name in PARTS:
-            make_folder(root / name)
+            make_folder(root / name, mode=0o700)
+            make_private([root / name])  # it may be a link to another disk
             probe = root / name / ".writable"
             probe.touch()
             probe.unlink()

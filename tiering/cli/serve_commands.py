@@ -14,6 +14,7 @@ import typer
 from tiering.cli.logs import configure_logging
 from tiering.cli.options import DEFAULT_SLOTS, DEFAULT_URI, LogLevelOption, UriOption, read_pairs
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.private_files import keep_files_private
 from tiering.rpc_channel import DEFAULT_PORT
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
@@ -60,6 +61,7 @@ def up(
     from tiering.cli.up import UpSettings, serve_up
 
     configure_logging(log_level)
+    keep_files_private()
     settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, _lake_properties(lake_property), insecure)
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))
 
@@ -81,6 +83,7 @@ def coordinator(
     from tiering.cli.coordinator_process import CoordinatorSettings, serve_coordinator
 
     configure_logging(log_level)
+    keep_files_private()
     settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, _lake_properties(lake_property), insecure)
     asyncio.run(serve_coordinator(settings))
 
@@ -101,6 +104,7 @@ def tierer(
     from tiering.cli.tierer_process import TiererSettings, run_tierer
 
     configure_logging(log_level)
+    keep_files_private()
     run_tierer(TiererSettings(uri, master, slots, tierer_id, read_pairs(conf or [], "--conf"), parent_pid))
 
 

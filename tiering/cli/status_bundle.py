@@ -12,6 +12,7 @@ of the map's key says that it is one.
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import metadata
 from io import StringIO
-from os import fsync
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 from uuid import uuid4
@@ -131,14 +131,14 @@ def new_bundle(file: Path, uri: str, *, force: bool) -> Iterator[Bundle]:
         raise _exists(file)
     beside = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
     try:
-        with beside.open("xb") as sink:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
             bundle = _OPENERS[made](sink, uri)
             try:
                 yield bundle
             finally:
                 bundle.close()  # also of one that goes: a writer left open would write to a closed file
             sink.flush()
-            fsync(sink.fileno())
+            os.fsync(sink.fileno())
         _publish(beside, file, force=force)
     except OSError as error:
         raise SetupError(

@@ -77,7 +77,7 @@ class FolderLock:
     def _open(self) -> int:
         try:
             make_folder(self._path.parent)
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SetupError(
                 f"the data folder {self._path.parent} cannot be written: {error.strerror}", hint="Choose another folder with --data."

@@ -27,6 +27,9 @@ def data_folder(path: Path) -> Iterator[Finding]:
         yield fail("data folder", f"{root} is not a folder", "Name another one with --data.")
         return
     check_version(root)
+    if root.stat().st_uid != os.geteuid():
+        yield fail("data folder", f"{root} belongs to another user", "Run Lakeward as its owner, or name another folder with --data.")
+        return
     locked = [str(part) for part in (root, *(root / name for name in PARTS)) if part.exists() and not _writable(part)]
     if locked:
         yield fail("data folder", f"cannot be written: {', '.join(locked)}", "Give this user the right to write there, or name another.")

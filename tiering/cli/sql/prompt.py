@@ -95,7 +95,7 @@ def line_editing(names: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         try:
-            history.parent.mkdir(parents=True, exist_ok=True)
+            history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             readline.write_history_file(history)
         except OSError as error:
             print(f"the history was not kept: {error}", file=sys.stderr)

@@ -1,7 +1,8 @@
 """File access for lakes on a local disk: a file is on the disk before its writer goes on.
 
 The catalog's database syncs what it commits, pyiceberg's files do not: after a power cut a committed snapshot could
-name files that are empty. Object stores need nothing of the kind.
+name files that are empty. Object stores need nothing of the kind. Who may read a file is who may read its folder, whatever the
+umask of the process that writes it, an executor's among them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from tiering.durable_files import make_folder, sync_folder
+from tiering.durable_files import sync_folder
+from tiering.private_files import make_folders_like_their_parent, open_like_folder
 
 CLASS_NAME = "tiering.lake.iceberg.durable_io.DurableFileIO"
 """What the catalog property `py-io-impl` names."""
@@ -54,13 +56,13 @@ class _DurableFile(PyArrowFile):
         self.path = Path(path)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        make_folder(self.path.parent)
+        make_folders_like_their_parent(self.path.parent)
         return _SyncedWriter(self.path, overwrite)
 
 
 class _SyncedWriter(io.BufferedWriter):
     def __init__(self, path: Path, overwrite: bool) -> None:
-        super().__init__(io.FileIO(path, "w" if overwrite else "x"), BUFFER_BYTES)
+        super().__init__(io.FileIO(open_like_folder(path, overwrite=overwrite), "w"), BUFFER_BYTES)
         self._folder = path.parent
 
     def close(self) -> None:

@@ -1,0 +1,33 @@
+"""`make setup` twice at once: the second waits, and then finds everything done."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from pathlib import Path
+
+from support.processes import Process, wait_for
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_a_second_setup_waits_for_the_first(tmp_path: Path) -> None:
+    with (REPOSITORY / "setup.sh").open() as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second = Process(log=tmp_path / "setup.log", program=("./setup.sh",), cwd=REPOSITORY)
+        try:
+            wait_for("the second says that it waits", lambda: "waiting for another setup in this folder" in second.output())
+            assert second.popen.poll() is None
+            fcntl.flock(first, fcntl.LOCK_UN)
+            assert second.wait_ended(240) == 0, second.output()
+        finally:
+            second.close()
+    assert "installing" not in second.output()
+
+
+def test_no_run_of_maven_goes_without_strict_checksums() -> None:
+    """`-C`: a download whose checksum is wrong or missing ends the run, where Maven would else warn."""
+    files = [REPOSITORY / name for name in ("setup.sh", "Makefile", "hatch_build.py", "tiering/cli/spark_jars.py")]
+    starts = [line for file in files for line in file.read_text().splitlines() if re.search(r"mvn -|\[maven,|options = ", line)]
+    assert len(starts) >= 4
+    assert [line for line in starts if "-C" not in line and "*options" not in line] == []
