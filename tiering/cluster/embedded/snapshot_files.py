@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet as pq
 
+from tiering.cluster.embedded.stored_paths import stored_file
 from tiering.durable_files import make_folder, sync_folder, write_whole
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.model import BucketKey
@@ -108,7 +109,9 @@ def _verified(root: Path, file: SnapshotFile, held: pa.Schema, bucket: BucketKey
 
 def _read(root: Path, file: SnapshotFile, bucket: BucketKey) -> pa.Buffer:
     try:
-        with pa.OSFile(str(root / file.path), "rb") as opened:
+        with pa.OSFile(str(stored_file(root, file.path)), "rb") as opened:
+            if opened.size() != file.size_bytes:
+                raise _corrupt(f"has {opened.size()} bytes instead of {file.size_bytes}", root, file, bucket)
             return opened.read_buffer()
     except FileNotFoundError as error:
         if not root.is_dir():
@@ -125,9 +128,9 @@ def files_exist(root: Path, files: Sequence[SnapshotFile]) -> bool:
 
 
 def remove_files(root: Path, paths: Iterable[str]) -> None:
-    """Removes files that nothing names. Raises OSError."""
+    """Removes files that nothing names. Raises OSError, DataCorrupt."""
     for path in paths:
-        (root / path).unlink(missing_ok=True)
+        stored_file(root, path).unlink(missing_ok=True)
 
 
 def _corrupt(what: str, root: Path, file: SnapshotFile, bucket: BucketKey) -> DataCorrupt:

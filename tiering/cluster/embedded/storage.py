@@ -39,11 +39,12 @@ from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, op
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.stored_paths import stored_file
 from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.cluster.skipping import SkippedRecord, SkipRequest
 from tiering.durable_files import sync_folder
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
-from tiering.errors import ClusterUnavailable, SetupError, UnknownTable
+from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError, UnknownTable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -156,9 +157,9 @@ class EmbeddedStorage:
             partition_id, paths = catalog.delete_partition(connection, path, table_id, partition_name)
             leases.end_empty(connection)
             self._bury(partition_tombstone(self.root, table_id, partition_id))
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, DataCorrupt):
             for segment in paths:
-                (self.root / segment).unlink(missing_ok=True)
+                stored_file(self.root, segment).unlink(missing_ok=True)
 
     def _bury(self, tombstone: Path) -> None:
         """Before the drop is committed: whoever misses a segment afterwards finds the reason. A crash between: `folder.sweep`."""

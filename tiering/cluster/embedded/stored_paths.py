@@ -1,0 +1,24 @@
+"""Paths that the metadata names: files of the cluster's own folder and no others, whoever wrote the metadata.
+
+A data folder may come from somebody else, and an executor gets the paths from a service. A path out of the folder would have files
+of yours read, and removed with the log's old segments.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tiering.errors import DataCorrupt
+
+_STORED = re.compile(r"(?:log|kv-snapshots)/[0-9]{1,18}/[0-9A-Za-z_-]{1,200}\.(?:arrow|parquet)")
+
+
+def stored_file(root: Path, path: str) -> Path:
+    """Where the file is. Raises DataCorrupt for a path that Lakeward never gives."""
+    if not _STORED.fullmatch(path):
+        raise DataCorrupt(
+            f"the metadata of the cluster's folder {root} names the file {path!r}, which is none of its own",
+            hint="Restore the folder from a backup: somebody wrote into its metadata.",
+        )
+    return root / path
