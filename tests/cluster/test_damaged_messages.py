@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections.abc import Callable
 
+import grpc
 import pyarrow as pa
 import pytest
 
+from support.embedded import PATH, make_table, orders, served
 from tiering.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
-from tiering.cluster.embedded.pb import rows_to_bytes
+from tiering.cluster.embedded.pb import path_to_pb, rows_to_bytes
+from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.types import storable_schema
+from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
+from tiering.rpc.v1 import embedded_pb2
 
 EXAMPLES = 1_500
 ROWS = pa.record_batch(
@@ -69,3 +75,41 @@ def test_a_column_whose_name_is_no_text_is_refused() -> None:
         read_schema(whole.replace(b"name", b"n\xffme"))
     with pytest.raises((InvalidData, InvalidArgument)):
         read_rows(b"", WRITE_LIMITS)
+
+
+def test_a_short_request_that_stands_for_gigabytes_is_refused_and_the_service_goes_on(storage: EmbeddedStorage) -> None:
+    lists = pa.Array.from_buffers(pa.list_(pa.int8(), 0), 100_000_000, [None], children=[pa.array([], pa.int8())])
+    content = rows_to_bytes(pa.RecordBatch.from_arrays([lists], ["id"]))
+    assert len(content) < 1_000
+    make_table(storage)
+    with served(storage) as remote:
+        path = path_to_pb(PATH)
+        for request, call in (
+            (embedded_pb2.AppendRequest(table_path=path, rows=content, writer_id="w"), remote._stub.Append),
+            (embedded_pb2.UpsertRequest(table_path=path, rows=content, writer_id="w"), remote._stub.Upsert),
+            (embedded_pb2.DeleteRequest(table_path=path, keys=content, writer_id="w"), remote._stub.Delete),
+        ):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            with pytest.raises(grpc.RpcError, match="not taken in rows"):
+                call(request, timeout=10)
+            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024, "kilobytes"
+        remote.append(PATH, orders(0, 3), "w", 0)
+
+
+def test_rows_of_few_bytes_are_cut_into_as_many_writes_as_it_takes(storage: EmbeddedStorage) -> None:
+    schema = pa.schema([("flag", pa.bool_())])
+    table = make_table(storage, schema=schema)
+    count = 2 * WRITE_LIMITS.rows + 1
+    with served(storage) as remote:
+        LogWriter(remote, PATH, "w").append(pa.table({"flag": [True] * count}, schema=schema))
+    assert sum(ends.log_end for ends in storage.offsets(table).values()) == count
+
+
+def test_a_write_that_leaves_many_columns_out_of_many_rows_is_refused(storage: EmbeddedStorage) -> None:
+    schema = pa.schema([("flag", pa.bool_())])
+    make_table(storage, schema=schema)
+    storage.alter_table(PATH, {}, [pa.field(f"c{number}", pa.int64()) for number in range(100)])
+    rows = pa.table({"flag": [True] * 400_000, "c99": pa.nulls(400_000, pa.int64())})
+    with pytest.raises(InvalidData, match="99 columns out"):
+        storage.append(PATH, rows, "w", 0)
+    storage.append(PATH, rows.slice(0, 1_000), "w", 0)

@@ -346,3 +346,38 @@ def test_a_link_in_the_place_of_a_table_is_not_followed(tmp_path: Path) -> None:
         (root / folder / "77").symlink_to(elsewhere)
     with EmbeddedStorage(root):
         assert (elsewhere / "precious.arrow").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    "path", ["../precious.arrow", "/etc/passwd", "log/../../precious.arrow", "log/1/../../../precious.arrow", "meta.db"]
+)
+def test_a_path_that_leaves_the_folder_is_neither_read_nor_removed(tmp_path: Path, clock: ManualClock, path: str) -> None:
+    root, precious = tmp_path / "cluster", tmp_path / "precious.arrow"
+    precious.write_bytes(b"mine")
+    with EmbeddedStorage(root, clock) as storage:
+        table = make_table(storage, properties={"table.log.ttl": "1 s"})
+        storage.append(PATH, orders(0, 10), "writer", 0)
+        storage.append(PATH, orders(10, 10), "writer", 1)
+        with storage._metadata.write() as connection:
+            connection.execute(sa.update(segments).where(segments.c.starting_offset == 0).values(path=path, size_bytes=4))
+        with pytest.raises(DataCorrupt, match="none of its own"):
+            scan(storage, table, 0, 0, 20)
+        clock.advance(3_600)
+        storage.upkeep.run()
+    assert precious.read_bytes() == b"mine"
+    assert (root / "meta.db").exists()
+
+
+def test_a_folder_of_the_format_before_refused_records_is_brought_up_to_date(tmp_path: Path) -> None:
+    with EmbeddedStorage(tmp_path) as storage:
+        make_table(storage, primary_key=("id",))
+        storage.upsert(PATH, cities((1, "Oslo")), "writer", 0)
+        with storage._metadata.write() as connection:
+            connection.execute(sa.text("DROP TABLE refused_records"))
+            connection.execute(sa.text("UPDATE facts SET value = '3' WHERE name = 'format_version'"))
+    with EmbeddedStorage(tmp_path) as storage:
+        storage.upsert(PATH, cities((1, "Lima")), "writer", 1)
+        assert scan_all(storage, storage.table(PATH)).num_rows == 3
+        with storage._metadata.read() as connection:
+            version = connection.scalar(sa.text("SELECT value FROM facts WHERE name = 'format_version'"))
+    assert version == str(FORMAT_VERSION)

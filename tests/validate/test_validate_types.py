@@ -12,6 +12,8 @@ import pytest
 
 from support.lake_world import LakeWorld
 from support.validated import check, data_files, faults, replace_column
+from tiering.validate.engine import open_engine
+from tiering.validate.subject import read_subject
 
 EARLY, LATE = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999)
 EARLY_UTC, LATE_UTC = EARLY.replace(tzinfo=UTC), LATE.replace(tzinfo=UTC)
@@ -140,3 +142,15 @@ def test_columns_may_have_names_that_the_engine_uses_itself(world: LakeWorld, ki
         world.tier(table)
     results = check(world, table)
     assert all(one.ok for one in results), results
+
+
+def test_structs_within_structs_are_read_from_the_middle_of_a_segment(world: LakeWorld) -> None:
+    inner = pa.struct([("inner", pa.struct([("number", pa.int64())]))])
+    table = world.table("nested", buckets=1, schema=pa.schema([("value", inner)]))
+    rows = pa.table({"value": pa.array([{"inner": {"number": number}} for number in range(10)], inner)})
+    world.storage.append(table.path, rows, "test", 0)
+    world.tier(table)
+    subject = read_subject(world.storage, world.lake, table.path, None)
+    (stretch,) = subject.stretches
+    with open_engine(subject) as engine, engine.log(stretch, 4, 9, ["value"]) as log:
+        assert engine.rows(f"SELECT value.inner.number FROM {log} ORDER BY 1") == [(number,) for number in range(4, 9)]

@@ -42,7 +42,7 @@ from tiering.cluster.embedded.snapshot_files import StoredSnapshot, remove_files
 from tiering.cluster.embedded.times import SteadyTime, to_us
 from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.effects import Clock, Ids
-from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownTable
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
 from tiering.model import BucketKey, ChangeType, KvSnapshot, TableInfo, TablePath
 from tiering.redact import redact
 
@@ -230,7 +230,7 @@ class KeyedTables:
             paths = delete_superseded(connection)
         try:
             remove_files(self._root, paths)
-        except OSError as error:
+        except (OSError, DataCorrupt) as error:
             _log.warning("superseded_kv_snapshots_not_removed", error=str(error))  # swept at the next start
 
     @contextmanager

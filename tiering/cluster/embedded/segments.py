@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from tiering.arrow_ipc import read_file_batch
-from tiering.cluster.embedded.stored_paths import readable_path
+from tiering.cluster.embedded.stored_paths import readable_path, stored_path
 from tiering.durable_files import make_folder, sync_folder, write_whole
 from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, BucketKey
@@ -97,23 +97,25 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
     Raises DataCorrupt naming file, bucket and offset range; SourceChanged if table or partition were dropped meanwhile,
     LogTruncated if the log was cut; ClusterUnavailable if the folder is not there at all.
     """
-    where = f"{root / segment.path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
+    path = stored_path(root, segment.path)
+    where = f"{path}, bucket {bucket}, offsets [{segment.starting_offset}, {segment.stopping_offset})"
     try:
         with pa.OSFile(str(readable_path(root, segment.path)), "rb") as file:
-            content = file.read_buffer()
+            size_bytes = file.size()
+            content = file.read_buffer() if size_bytes == segment.size_bytes else None
     except FileNotFoundError as error:
         if not (root / LOG_FOLDER).is_dir():
             hint = "Every executor must see the cluster's folder under the same path."
             raise ClusterUnavailable(f"the cluster's folder {root} is not there", hint=hint) from error
-        if _is_dropped((root / segment.path).parent, bucket):
+        if _is_dropped(path.parent, bucket):
             raise SourceChanged(f"the table or partition was dropped while it was read: {where}", bucket=bucket) from error
-        if _is_cut(root / segment.path, segment, bucket):
+        if _is_cut(path, segment, bucket):
             raise LogTruncated(f"the log was cut while it was read: {where}", bucket=bucket) from error
         raise _corrupt("the segment is missing", where, segment, bucket) from error
     except OSError as error:
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
-    if content.size != segment.size_bytes:
-        raise _corrupt(f"the segment has {content.size} bytes instead of {segment.size_bytes}", where, segment, bucket)
+    if content is None or content.size != segment.size_bytes:
+        raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
     if zlib.crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
     kind = [CHANGE_TYPE_FIELD] if changes else []

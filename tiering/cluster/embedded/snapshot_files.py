@@ -110,6 +110,8 @@ def _verified(root: Path, file: SnapshotFile, held: pa.Schema, bucket: BucketKey
 def _read(root: Path, file: SnapshotFile, bucket: BucketKey) -> pa.Buffer:
     try:
         with pa.OSFile(str(readable_path(root, file.path)), "rb") as opened:
+            if opened.size() != file.size_bytes:
+                raise _corrupt(f"has {opened.size()} bytes instead of {file.size_bytes}", root, file, bucket)
             return opened.read_buffer()
     except FileNotFoundError as error:
         if not root.is_dir():
@@ -126,7 +128,7 @@ def files_exist(root: Path, files: Sequence[SnapshotFile]) -> bool:
 
 
 def remove_files(root: Path, paths: Iterable[str]) -> None:
-    """Removes files that nothing names. Raises OSError."""
+    """Removes files that nothing names. Raises OSError, DataCorrupt."""
     for path in paths:
         stored_path(root, path).unlink(missing_ok=True)
 

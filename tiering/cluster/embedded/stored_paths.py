@@ -1,26 +1,27 @@
-"""Paths of files as the metadata has them: relative to the cluster's folder, in one of its own folders, a file and no link.
+"""Paths that the metadata names: files of the cluster's own folder and no others, whoever wrote the metadata.
 
-The metadata may come from somebody else, with the folder: what it names is never opened or removed elsewhere.
+A data folder may come from somebody else, and an executor gets the paths from a service. A path out of the folder would have files
+of yours read, and removed with the log's old segments.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tiering.errors import DataCorrupt
 
-FOLDERS = ("log", "kv-snapshots")
+_STORED = re.compile(r"(?:log|kv-snapshots)/[0-9]{1,18}/[0-9A-Za-z_-]{1,200}\.(?:arrow|parquet)")
 
 
 def stored_path(root: Path, path: str) -> Path:
-    """Where the file is. No I/O. Raises DataCorrupt if that is not in `root`."""
-    parts = PurePosixPath(path).parts
-    if len(parts) < 2 or parts[0] not in FOLDERS or ".." in parts or "\0" in path:
+    """Where the file is. No I/O. Raises DataCorrupt for a path that Lakeward never gives."""
+    if not _STORED.fullmatch(path):
         raise DataCorrupt(
-            f"the metadata of {root} names the file {path[:200]!r}, which is none of its own",
-            hint="The metadata was changed by hand, or made by somebody else. Nothing was opened.",
+            f"the metadata of the cluster's folder {root} names the file {path[:200]!r}, which is none of its own",
+            hint="Restore the folder from a backup: somebody wrote into its metadata. Nothing was opened.",
         )
     return root / path
 
