@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from support.keyed_table import KeyedTable, keyed_info, with_columns
+from support.lake_rows import rows_by_duckdb
+from support.plain_rows import plain_rows
 from tiering.lake.iceberg.keyed import keys
 from tiering.model import BucketKey
 
@@ -106,6 +108,26 @@ def test_nested_values_survive_a_rewrite(kit: Any) -> None:
     table.tier("r2")
     assert "deleted-data-files" in table.summary()
     table.check()
+
+
+def test_a_null_list_or_map_of_structs_is_no_empty_one_after_a_rewrite(kit: Any) -> None:
+    point = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    columns = {"list": pa.list_(point), "map": pa.map_(pa.string(), point), "deep": pa.struct([("many", pa.list_(point))])}
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *(pa.field(name, kind) for name, kind in columns.items())])
+    values: list[dict[str, Any]] = [
+        {"list": None, "map": None, "deep": None},
+        {"list": [], "map": [], "deep": {"many": []}},
+        {"list": [None], "map": [("k", None)], "deep": {"many": None}},
+        {"list": [{"x": 1, "y": None}], "map": [("k", {"x": None, "y": "b"})], "deep": {"many": [{"x": 2, "y": "c"}]}},
+    ]
+    table = KeyedTable(kit, keyed_info("structs", schema))
+    table.put(*({"id": number, **values[number % 4]} for number in range(40)))
+    table.tier("r1")
+    table.put(*({"id": number, **values[(number + 1) % 4]} for number in range(20)))
+    table.tier("r2")
+    assert "deleted-data-files" in table.summary()
+    expected = pa.Table.from_pylist(table.expected(), schema=table.info.lake_schema())
+    assert plain_rows(rows_by_duckdb(kit, table.info).sort_by("id")) == plain_rows(expected)
 
 
 def test_keys_outside_of_a_row_groups_bounds_cost_no_look_at_it(table: KeyedTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Data files as Iceberg describes them: made from what a Parquet writer knows, and carried between processes.
 
-With `keyed/parquet_files.py` the only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet
-metadata here, rows by field id there.
+The only module that uses helpers of pyiceberg outside of its documented API: statistics from Parquet metadata.
 
 Between processes a split's files travel as zstd-compressed JSON, version 3: some 600 bytes a file.
 """

@@ -13,14 +13,14 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from tiering.errors import DataCorrupt
 from tiering.lake.iceberg.keyed.base import StandingFile
 from tiering.lake.iceberg.keyed.keys import KeyRows
-from tiering.lake.iceberg.types import FIELD_ID_KEY, arrow_type
+from tiering.lake.iceberg.keyed.projection import find_field, nulls, projected
+from tiering.lake.iceberg.types import FIELD_ID_KEY, arrow_field, arrow_type
 
 KEY_BATCH_ROWS = 1 << 20
 ROW_BATCH_ROWS = 1 << 16
@@ -58,10 +58,15 @@ def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], 
 
 def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBatch]:
     """All rows in the columns of `schema`; one that the file lacks is null."""
-    physical = parquet.schema_arrow
-    written = pyarrow_to_schema(physical, name_mapping=schema.name_mapping, downcast_ns_timestamp_to_us=True)
+    stored = list(parquet.schema_arrow)
+    places = [find_field(stored, field) for field in schema.fields]
+    wanted = pa.schema([arrow_field(field) for field in schema.fields])
     for batch in parquet.iter_batches(ROW_BATCH_ROWS, use_threads=False):
-        yield _to_requested_schema(schema, written, batch, downcast_ns_timestamp_to_us=True, allow_timestamp_tz_mismatch=True)
+        columns = [
+            nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(place), stored[place], field)
+            for place, field, arrow in zip(places, schema.fields, wanted, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _column(parquet: pq.ParquetFile, key: NestedField) -> str:
