@@ -1,6 +1,7 @@
 """A whole deployment in one thread, driven by a seed: the real coordinator core and the real round machine over a cluster, a lake
-and a store in memory. Processes die, answers get lost, requests arrive late, users compact and expire, clocks jump, and the real
-sweep deletes files while all of that goes on between its looks at the lake.
+and a store in memory. Processes die, answers get lost, requests arrive late, users compact and expire, rename the lake table and have a
+new one made in the same folder (`reconcile_lake(retier)`), clocks jump, and the real sweep deletes files while all of that goes on
+between its looks at the lake.
 
 Safety is checked after every step, liveness by `heal`: with the faults switched off everything ends up in the lake.
 """
@@ -16,19 +17,21 @@ from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryTable, Range, ranges_of
 from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator.api import SweepLake
+from tiering.coordinator.api import ReconcileLake, SweepLake
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.sweep import Sweeper
-from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState
+from tiering.errors import CannotReconcile, CommitOutcomeUnknown
+from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState, TablePath
 from tiering.round.actions import RoundOutcome
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.reports import Report, renewal
 from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.state import TableState
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000
@@ -36,7 +39,14 @@ TABLE = replace(log_table(), freshness_ms=FRESHNESS_MS)
 KEEP_ROUNDS = 2
 """So few that the sweep meets files of rounds that were forgotten."""
 SWEEP_SHARE = 0.06
+RENAMED_SHARE = 0.6
+LOST = frozenset({"LakeTableReplaced", "MarkerLost", "RecordAheadOfLake"})
+"""What a round may say for good of a lake table that was renamed, or of one that a reconciliation which died left behind."""
 LAKE_FAULTS = ("ok", "ok", "ok", "answer lost", "lost", "late")
+
+
+class SimulatedDeath(BaseException):
+    """The process is gone: passes every handler."""
 
 
 @dataclass
@@ -58,9 +68,11 @@ class Simulation:
         self.clock, self.ids = SimulatedClock(), SeededIds()
         self.cluster, self.lake, self.store = MemoryCluster(TABLE), SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
+        self.cluster.before_rewind = self._dies
         self.faulty = True
         self.tierers = [SimulatedTierer(f"tierer-{number}", number) for number in range(tierers)]
         self.outcomes: Counter[str] = Counter()
+        self.renamed = 0
         self.coordinator = self._start_coordinator()
 
     def step(self) -> None:
@@ -80,7 +92,9 @@ class Simulation:
         finally:
             self.lake.meanwhile = lambda: None
         for result in results:
-            assert result.error is None or "Fenced" in result.error, result  # a second coordinator took over during the sweep
+            fenced = result.error is not None and "Fenced" in result.error  # a second coordinator took over during the sweep
+            lost = self.renamed > 0 and result.error is not None and result.error.split(":")[0] in LOST
+            assert result.error is None or fenced or lost, result
             self.outcomes["swept"] += result.removed
             self.outcomes.update(result.kept)
 
@@ -99,11 +113,37 @@ class Simulation:
             lambda: self.lake.deliver_late(): 4,
             lambda: self.lake.foreign_commit(TABLE.path): 3,
             lambda: self.lake.expire_snapshots(TABLE.path): 1,
+            lambda: self._rename_lake_table(): 1,
+            lambda: self.reconcile(): 4,
             lambda: self._pass_time(SERVICE_TIMEOUT_MS + 1): 2,
             lambda: self._kill(tierer): 2,
             lambda: self._restart_coordinator(): 1,
         }
         self.random.choices(list(things), weights=list(things.values()))[0]()
+
+    def _rename_lake_table(self) -> None:
+        if TABLE.path in self.lake.tables and self.random.random() < RENAMED_SHARE:
+            self.renamed += 1
+            self.lake.rename(TABLE.path, TablePath("sales", f"former-{self.renamed}"))
+
+    def reconcile(self) -> None:
+        """A user who reads the error of a table that failed for good does what it says; the coordinator may die over it."""
+        [record] = self.coordinator.book.live()
+        if record.error is None or record.error.retryable or record.state is not TableState.FAILED:
+            return
+        assert "'retier')" in record.error.hint
+        meanwhile, self.lake.meanwhile = self.lake.meanwhile, lambda: None  # it holds the table's lock: in one thread, acks would hang
+        try:
+            done = self.coordinator.control._reconciler.reconcile(ReconcileLake(TABLE.path, "retier", caller="alice"))
+            assert done.records_left_out == 0
+            self.outcomes[done.outcome] += 1
+        except (CommitOutcomeUnknown, CannotReconcile) as error:
+            self.outcomes[error.error_class] += 1
+        except SimulatedDeath:
+            self.outcomes["died while reconciling"] += 1
+            self._restart_coordinator()
+        finally:
+            self.lake.meanwhile = meanwhile
 
     def heal(self, limit: int = 400) -> None:
         """No more faults: within `limit` turns the lake has everything. Late requests arrive at the very end, too late."""
@@ -111,6 +151,7 @@ class Simulation:
         for _ in range(limit):
             if self._tiered() == self._ends():
                 break
+            self.reconcile()
             for tierer in self.tierers:
                 self._beat(tierer)
                 while tierer.running is not None:
@@ -127,7 +168,8 @@ class Simulation:
         """Safety: conservation per bucket, one snapshot a round, a chain of markers, never beyond the log, at most one running round;
         and no file deleted that a snapshot names or that a commit names which may still land.
         """
-        assert not self.lake.missing(TABLE.path), "a snapshot or a late commit lacks its files"
+        for path in self.lake.tables:
+            assert not self.lake.missing(path), f"a snapshot of {path} or a late commit lacks its files"
         for tierer in self.tierers:
             lacks = {file for *_, file in self._may_still_commit(tierer)} - self.lake.files.keys()
             assert not lacks, f"the suspended {tierer.tierer_id} lacks {lacks}"
@@ -151,7 +193,10 @@ class Simulation:
         owns = record is not None and record.running is not None and record.running.round_id == assignment.round_id
         table, base = self.lake.tables.get(TABLE.path), None if state.base is None else state.base.view
         tag = None if table is None else table.tag
-        if state.committable is None or not (runner.granted or owns) or base is None or base.tag != tag or state.failure is not None:
+        uuid = None if table is None else table.uuid
+        if state.committable is None or not (runner.granted or owns) or base is None or state.failure is not None:
+            return ()
+        if (base.table_uuid, base.tag) != (uuid, tag):
             return ()
         return ranges_of(state.committable)
 
@@ -165,7 +210,8 @@ class Simulation:
             for start, stop in ranges:
                 assert start == reached, f"bucket {bucket}: {ranges}"
                 reached = stop
-            assert marker.buckets[bucket].tiered == reached <= end
+            tiered = marker.buckets[bucket].tiered if bucket in marker.buckets else 0
+            assert tiered == reached <= end
 
     def _check_chain(self, table: MemoryTable) -> None:
         markers = [table.markers[snapshot] for snapshot in sorted(table.markers)]
@@ -217,7 +263,8 @@ class Simulation:
 
     def _ended(self, tierer: SimulatedTierer, assignment: Assignment, outcome: RoundOutcome) -> None:
         permanent = outcome.state is RoundState.FAILED and outcome.error is not None and not outcome.error.retryable
-        assert not permanent, f"{outcome.error}"
+        lost = self.renamed > 0 and outcome.error is not None and outcome.error.error_class in LOST
+        assert not permanent or lost, f"{outcome.error}"
         self.outcomes[outcome.state.value] += 1
         tierer.running = None
         tierer.outbox.append(Report(assignment, outcome))
@@ -254,6 +301,10 @@ class Simulation:
     def _lost(self) -> bool:
         """Whether the next message gets lost."""
         return self.faulty and self.random.random() < 0.1
+
+    def _dies(self, *_: object) -> None:
+        if self.faulty and self.random.random() < 0.4:
+            raise SimulatedDeath
 
     def _lake_fault(self) -> str:
         return self.random.choice(LAKE_FAULTS) if self.faulty else "ok"
