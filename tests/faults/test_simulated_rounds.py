@@ -37,7 +37,8 @@ def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
         simulation.heal()
         seen |= set(simulation.outcomes)
     assert {"SUCCEEDED", "FORCE_FINISHED", "FENCED", "FAILED", "killed", "forged", "clock set"} <= seen  # else the faults were no faults
-    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND"} <= seen  # else the sweep had nothing to decide
+    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= seen  # else the sweep had nothing to decide
+    assert {"reconciled", "CommitOutcomeUnknown"} <= seen  # else nobody lost a lake table
 
 
 def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
@@ -70,6 +71,11 @@ def forgets_open_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def forgets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes what was granted for a renamed lake table for granted for the one in its place."""
+    monkeypatch.setattr("tiering.lake.sweep._is_for", lambda *_: True)
+
+
 def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lands between that list and the look at the tag counts as dead."""
     listed, files = SweptMemoryLake.live_files, SweptMemoryLake.stored_files
@@ -83,7 +89,7 @@ def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SweptMemoryLake, "live_files", lambda self, view: early[id(self)])
 
 
-@pytest.mark.parametrize("weaken", [forgets_the_tag, forgets_open_rounds, lists_live_files_too_early])
+@pytest.mark.parametrize("weaken", [forgets_the_tag, forgets_open_rounds, forgets_the_table, lists_live_files_too_early])
 def test_a_weaker_sweep_is_found_out(weaken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the simulator could not fail."""
     weaken(monkeypatch)

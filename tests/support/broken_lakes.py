@@ -14,7 +14,7 @@ import pyarrow as pa
 from support.lake_world import LakeWorld
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, Committable, CommitterInitContext
-from tiering.lake.marker import Marker
+from tiering.lake.marker import PLAIN_KEY, ROUND_ID_KEY, Marker
 from tiering.model import RoundState
 from tiering.round import actions as act
 
@@ -178,6 +178,12 @@ def tag_on_a_snapshot_without_marker(source: Source) -> None:
     source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[-1], TAG).commit()
 
 
+def marker_unreadable(source: Source) -> None:
+    _add_foreign_row(source, **{ROUND_ID_KEY: "damaged", PLAIN_KEY: "{"})
+    tag_removed(source)
+    source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[-1], TAG).commit()
+
+
 def restored_from_a_backup(source: Source) -> None:
     """Head and tag are those of the first round, and nothing tells of the second."""
     first, *others = _snapshots(source)
@@ -300,6 +306,7 @@ STATES: tuple[State, ...] = (
     tag_removed_from_an_emptied_table,
     tag_moved_back,
     tag_on_a_snapshot_without_marker,
+    marker_unreadable,
     restored_from_a_backup,
     history_expired,
     of_another_cluster,

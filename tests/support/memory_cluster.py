@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -61,6 +61,7 @@ class MemoryCluster:
         self.by_path: dict[TablePath, TableInfo] = {table.path: table for table in tables}
         self.logs: dict[int, dict[BucketKey, tuple[int, int]]] = {}
         self.recorded: dict[int, RecordedLakeSnapshot] = {}
+        self.before_rewind: Callable[[], None] = lambda: None
         for table in tables:
             self.logs[table.table_id] = {BucketKey(None, number): (0, 0) for number in range(table.bucket_count)}
 
@@ -117,6 +118,7 @@ class MemoryCluster:
         return self.recorded.get(table.table_id)
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        self.before_rewind()
         self.recorded[table.table_id] = snapshot
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:

@@ -107,6 +107,10 @@ class MemoryLake:
             file = self.write(f"{next(self._ids):05}-compacted.parquet")
             self._add(table, tuple((bucket, start, stop, file) for bucket, start, stop, _ in table.rows[table.head]), None, ())
 
+    def rename(self, path: TablePath, other: TablePath) -> None:
+        """A user gives the table another name. Its files stay where they are: in the one folder of this lake."""
+        self.tables[other] = self.tables.pop(path)
+
     def new_id(self) -> int:
         """The next number; also names snapshots."""
         return next(self._ids)

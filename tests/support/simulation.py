@@ -1,14 +1,14 @@
 """A whole deployment in one thread, driven by a seed: the real coordinator core and the real round machine over a cluster, a lake
 and a store in memory. Processes die and come back under their names, answers get lost, requests arrive late, users compact and
-expire, the wall clock is set while the coordinator runs and between its starts, somebody makes up messages that name what SQL
-shows, and the real sweep deletes files while all of that goes on between its looks at the lake.
+expire, rename the lake table and have a new one made in the same folder (`reconcile_lake(retier)`), the wall clock is set while the
+coordinator runs and between its starts, somebody makes up messages that name what SQL shows, and the real sweep deletes files while
+all of that goes on between its looks at the lake.
 
 Safety is checked after every step, liveness by `heal`: with the faults switched off everything ends up in the lake.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryTable, Range, ranges_of
 from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator.api import SweepLake
+from tiering.coordinator.api import ReconcileLake, SweepLake
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.sweep import Sweeper
-from tiering.errors import Fenced
-from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState
+from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, PermanentTieringError
+from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState, TablePath
 from tiering.offsets_pb import offsets_to_pb
 from tiering.round.actions import RoundOutcome
 from tiering.round.inline import InlineTaskRunner
@@ -34,6 +34,7 @@ from tiering.round.reports import Report, renewal
 from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.state import TableState
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000
@@ -42,7 +43,14 @@ KEEP_ROUNDS = 2
 """So few that the sweep meets files of rounds that were forgotten."""
 SWEEP_SHARE = 0.06
 KEPT_LATE_BEATS = 4
+RENAMED_SHARE = 0.6
+LOST = frozenset({"LakeTableReplaced", "MarkerLost", "RecordAheadOfLake"})
+"""What a round may say for good of a lake table that was renamed, or of one that a reconciliation which died left behind."""
 LAKE_FAULTS = ("ok", "ok", "ok", "answer lost", "lost", "late")
+
+
+class SimulatedDeath(BaseException):
+    """The process is gone: passes every handler."""
 
 
 @dataclass
@@ -65,10 +73,12 @@ class Simulation:
         self.clock, self.ids = SimulatedClock(), SeededIds()
         self.cluster, self.lake, self.store = MemoryCluster(TABLE), SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
+        self.cluster.before_rewind = self._dies
         self.faulty = True
         self.tierers = [SimulatedTierer(f"tierer-{number}", self.ids.new_id()) for number in range(tierers)]
         self.late_beats: list[pb.LakeTieringHeartbeatRequest] = []
         self.outcomes: Counter[str] = Counter()
+        self.renamed = 0
         self.coordinator = self._start_coordinator()
 
     def step(self) -> None:
@@ -88,7 +98,9 @@ class Simulation:
         finally:
             self.lake.meanwhile = lambda: None
         for result in results:
-            assert result.error is None or "Fenced" in result.error, result  # a second coordinator took over during the sweep
+            fenced = result.error is not None and "Fenced" in result.error  # a second coordinator took over during the sweep
+            lost = self.renamed > 0 and result.error is not None and result.error.split(":")[0] in LOST
+            assert result.error is None or fenced or lost, result
             self.outcomes["swept"] += result.removed
             self.outcomes.update(result.kept)
 
@@ -107,6 +119,8 @@ class Simulation:
             lambda: self.lake.deliver_late(): 4,
             lambda: self.lake.foreign_commit(TABLE.path): 3,
             lambda: self.lake.expire_snapshots(TABLE.path): 1,
+            lambda: self._rename_lake_table(): 1,
+            lambda: self.reconcile(): 4,
             lambda: self._pass_time(SERVICE_TIMEOUT_MS + 1): 2,
             lambda: self._kill(tierer): 2,
             lambda: self._restart_coordinator(): 1,
@@ -116,12 +130,37 @@ class Simulation:
         }
         self.random.choices(list(things), weights=list(things.values()))[0]()
 
+    def _rename_lake_table(self) -> None:
+        if TABLE.path in self.lake.tables and self.random.random() < RENAMED_SHARE:
+            self.renamed += 1
+            self.lake.rename(TABLE.path, TablePath("sales", f"former-{self.renamed}"))
+
+    def reconcile(self) -> None:
+        """A user who reads the error of a table that failed for good does what it says; the coordinator may die over it."""
+        [record] = self.coordinator.book.live()
+        if record.error is None or record.error.retryable or record.state is not TableState.FAILED:
+            return
+        assert "'retier')" in record.error.hint
+        meanwhile, self.lake.meanwhile = self.lake.meanwhile, lambda: None  # it holds the table's lock: in one thread, acks would hang
+        try:
+            done = self.coordinator.control._reconciler.reconcile(ReconcileLake(TABLE.path, "retier", caller="alice"))
+            assert done.records_left_out == 0
+            self.outcomes[done.outcome] += 1
+        except (CommitOutcomeUnknown, CannotReconcile) as error:
+            self.outcomes[error.error_class] += 1
+        except SimulatedDeath:
+            self.outcomes["died while reconciling"] += 1
+            self._restart_coordinator()
+        finally:
+            self.lake.meanwhile = meanwhile
+
     def heal(self, limit: int = 400) -> None:
         """No more faults: within `limit` turns the lake has everything. Late requests arrive at the very end, too late."""
         self.faulty = False
         for _ in range(limit):
             if self._tiered() == self._ends():
                 break
+            self.reconcile()
             for tierer in self.tierers:
                 self._beat(tierer)
                 while tierer.running is not None:
@@ -140,7 +179,8 @@ class Simulation:
         names which may still land.
         """
         self._check_records()
-        assert not self.lake.missing(TABLE.path), "a snapshot or a late commit lacks its files"
+        for path in self.lake.tables:
+            assert not self.lake.missing(path), f"a snapshot of {path} or a late commit lacks its files"
         for tierer in self.tierers:
             lacks = {file for *_, file in self._may_still_commit(tierer)} - self.lake.files.keys()
             assert not lacks, f"the suspended {tierer.tierer_id} lacks {lacks}"
@@ -155,12 +195,14 @@ class Simulation:
         assert len(running) <= 1
 
     def _check_records(self) -> None:
-        reached, table = self._tiered(), self.lake.tables.get(TABLE.path)
+        """Records are of the lake table that is there, or of one that it was renamed to, and never ahead of it."""
+        reached_by = [self._reached(path) for path in self.lake.tables]
         for recorded in recorded_everywhere(self):
             if recorded is not None:
-                assert all(offset <= reached[bucket] for bucket, offset in recorded.offsets.items()), f"{recorded} is ahead of {reached}"
+                held = any(all(offset <= reached[bucket] for bucket, offset in recorded.offsets.items()) for reached in reached_by)
+                assert held, f"{recorded} is ahead of {reached_by}"
         uuid = self.coordinator.book.all()[TABLE.table_id].lake.table_uuid
-        assert uuid in (None, None if table is None else table.uuid), f"{uuid} is no lake table"
+        assert uuid is None or uuid in {table.uuid for table in self.lake.tables.values()}, f"{uuid} is no lake table"
 
     def _may_still_commit(self, tierer: SimulatedTierer) -> tuple[Range, ...]:
         """What a tierer will name in its commit, if it is granted one or still can be, and the lake would take it."""
@@ -172,7 +214,10 @@ class Simulation:
         owns = record is not None and record.running is not None and record.running.round_id == assignment.round_id
         table, base = self.lake.tables.get(TABLE.path), None if state.base is None else state.base.view
         tag = None if table is None else table.tag
-        if state.committable is None or not (runner.granted or owns) or base is None or base.tag != tag or state.failure is not None:
+        uuid = None if table is None else table.uuid
+        if state.committable is None or not (runner.granted or owns) or base is None or state.failure is not None:
+            return ()
+        if (base.table_uuid, base.tag) != (uuid, tag):
             return ()
         return ranges_of(state.committable)
 
@@ -186,7 +231,8 @@ class Simulation:
             for start, stop in ranges:
                 assert start == reached, f"bucket {bucket}: {ranges}"
                 reached = stop
-            assert marker.buckets[bucket].tiered == reached <= end
+            tiered = marker.buckets[bucket].tiered if bucket in marker.buckets else 0
+            assert tiered == reached <= end
 
     def _check_chain(self, table: MemoryTable) -> None:
         markers = [table.markers[snapshot] for snapshot in sorted(table.markers)]
@@ -197,8 +243,11 @@ class Simulation:
         return {bucket: end for bucket, (_, end) in self.cluster.logs[TABLE.table_id].items()}
 
     def _tiered(self) -> dict[BucketKey, int]:
+        return self._reached(TABLE.path)
+
+    def _reached(self, path: TablePath) -> dict[BucketKey, int]:
         reached = dict.fromkeys(self._ends(), 0)
-        for bucket, _, stop, _ in self.lake.rows(TABLE.path):
+        for bucket, _, stop, _ in self.lake.rows(path):
             reached[bucket] = max(reached[bucket], stop)
         return reached
 
@@ -261,8 +310,13 @@ class Simulation:
             lambda: heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=thief, tiering_tables=[report], stopping=True)),
         ]
         self.outcomes["forged"] += 1
-        with contextlib.suppress(Fenced):
+        try:
             self.random.choice(messages)()
+        except Fenced:
+            pass
+        except PermanentTieringError as error:  # an ack is read from the lake, whoever sent it
+            if self.renamed == 0 or error.error_class not in LOST:
+                raise
 
     def _advance(self, tierer: SimulatedTierer) -> None:
         if tierer.running is None:
@@ -274,7 +328,8 @@ class Simulation:
 
     def _ended(self, tierer: SimulatedTierer, assignment: Assignment, outcome: RoundOutcome) -> None:
         permanent = outcome.state is RoundState.FAILED and outcome.error is not None and not outcome.error.retryable
-        assert not permanent, f"{outcome.error}"
+        lost = self.renamed > 0 and outcome.error is not None and outcome.error.error_class in LOST
+        assert not permanent or lost, f"{outcome.error}"
         self.outcomes[outcome.state.value] += 1
         tierer.running = None
         tierer.outbox.append(Report(assignment, outcome))
@@ -319,6 +374,10 @@ class Simulation:
     def _lost(self) -> bool:
         """Whether the next message gets lost."""
         return self.faulty and self.random.random() < 0.1
+
+    def _dies(self, *_: object) -> None:
+        if self.faulty and self.random.random() < 0.4:
+            raise SimulatedDeath
 
     def _lake_fault(self) -> str:
         return self.random.choice(LAKE_FAULTS) if self.faulty else "ok"

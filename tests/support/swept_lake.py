@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
 
 from support.memory_lake import MemoryLake
 from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
-from tiering.lake.held_rows import Place
+from tiering.lake.held_rows import HeldOffsets
 from tiering.model import TableInfo, TablePath
 
 
@@ -32,20 +34,24 @@ class SweptMemoryLake(MemoryLake):
         return [StoredFile(name, name, 1, written) for name, written in sorted(self.files.items())]
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """As of the view, as a table's metadata in hand says."""
+        """As of the view, as a table's metadata in hand says, whatever the table is called by now."""
         self.meanwhile()
-        return self.named(view.path, view.snapshots)
+        [path] = [path for path, table in self.tables.items() if table.uuid == view.table_uuid]
+        return self.named(path, view.snapshots)
 
     def delete_file(self, view: LakeView, location: str) -> None:
         self.meanwhile()
         if self.files.pop(location, None) is not None:
             self.swept.append(location)
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
-        raise AssertionError("the simulator reconciles nothing")
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
+        held = HeldOffsets()
+        for bucket, start, stop, _ in () if view.head is None else self.tables[view.path].rows[view.head]:
+            held.add((None, bucket.bucket_id), np.arange(start, stop))
+        return held
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        raise AssertionError("the simulator reconciles nothing")
+        raise AssertionError("the simulator adopts nothing")
 
     def named(self, path: TablePath, snapshots: Collection[int]) -> frozenset[str]:
         """All files that these snapshots of the table need."""

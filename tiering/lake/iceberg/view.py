@@ -21,6 +21,7 @@ from tiering.errors import MarkerCorrupt
 from tiering.lake.base import TAG, LakeSnapshot, LakeView
 from tiering.lake.iceberg.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
+from tiering.lake.ways_out import reconcile_call
 from tiering.model import TablePath
 from tiering.redact import redact
 
@@ -51,7 +52,7 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         table_uuid=str(metadata.table_uuid),
         head=head,
         tag=None if tag is None else tag.snapshot_id,
-        marker=None if tag is None else _marker_if_readable(table, tag.snapshot_id, lenient=lenient),
+        marker=None if tag is None else _marker_if_readable(path, table, tag.snapshot_id, lenient=lenient),
         snapshots=snapshots,
         records=_living(totals, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
@@ -74,13 +75,14 @@ def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
     )
 
 
-def _marker_if_readable(table: Table, snapshot_id: int, *, lenient: bool) -> Marker | None:
+def _marker_if_readable(path: TablePath, table: Table, snapshot_id: int, *, lenient: bool) -> Marker | None:
     try:
         return marker_in(table, snapshot_id)
-    except MarkerCorrupt:
+    except MarkerCorrupt as error:
         if lenient:
             return None
-        raise
+        hint = f"{error.hint} Or go on from the rows that the lake table holds: {reconcile_call(path, 'retier')}."
+        raise MarkerCorrupt(error.message, hint=hint, **{**error.ids, "table_path": path}) from error
 
 
 def marker_in(table: Table, snapshot_id: int) -> Marker | None:
