@@ -1,5 +1,5 @@
 # The two commands of the README are `make demo` and `make test`; `make setup` is their common first part.
-.PHONY: setup demo test check lint unit integration plugin-test clean
+.PHONY: setup demo test test-fresh check lint unit integration plugin-test clean
 
 VENV := .venv/bin
 # Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
@@ -13,6 +13,11 @@ demo: setup
 
 test: setup plugin-test unit integration
 
+# Before a release: the README's commands in a clone of the last commit, with nothing cached. `FRESH=setup` runs the first part alone.
+FRESH := demo test
+test-fresh:
+	@.ci/test-fresh.sh $(FRESH)
+
 unit: setup
 	$(VENV)/pytest -n $(WORKERS) --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
 
@@ -20,7 +25,7 @@ integration: setup
 	$(VENV)/pytest -n $(WORKERS) tests/integration tests/faults tests/packaging
 
 plugin-test: setup
-	@mvn -q -B -f catalog/pom.xml test -DskipTests=false
+	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python test -DskipTests=false
 
 check: setup
 	$(VENV)/ruff check .

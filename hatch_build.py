@@ -6,9 +6,12 @@ Runs for the editable install of `make setup` and for wheels alike. Stubs land w
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +54,43 @@ def generate_stubs(root: Path) -> list[str]:
 
 
 def build_jar(root: Path) -> str:
-    """Builds the plugin with Maven unless it is newer than its sources; returns its path relative to `root`."""
+    """Builds the plugin with Maven unless it is newer than its sources; returns its path relative to `root`.
+
+    Of two who build at once, the second waits and finds it done.
+    """
     target = root / "sys_tables" / "plugin" / JAR_NAME
-    if not target.exists() or target.stat().st_mtime < newest_source(root):
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise RuntimeError("building the Spark plugin needs Maven and a JDK 17+: install them, or run `make setup`")
-        subprocess.run([maven, "-q", "-B", "-f", str(root / "catalog" / "pom.xml"), "package"], check=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = target.with_suffix(".new")
-        shutil.copyfile(root / "catalog" / "target" / JAR_NAME, made)
-        made.replace(target)  # in one step: a JVM that has the old one open keeps it whole
+    with _alone(root / "catalog" / "pom.xml"):
+        if not target.exists() or target.stat().st_mtime < newest_source(root):
+            _package(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made = target.with_suffix(".new")
+            shutil.copyfile(root / "catalog" / "target" / JAR_NAME, made)
+            made.replace(target)  # in one step: a JVM that has the old one open keeps it whole
     return target.relative_to(root).as_posix()
+
+
+def _package(root: Path) -> None:
+    """Runs Maven. `-C`: a download whose checksum is wrong or missing ends the build."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise RuntimeError("building the Spark plugin needs Maven and a JDK 17+: install them, or run `make setup`")
+    options = ["-C", "-q", "-B", "-f", str(root / "catalog" / "pom.xml"), f"-Dpython={sys.executable}"]
+    if subprocess.run([maven, *options, "package"], check=False).returncode != 0:
+        raise RuntimeError("the Spark plugin was not built: see Maven's message above")
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Holds a lock on `file`, which stays as it is; other processes wait."""
+    with file.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def newest_source(root: Path) -> float:
     """Modification time of the newest file the jar is built from."""
-    sources = [root / "catalog" / "pom.xml", *(root / "catalog" / "src").rglob("*"), *(root / "proto").rglob("*.proto")]
+    catalog = root / "catalog"
+    sources = [catalog / "pom.xml", *catalog.glob("*.py"), *(catalog / "src").rglob("*"), *(root / "proto").rglob("*.proto")]
     return max(path.stat().st_mtime for path in sources if path.is_file())
 
 

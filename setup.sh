@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# All set-up of a fresh machine: Java and Maven, the Python environment in .venv, stubs, the plugin jar, the `lakeward` command.
-# Does nothing that was done already. Run by `make setup`.
+# All set-up of a fresh machine: Java and Maven, the Python environment in .venv, stubs, the plugin jar, the `lakeward` command, and
+# everything that tests, demo and benchmarks would else download. Does nothing that was done already. Run by `make setup`.
+# Of two that run at once the second waits; what an interrupted one left half done is done again.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -15,6 +16,19 @@ apt_install() { # apt_install "what for" package...
   say "installing $*"
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
     die "$reason: apt-get could not install $*"
+}
+
+alone() { # alone args...: runs this script again, holding a lock on itself until it ends
+  LAKEWARD_SETUP_ALONE=1 exec "$(find_python)" -c '
+import fcntl, os, sys
+held = os.open("setup.sh", os.O_RDONLY)
+try:
+    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("setup: waiting for another setup in this folder", file=sys.stderr)
+    fcntl.flock(held, fcntl.LOCK_EX)
+os.set_inheritable(held, True)
+os.execv("setup.sh", ["setup.sh"])'
 }
 
 ensure_java() {
@@ -42,7 +56,8 @@ find_python() {
 }
 
 ensure_venv() {
-  [ -x .venv/bin/python ] && return
+  .venv/bin/python -c 'import pip' 2>/dev/null && return
+  rm -rf .venv
   local python
   python=$(find_python)
   say "making .venv with $("$python" --version)"
@@ -56,7 +71,7 @@ ensure_venv() {
 # The lines of requirements.lock that pin one package, with its hashes.
 locked() { awk -v name="$1" '/^[A-Za-z0-9]/ { found = index($0, name "==") == 1 } found && !/^ +#/' requirements.lock; }
 
-stamp_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
+stamp_of() { cat "$@" | .venv/bin/python -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'; }
 
 ensure_packages() {
   local stamp=.venv/.lakeward-packages want
@@ -74,7 +89,7 @@ ensure_packages() {
 
 ensure_project() {
   local stamp=.venv/.lakeward-project want
-  want=$(stamp_of pyproject.toml hatch_build.py catalog/pom.xml $(find proto catalog/src -type f | LC_ALL=C sort))
+  want=$(stamp_of pyproject.toml hatch_build.py catalog/pom.xml catalog/*.py catalog/*.sha256 $(find proto catalog/src -type f | LC_ALL=C sort))
   if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && [ -f tiering/rpc/v1/status_pb2.py ] && [ -f sys_tables/plugin/lakeward-spark-plugin.jar ]; then
     return
   fi
@@ -83,7 +98,31 @@ ensure_project() {
   echo "$want" >"$stamp"
 }
 
+# What `make plugin-test` needs: it runs Maven offline. Compiles the plugin's tests, and runs none.
+ensure_plugin_tests() {
+  local stamp=.venv/.lakeward-plugin-tests want
+  want=$(stamp_of catalog/pom.xml catalog/dependencies.sha256)
+  [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && return
+  say "fetching what the plugin's tests need"
+  mvn -C -q -B -f catalog/pom.xml -Dpython="$PWD/.venv/bin/python" -Ptests -DskipTests test
+  echo "$want" >"$stamp"
+}
+
+# A jar that is there was checked when it came.
+ensure_jars() {
+  .venv/bin/python -P -c '
+import sys
+from tiering.cli.spark_jars import SPARK_JARS, jars_folder
+sys.exit(not all((jars_folder() / jar.file_name).is_file() for jar in SPARK_JARS))' && return
+  say "fetching the jars with which Spark reads the lake"
+  .venv/bin/lakeward fetch-jars >/dev/null
+}
+
+[ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
+unset LAKEWARD_SETUP_ALONE
 ensure_java
 ensure_venv
 ensure_packages
 ensure_project
+ensure_plugin_tests
+ensure_jars

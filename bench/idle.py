@@ -61,7 +61,7 @@ def make_tables(folder: Path, database: str, count: int, freshness: str, created
     with EmbeddedStorage(open_data_folder(folder).cluster) as cluster:
         cluster.create_database(database, ignore_if_exists=True)
         with cluster._metadata.write() as connection:
-            first = catalog.insert_table(connection, TablePath(database, _name(0)), spec, False, created)
+            first = catalog.insert_table(connection, TablePath(database, _name(0)), spec, False, created).info
             made = connection.execute(sa.select(tables).where(tables.c.table_id == first.table_id)).mappings().one()
             copies = [{**made, "table_id": None, "table_name": _name(one), "folded_name": _name(one)} for one in range(1, count)]
             kept = connection.execute(sa.select(buckets).where(buckets.c.table_id == first.table_id)).mappings().all()

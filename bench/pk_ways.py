@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pk_source import Round
 from pyspark.sql import SparkSession
 
-from tiering.cli.spark_properties import ICEBERG_RUNTIME
+from tiering.cli.spark_jars import ICEBERG_RUNTIME, jar_path
 from tiering.model import ChangeType
 
 
@@ -59,7 +59,7 @@ class SparkMerge:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.memory", "6g")
             .config("spark.sql.shuffle.partitions", str(2 * cores))
-            .config("spark.jars.packages", ICEBERG_RUNTIME)
+            .config("spark.jars", str(jar_path(ICEBERG_RUNTIME)))
             .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
             .config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
             .config("spark.sql.catalog.ice.type", "hadoop")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tiering.cli.spark_properties import ICEBERG_RUNTIME
+from tiering.cli.spark_jars import ICEBERG_RUNTIME, jar_path
 
 
 def measure(source: Path, warm_source: Path, work: Path, cores: int) -> dict[str, float]:
@@ -37,7 +37,7 @@ def _session(work: Path, cores: int) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "4g")
-        .config("spark.jars.packages", ICEBERG_RUNTIME)
+        .config("spark.jars", str(jar_path(ICEBERG_RUNTIME)))
         .config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
         .config("spark.sql.catalog.ice.type", "hadoop")
         .config("spark.sql.catalog.ice.warehouse", str(work / "warehouse"))

@@ -7,16 +7,15 @@ does not decide. NaN equals NaN and is greater than every other number; -0.0 equ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sys_tables.columns import AnyField
-from sys_tables.scan import AllOf, AnyOf, Condition, Filter, Instant, Not, Operator, Value
+from sys_tables.scan import AllOf, AnyOf, Condition, Filter, Instant, Not, Operator, Value, shown
 from sys_tables.sql_types import spark_type
 from tiering.coordinator.api import AnyArray, Columns
 from tiering.errors import InvalidArgument
@@ -34,19 +33,12 @@ _ARROW: Mapping[Operator, Callable[[Any, Any], Truth]] = {
     Operator.GREATER: pc.greater,
     Operator.GREATER_OR_EQUAL: pc.greater_equal,
 }
-_PYTHON: Mapping[Operator, Callable[[Any, Any], bool]] = {
-    Operator.EQUAL: eq,
-    Operator.NOT_EQUAL: ne,
-    Operator.LESS: lt,
-    Operator.LESS_OR_EQUAL: le,
-    Operator.GREATER: gt,
-    Operator.GREATER_OR_EQUAL: ge,
-}
 _TEXT: Mapping[Operator, Callable[[Any, str], Truth]] = {
     Operator.STARTS_WITH: pc.starts_with,
     Operator.ENDS_WITH: pc.ends_with,
     Operator.CONTAINS: pc.match_substring,
 }
+_BIGINTS = range(-(2**63), 2**63)
 _NARROWING = (Operator.EQUAL, Operator.IN, Operator.STARTS_WITH)
 
 
@@ -115,19 +107,40 @@ def _check_fit(field: AnyField, value: Value) -> None:
     )
     comparable = pa.types.is_primitive(kind) or pa.types.is_string(kind)
     if not fits or not comparable:
-        raise InvalidArgument(f"the column {field.name!r} is {spark_type(kind)}: it cannot be compared with {value!r}")
+        raise InvalidArgument(f"the column {field.name!r} is {spark_type(kind)}: it cannot be compared with {shown(value)}")
 
 
 def _member(values: AnyArray, members: tuple[Value, ...]) -> Truth:
-    """`x IN (a, NULL)` is true for a, and unknown for all else: NULL might be it."""
+    """`x IN (a, NULL)` is true for a, and unknown for all else: NULL might be it. One look-up a row, however many members."""
     known = [member for member in members if member is not None]
     if not members:
         return _all(len(values), False)
-    if known and pa.types.is_string(values.type):
-        found = pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), pc.is_in(values, value_set=pa.array(known, values.type)))
-    else:
-        found = reduce(pc.or_kleene, [_compared(values, Operator.EQUAL, member) for member in known], _all(len(values), False))
-    return found if len(known) == len(members) else pc.or_kleene(found, _all(len(values), None))
+    true = pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), _in_set(values, known))
+    return true if len(known) == len(members) else pc.or_kleene(true, _all(len(values), None))
+
+
+def _in_set(values: AnyArray, members: Sequence[Value]) -> Truth:
+    """Whether each value is one of the members, none of which is NULL; of a NULL, nothing that counts."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        moments = [member.microseconds for member in members if isinstance(member, Instant)]
+        return pc.is_in(values.cast(pa.int64()), value_set=pa.array(moments, pa.int64()))
+    if pa.types.is_integer(kind):
+        whole = [int(member) for member in members if isinstance(member, (int, float)) and _is_bigint(member)]
+        return pc.is_in(values.cast(pa.int64()), value_set=pa.array(whole, pa.int64()))
+    if pa.types.is_floating(kind):
+        # The sum makes 0.0 of -0.0. An integer that no double is exactly equals none.
+        reals = [float(member) + 0.0 for member in members if isinstance(member, (int, float)) and _is_double(member)]
+        return pc.is_in(pc.add(values, 0.0), value_set=pa.array(reals, kind))
+    return pc.is_in(values, value_set=pa.array(members, kind))
+
+
+def _is_bigint(number: int | float) -> bool:
+    return math.isfinite(number) and number == int(number) and int(number) in _BIGINTS
+
+
+def _is_double(number: int | float) -> bool:
+    return isinstance(number, float) or float(number) == number
 
 
 def _compared(values: AnyArray, operator: Operator, literal: Value) -> Truth:
@@ -152,13 +165,39 @@ def _compared_with_nan(values: AnyArray, operator: Operator, literal: float) -> 
 
 
 def _compared_exactly(values: AnyArray, operator: Operator, literal: int | float) -> Truth:
-    """An integer beside a fraction: Python compares them without rounding either."""
-    compare, key = _PYTHON[operator], _number_key(literal)
-    return pa.array([None if value is None else compare(_number_key(value), key) for value in values.to_pylist()], pa.bool_())
+    """An integer beside a fraction, rounding neither: what lies between two values is compared with its neighbours."""
+    below, above = _neighbours(literal) if pa.types.is_floating(values.type) else _whole_neighbours(literal)
+    if below == above and below is not None:
+        return _compared(values, operator, below)
+    if operator in (Operator.EQUAL, Operator.NOT_EQUAL):
+        return _constant(values, operator is Operator.NOT_EQUAL)
+    upwards = operator in (Operator.GREATER, Operator.GREATER_OR_EQUAL)
+    neighbour = above if upwards else below
+    if neighbour is None:
+        return _constant(values, False)
+    return _compared(values, Operator.GREATER_OR_EQUAL if upwards else Operator.LESS_OR_EQUAL, neighbour)
 
 
-def _number_key(value: int | float) -> tuple[bool, int | float]:
-    return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
+def _neighbours(literal: int | float) -> tuple[float, float]:
+    """The greatest double that is not above, and the least that is not below."""
+    nearest = float(literal)
+    if nearest == literal:
+        return nearest, nearest
+    return (nearest, math.nextafter(nearest, math.inf)) if nearest < literal else (math.nextafter(nearest, -math.inf), nearest)
+
+
+def _whole_neighbours(literal: int | float) -> tuple[int | None, int | None]:
+    """The same for BIGINT; None where there is none. NaN is above all numbers."""
+    if math.isnan(literal) or literal > _BIGINTS[-1]:
+        return _BIGINTS[-1], None
+    if literal < _BIGINTS[0]:
+        return None, _BIGINTS[0]
+    return math.floor(literal), math.ceil(literal)
+
+
+def _constant(values: AnyArray, value: bool) -> Truth:
+    """The same for every row, but unknown for NULL."""
+    return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), pa.scalar(value, pa.bool_()))
 
 
 def _all(count: int, value: bool | None) -> Truth:

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from tiering.panics import contained
+
 ResultT = TypeVar("ResultT")
 
 
@@ -22,7 +24,7 @@ class FairPool:
         """What `work` returns or raises. Cancelling ends the wait; the thread goes on and keeps its share until it is done."""
         share = self._shares[key]
         await share.acquire()
-        running = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        running = asyncio.get_running_loop().run_in_executor(self._executor, contained(work))
         running.add_done_callback(lambda done: _settle(done, share))
         return await asyncio.shield(running)
 

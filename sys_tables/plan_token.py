@@ -22,6 +22,9 @@ _DIGEST_BYTES = 16
 _HASH_BYTES = 6
 """Chance that a changed column passes for an unchanged one: 2**-48 times the number of columns."""
 
+_TEXT_LIMIT = 256 * 1024
+"""Characters that are looked at: those of some 30,000 columns."""
+
 
 @dataclass(frozen=True)
 class PlanToken:
@@ -39,7 +42,7 @@ class PlanToken:
     def parse(text: str) -> PlanToken:
         """The inverse of str(). Text that is no token promises nothing."""
         try:
-            data = base64.urlsafe_b64decode(text.encode())
+            data = base64.urlsafe_b64decode(text.encode()) if len(text) <= _TEXT_LIMIT else b""
         except (binascii.Error, ValueError):
             data = b""
         hashes = data[_DIGEST_BYTES:]

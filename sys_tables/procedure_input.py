@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from sys_tables.columns import arrow_type_of
-from sys_tables.scan import Instant, Value
+from sys_tables.scan import Instant, Value, shown
 from sys_tables.sql_types import literal, spark_type
 from tiering.errors import InvalidArgument
 from tiering.model import TablePath
@@ -34,6 +34,8 @@ InputT = TypeVar("InputT")
 
 _COMMENT = "comment"
 _ARROW_TYPE = "arrow_type"
+TEXT_LIMIT = 4_096
+"""Characters of one argument. Reasons and keys are stored, shown and logged."""
 _INT_RANGE = range(-(2**31), 2**31)
 _BIGINT_RANGE = range(-(2**63), 2**63)
 
@@ -97,10 +99,16 @@ class ProcedureInput:
 
     def _typed(self, wanted: Parameter) -> Any:
         value = self._given[wanted.name]
+        if isinstance(value, str) and len(value) > TEXT_LIMIT:
+            raise self._invalid(
+                f"the argument {wanted.name!r} of {self._sql_name} has {len(value)} characters: at most {TEXT_LIMIT} are taken"
+            )
         typed = _CONVERSIONS[wanted.arrow_type](value)
         if typed is None:
-            shown = "a moment outside the years 1 to 9999" if wanted.type == "TIMESTAMP" and isinstance(value, Instant) else repr(value)
-            raise self._invalid(f"the argument {wanted.name!r} of {self._sql_name} must be {wanted.type}, not {shown}")
+            described = (
+                "a moment outside the years 1 to 9999" if wanted.type == "TIMESTAMP" and isinstance(value, Instant) else shown(value)
+            )
+            raise self._invalid(f"the argument {wanted.name!r} of {self._sql_name} must be {wanted.type}, not {described}")
         return parse_table_path(typed) if wanted.table_path else typed
 
     def _invalid(self, message: str) -> InvalidArgument:

@@ -16,13 +16,17 @@ class RowColumns:
     def __init__(self, rows: Sequence[object], schema: pa.Schema) -> None:
         self.rows = rows
         self._schema = schema
+        self._columns: dict[str, AnyArray] = {}
 
     @property
     def num_rows(self) -> int:
         return len(self.rows)
 
     def column(self, name: str) -> AnyArray:
-        return array_of(self._schema.field(name), [getattr(row, name) for row in self.rows])
+        """Made once, however many conditions look at it."""
+        if name not in self._columns:
+            self._columns[name] = array_of(self._schema.field(name), [getattr(row, name) for row in self.rows])
+        return self._columns[name]
 
     def take(self, indices: AnyArray) -> RowColumns:
         return RowColumns([self.rows[index] for index in indices.to_pylist()], self._schema)

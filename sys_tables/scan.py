@@ -57,6 +57,13 @@ class Instant:
 Value = str | int | float | bool | Instant | None
 """A literal of a statement; None is NULL."""
 
+_SHOWN_CHARACTERS = 100
+
+
+def shown(value: Value) -> str:
+    """The literal as an error message has it, cut: it may be as long as a whole request."""
+    return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
+
 
 @dataclass(frozen=True)
 class Filter:

@@ -6,7 +6,6 @@ leaves through `tiering.rpc_errors`, the unexpected ones too, and those are logg
 
 from __future__ import annotations
 
-import traceback
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -33,9 +32,10 @@ from sys_tables.scan import ScanRequest
 from sys_tables.streams import closing, with_silence_marked
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
-from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable, cut_message
-from tiering.names import NAME_LIMIT, SYSTEM_DATABASE, table_path
-from tiering.redact import redact
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
+from tiering.names import SYSTEM_DATABASE, check_length, table_path
+from tiering.redact import outside_text
+from tiering.request_bounds import caller_name
 
 MAX_PAGE_SIZE = 1_000
 """Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
@@ -82,6 +82,7 @@ class SysCatalogService(SysCatalogServicer):
     async def DescribeTable(self, request: pb.DescribeTableRequest, context: _Context) -> pb.DescribeTableResponse:
         async with _ErrorsReported(context, "DescribeTable"):
             if _is_system(request.namespace):
+                check_length(request.name, "table")
                 return wire.described_system_table(self._registry.table(request.name))
             path, view = table_path(request.namespace, request.name), self._handle.view()
             return await self._lookups.run("describe", lambda: describe_data_table(view, path))
@@ -123,7 +124,7 @@ class SysCatalogService(SysCatalogServicer):
                             rows.append(step)
                         else:
                             message = f"sys.{procedure.name} is still running" if step is None else str(step)
-                            yield pb.CallProcedureResponse(progress=cut_message(redact(message)))
+                            yield pb.CallProcedureResponse(progress=outside_text(message))
                 for piece in arrow_pieces(rows, procedure.output_schema):
                     yield pb.CallProcedureResponse(arrow=piece)
 
@@ -132,9 +133,7 @@ class SysCatalogService(SysCatalogServicer):
             self._databases = tuple(view.databases())
         except ClusterUnavailable as error:
             # Without a description nobody could read `sys`, and an outage is when its tables are needed most.
-            _log.warning(
-                "databases as last known: the cluster cannot list them", error_class=error.error_class, message=redact(error.message)
-            )
+            _log.warning("databases as last known: the cluster cannot list them", error_class=error.error_class, message=error.message)
         return wire.description(self._registry, self._databases)
 
     def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
@@ -143,7 +142,7 @@ class SysCatalogService(SysCatalogServicer):
         if _is_system(request.namespace):
             namespace, names = SYSTEM_DATABASE, [table.name for table in self._registry.tables]
         else:
-            namespace = resolve_database(view, request.namespace)
+            namespace = resolve_database(view, check_length(request.namespace, "namespace"))
             names = sorted(table.path.table_name for table in view.tables(namespace))
         start = bisect_right(names, wire.last_name(request.page_token, namespace))
         page = names[start : start + min(request.page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)]
@@ -152,22 +151,22 @@ class SysCatalogService(SysCatalogServicer):
 
     def _system_table(self, request: pb.ReadTableRequest) -> SystemTable:
         if not _is_system(request.namespace):
-            raise UnknownTable(f"{request.namespace}.{request.name} is not a system table: its rows are in the lake")
-        return self._registry.table(request.name)
+            raise UnknownTable(f"{table_path(request.namespace, request.name)} is not a system table: its rows are in the lake")
+        return self._registry.table(check_length(request.name, "table"))
 
     def _procedure(self, request: pb.CallProcedureRequest) -> Procedure:
+        name = check_length(request.name, "procedure")
         if not _is_system(request.namespace):
-            raise UnknownProcedure(
-                f"there is no procedure {request.namespace}.{request.name}", hint=f"All procedures are in {SYSTEM_DATABASE}."
-            )
-        return self._registry.procedure(request.name)
+            namespace = check_length(request.namespace, "namespace")
+            raise UnknownProcedure(f"there is no procedure {namespace}.{name}", hint=f"All procedures are in {SYSTEM_DATABASE}.")
+        return self._registry.procedure(name)
 
     def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, given: ProcedureInput) -> Call:
         framework = given.read(FrameworkInput) if procedure.mutates else FrameworkInput()
         sent_key = request.idempotency_key if procedure.mutates and request.HasField("idempotency_key") else None
         return Call(
             handle=self._handle,
-            caller=request.caller[:NAME_LIMIT],
+            caller=caller_name(request.caller),
             idempotency_key=sent_key if framework.idempotency_key is None else framework.idempotency_key,
             dry_run=framework.dry_run,
             procedures=self._registry.procedures,
@@ -200,10 +199,9 @@ class _ErrorsReported:
 
 def _log_failure(rpc: str, error: Exception, **more: str) -> None:
     if isinstance(error, LakewardError):
-        _log.info("call refused", rpc=rpc, error_class=error.error_class, message=redact(error.message), **more)
+        _log.info("call refused", rpc=rpc, error_class=error.error_class, message=error.message, **more)
     else:
-        text = redact("".join(traceback.format_exception(error)))
-        _log.error("call failed unexpectedly", rpc=rpc, error_class=type(error).__name__, traceback=text, **more)
+        _log.error("call failed unexpectedly", rpc=rpc, error_class=type(error).__name__, exc_info=error, **more)
 
 
 def _is_system(namespace: str) -> bool:

@@ -9,7 +9,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 # For every Spark that a test or one of its processes starts. None lives long enough to earn back what the optimizing compiler costs:
 # with the quick one alone the Spark tests take a quarter less CPU.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# And none fetches a jar: there is no place where Ivy could put one (`spark.jars.packages` fails, also where Ivy's own folder has them).
+NO_IVY = "-Divy.home=/dev/null/ivy"
+os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC')} {NO_IVY}"
 
 ONE_FIXTURE = ("tests/cli/", "tests/integration/clients/", "tests/integration/plugin/")
 """Folders whose files share servers that take long to start: one worker runs all of a folder."""

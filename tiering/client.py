@@ -31,6 +31,7 @@ from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.rpc_channel import open_aio_channel, open_channel
 from tiering.rpc_errors import from_rpc_error
+from tiering.rpc_pages import Pages, readable
 
 __all__ = ["AsyncLakewardClient", "LakewardClient"]
 
@@ -72,10 +73,13 @@ class LakewardClient:
         """
         request = client_pb.list_request(table_path, database_name, statuses, page_size)
         found: list[TableStatus] = []
+        pages = Pages(self._uri, "statuses")
         while True:
             with _border(self._uri):
                 page = self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
-            found += client_pb.statuses(page)
+            pages.check(page, len(page.tiering_statuses), page.next_page_token or None)
+            with readable(self._uri):
+                found += client_pb.statuses(page)
             if not page.next_page_token:
                 return found
             request.page_token = page.next_page_token
@@ -87,10 +91,13 @@ class LakewardClient:
         """
         request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
         found: list[KvSnapshotLease] = []
+        pages = Pages(self._uri, "leases")
         while True:
             with _border(self._uri):
                 page = self._status.ListKvSnapshotLeases(request, timeout=READ_TIMEOUT_SECONDS)
-            found += map(lease_from_pb, page.leases)
+            pages.check(page, len(page.leases), page.next_page_token or None)
+            with readable(self._uri):
+                found += map(lease_from_pb, page.leases)
             if not page.next_page_token:
                 return joined(found)
             request.page_token = page.next_page_token
@@ -158,10 +165,13 @@ class AsyncLakewardClient:
         """See `LakewardClient.list_tiering_statuses`."""
         request = client_pb.list_request(table_path, database_name, statuses, page_size)
         found: list[TableStatus] = []
+        pages = Pages(self._uri, "statuses")
         while True:
             with _border(self._uri):
                 page = await self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
-            found += client_pb.statuses(page)
+            pages.check(page, len(page.tiering_statuses), page.next_page_token or None)
+            with readable(self._uri):
+                found += client_pb.statuses(page)
             if not page.next_page_token:
                 return found
             request.page_token = page.next_page_token
@@ -170,10 +180,13 @@ class AsyncLakewardClient:
         """See `LakewardClient.list_kv_snapshot_leases`."""
         request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
         found: list[KvSnapshotLease] = []
+        pages = Pages(self._uri, "leases")
         while True:
             with _border(self._uri):
                 page = await self._status.ListKvSnapshotLeases(request, timeout=READ_TIMEOUT_SECONDS)
-            found += map(lease_from_pb, page.leases)
+            pages.check(page, len(page.leases), page.next_page_token or None)
+            with readable(self._uri):
+                found += map(lease_from_pb, page.leases)
             if not page.next_page_token:
                 return joined(found)
             request.page_token = page.next_page_token

@@ -28,9 +28,22 @@ ACK_STORED = "ack_stored"
 IN_COORDINATOR = (STORE_BEFORE_COMMIT, STORE_AFTER_COMMIT, ACK_STORED)
 """A state transaction before and after its COMMIT; an ack that is in the store and not in the cluster."""
 
+RECONCILE_TABLE_MADE = "reconcile_table_made"
+RECONCILE_CLAIMED = "reconcile_claimed"
+RECONCILE_SENT = "reconcile_sent"
+RECONCILE_TOLD = "reconcile_told"
+IN_RECONCILE = (RECONCILE_TABLE_MADE, RECONCILE_CLAIMED, RECONCILE_SENT, RECONCILE_TOLD)
+"""A reconciliation that made a lake table and committed nothing; whose epoch is in the store; whose commit was sent; which the
+cluster knows and the store does not."""
+
 KV_LOGGED = "kv_logged"
 KV_APPLYING = "kv_applying"
 KV_APPLIED = "kv_applied"
+KV_SKIPPING = "kv_skipping"
+KV_SKIPPED = "kv_skipped"
+IN_SKIP = (KV_SKIPPING, KV_SKIPPED)
+"""A record that is to be skipped before that is durable, and after it, when nobody was told yet."""
+
 KV_SNAPSHOT_WRITTEN = "kv_snapshot_written"
 KV_SNAPSHOT_PUBLISHED = "kv_snapshot_published"
 IN_KV = (KV_LOGGED, KV_APPLYING, KV_APPLIED, KV_SNAPSHOT_WRITTEN, KV_SNAPSHOT_PUBLISHED)

@@ -28,6 +28,7 @@
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
+    │   ├── BucketStopped               a primary-key bucket's rows cannot take the next record of its log
     │   ├── SchemaDrift
     │   └── MarkerCorrupt
     ├── TransientTieringError           the next attempt may go through
@@ -45,6 +46,8 @@
     ├── Fenced                          an older epoch: somebody else owns the table now
     ├── DataCorrupt                     a segment or snapshot does not match its checksum
     ├── ServiceUnreachable
+    ├── ServiceBusy                     the service takes no more for now: nothing of the call was done
+    ├── InvalidAnswer                   the service's answer cannot be read, never ends or is larger than a client takes
     ├── PeerTooOld                      the other side does not offer this call
     ├── StatementFailed                 a SQL engine refused a statement, or failed while it ran
     ├── StoreError
@@ -58,20 +61,28 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.redact import cut_message as cut_message  # whoever stores or shows an error knows it from here
+
+_ID_LIMIT = 1_000
+"""Characters of an id: of two names, or of a path."""
 
 
 class LakewardError(Exception):
-    """The root. Carries a message for the user, a hint, and the ids it is about."""
+    """The root. Carries a message for the user, a hint, and the ids it is about.
+
+    Whatever an error says came, in part, from outside: it is redacted, cut and free of control characters from here on, wherever it
+    is stored, logged, sent or shown.
+    """
 
     retryable: ClassVar[bool] = False
     default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str | None = None, **ids: object) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = self.default_hint if hint is None else hint
-        self.ids = {name: str(value) for name, value in ids.items() if value is not None}
+        self.message = outside_text(message)
+        super().__init__(self.message)
+        self.hint = self.default_hint if hint is None else outside_text(hint)
+        self.ids = {name: outside_text(str(value), _ID_LIMIT) for name, value in ids.items() if value is not None}
 
     @property
     def error_class(self) -> str:
@@ -195,6 +206,10 @@ class LogBehindLake(PermanentTieringError):
     """The lake holds records beyond the end of the log."""
 
 
+class BucketStopped(PermanentTieringError):
+    """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value."""
+
+
 class SchemaDrift(PermanentTieringError):
     """The lake table's columns do not fit the source table's; the message names the column."""
 
@@ -214,7 +229,7 @@ class RoundFailed(TransientTieringError):
 
     def __init__(self, message: str, *, cause_class: str = "RoundFailed", hint: str | None = None, **ids: object) -> None:
         super().__init__(message, hint=hint, **ids)
-        self.cause_class = cause_class
+        self.cause_class = outside_text(cause_class, NAME_TEXT_LIMIT)
 
     @property
     def error_class(self) -> str:
@@ -286,6 +301,19 @@ class ServiceUnreachable(LakewardError):
     """No Lakeward service answers at the uri."""
 
     retryable = True
+
+
+class ServiceBusy(LakewardError):
+    """The service works on as much as it takes at once. Nothing of the call was done."""
+
+    retryable = True
+    default_hint = "Try again in a moment, with fewer calls at once."
+
+
+class InvalidAnswer(LakewardError):
+    """A service's answer that cannot be read, never ends, or is larger than a client takes."""
+
+    default_hint = "Check that the uri is that of a Lakeward service, and which version it has."
 
 
 class PeerTooOld(LakewardError):

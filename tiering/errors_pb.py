@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from tiering import errors
-from tiering.redact import redact
+from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1.common_pb2 import PbError
+
+_OWN_ARGUMENTS = ("self", "message", "hint", "cause_class")
+"""Names that an id of a message from outside cannot have: they are an error's own."""
 
 
 def to_pb(error: BaseException) -> PbError:
-    """The error as it travels: redacted and cut. An error outside the tree keeps its class name."""
+    """The error as it travels. One outside the tree keeps its class name, and is redacted and cut here."""
     if isinstance(error, errors.LakewardError):
         return PbError(
             error_class=error.error_class,
-            message=errors.cut_message(redact(error.message)),
-            hint=redact(error.hint),
+            message=sendable(error.message),
+            hint=sendable(error.hint),
             retryable=error.retryable,
-            ids=error.ids,
+            ids={name: sendable(value) for name, value in error.ids.items()},
         )
-    text = str(error) or type(error).__name__
-    return PbError(error_class=type(error).__name__, message=errors.cut_message(redact(text)), retryable=False)
+    name = outside_text(type(error).__name__, NAME_TEXT_LIMIT)
+    return PbError(error_class=name, message=sendable(outside_text(str(error)) or name), retryable=False)
+
+
+def sendable(text: str) -> str:
+    """`text` without lone surrogates, which a message cannot hold: Python puts them for bytes of a file's name that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def from_pb(pb: PbError) -> errors.LakewardError:
     """The error again, as its own class where this version knows it."""
     kind = getattr(errors, pb.error_class, None)
+    ids = {name: value for name, value in pb.ids.items() if name not in _OWN_ARGUMENTS}
     if isinstance(kind, type) and issubclass(kind, errors.LakewardError) and kind is not errors.RoundFailed:
-        return kind(pb.message, hint=pb.hint, **pb.ids)
-    return errors.RoundFailed(pb.message, cause_class=pb.error_class or "RoundFailed", hint=pb.hint, **pb.ids)
+        return kind(pb.message, hint=pb.hint, **ids)
+    return errors.RoundFailed(pb.message, cause_class=pb.error_class or "RoundFailed", hint=pb.hint, **ids)

@@ -13,10 +13,16 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
-def check_name(name: str, what: str) -> str:
-    """`name`, if it keeps the name rule; raises InvalidName saying what (`database`, `table`, ...) is wrong and why."""
+def check_length(name: str, what: str) -> str:
+    """`name`, if it is no longer than a name can be, whatever it is written with; raises InvalidName."""
     if len(name) > NAME_LIMIT:
         raise InvalidName(f"the {what} name {name[:40]!r}... has {len(name)} characters; at most {NAME_LIMIT} are allowed")
+    return name
+
+
+def check_name(name: str, what: str) -> str:
+    """`name`, if it keeps the name rule; raises InvalidName saying what (`database`, `table`, ...) is wrong and why."""
+    check_length(name, what)
     if not _NAME.fullmatch(name):
         raise InvalidName(f"{name!r} is not a valid {what} name")
     if name.startswith("__"):

@@ -1,41 +1,112 @@
-"""The one redactor: text from outside passes it before it is stored, logged or shown (DESIGN 10); and the one place that cuts it."""
+"""The one redactor: text from outside passes it before it is stored, logged or shown (DESIGN 10); and the one place that cuts it.
+
+Two layers: secrets that this process holds are masked wherever they stand, in whatever form (`known_secrets`); then what looks like a
+secret (`secret_forms`). Both are linear in the text. `outside_text` is for messages: cut, redacted and without control characters.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from tiering.folded_text import Span
+from tiering.known_secrets import KNOWN, remember_environment, secrets_among
+from tiering.secret_forms import is_secret_name, secret_spans
+from tiering.visible_text import visible
 
 MESSAGE_LIMIT = 2_048
 """Characters of an error message that are kept (DESIGN 5)."""
+NAME_TEXT_LIMIT = 200
+"""Characters of what names a caller, a host, a class of errors."""
+MASK = "***"
 
-_SECRET_WORD = r"(?:password|passwd|pwd|secret|token|credentials?|api[-_.]?key|access[-_.]?key(?:[-_.]?id)?|signature)"
-_SIGNED = r"(?:X-Amz-[A-Za-z-]+|sig|se|sp|sv|Signature|Expires|AWSAccessKeyId|GoogleAccessId)"
-_VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s,;&'"})]+)"""
+_AHEAD = 4_096
+"""Characters behind the kept ones that are looked at, at least: a secret that begins among the kept ones shows what it is there."""
+_SHRINKS = 4
+"""Masks shorten a text: so many times its limit are looked at, for as much as possible to be kept."""
 
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    # user:password@host in a URL
-    (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@'\"]+@", re.IGNORECASE), r"\g<1>***@"),
-    # presigned query strings
-    (re.compile(rf"([?&]{_SIGNED}=)[^&\s'\"]+"), r"\g<1>***"),
-    (re.compile(r"(Bearer\s+)[A-Za-z0-9._~+/=-]+", re.IGNORECASE), r"\g<1>***"),
-    # "password": "x", 'token' = 'x', s3.secret-access-key=x
-    (re.compile(rf"([\w.-]*{_SECRET_WORD}[\w.-]*['\"]?\s*[=:]\s*){_VALUE}", re.IGNORECASE), r"\g<1>***"),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "***"),
+PUBLIC_PROPERTIES = frozenset(
+    {
+        # which catalog and lake, and where; passwords in a URL are masked all the same
+        *("type", "uri", "warehouse", "prefix", "catalog-impl", "comment", "init_catalog_tables", "pool_pre_ping", "echo"),
+        # storage: where it is and how it is spoken to
+        *("s3.endpoint", "s3.region", "client.region", "s3.path-style-access", "s3.force-virtual-addressing", "s3.connect-timeout"),
+        *("s3.request-timeout", "s3.resolve-region", "s3.anonymous", "s3.signer", "s3.role-arn", "gcs.project-id", "gcs.endpoint"),
+        *("gcs.default-bucket-location", "adls.account-name", "adls.account-host", "adls.blob-storage-authority", "hdfs.host", "hdfs.port"),
+        *("hdfs.user", "glue.region", "glue.endpoint", "glue.id", "hive.hive2-compatible", "rest.sigv4-enabled", "rest.signing-name"),
+        *("rest.signing-region", "oauth2-server-uri", "scope", "audience", "resource", "header.X-Iceberg-Access-Delegation"),
+        # tables of the embedded cluster
+        *("table.datalake.enabled", "table.datalake.freshness", "table.datalake.format", "table.log.ttl", "table.kv.snapshot.interval"),
+    }
 )
-_SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
+"""Names of properties, of catalogs and of tables, whose values may be shown to anybody. All others are secret."""
+
+PUBLIC_PREFIXES = ("iceberg.write.", "iceberg.commit.", "iceberg.history.", "iceberg.format-version", "iceberg.read.")
+"""Of table options: how the lake table is written. Their values are redacted too."""
 
 
 def redact(text: str) -> str:
-    """`text` with passwords, tokens, keys, URL userinfo and presigned query strings as `***`."""
-    for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    return text
+    """`text` with `***` for passwords, tokens, keys and all that looks like them. Linear in the text."""
+    return _masked(text, _spans(text), len(text))
+
+
+def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """A message from outside as it may be stored, logged or shown: redacted, without control characters, at most `limit` characters.
+
+    What lies far behind the limit is never looked at.
+    """
+    emitted = limit * _SHRINKS
+    look = emitted + max(_AHEAD, KNOWN.longest)
+    if len(text) <= look:
+        return cut_message(visible(redact(text)), limit)
+    window = text[:look]
+    return cut_message(visible(_masked(window, _spans(window, cut=True), emitted) + "…"), limit)
+
+
+def is_public_property(name: str) -> bool:
+    """Whether anybody may see the value of a property of a lake, a catalog or a table."""
+    return name in PUBLIC_PROPERTIES or (name.startswith(PUBLIC_PREFIXES) and not is_secret_name(name))
+
+
+def remember_secrets(properties: Mapping[str, str]) -> None:
+    """From now on the secrets among the properties of a lake, a catalog or a storage are masked wherever they stand."""
+    KNOWN.add(*secrets_among(properties, PUBLIC_PROPERTIES))
 
 
 def redact_property(name: str, value: str) -> str:
-    """The value of a property, hidden whole if its name says that it is a secret."""
-    return "***" if _SECRET_NAME.search(name) else redact(value)
+    """The value of a property: hidden whole unless its name is public."""
+    return redact(value) if is_public_property(name) else MASK
+
+
+def redact_named(name: str, value: str) -> str:
+    """The value of a column or a key of a map, hidden whole if its name says that it is a secret."""
+    return MASK if is_secret_name(name) else redact(value)
 
 
 def cut_message(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """`text` cut to `limit` characters, on a character boundary; the cut shows as an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@cache
+def _know_environment() -> None:
+    remember_environment()
+
+
+def _spans(text: str, *, cut: bool = False) -> list[Span]:
+    _know_environment()
+    return [*KNOWN.spans(text), *secret_spans(text, cut=cut)]
+
+
+def _masked(text: str, spans: Iterable[Span], stop: int) -> str:
+    """`text` up to `stop`, with one mask for each run of spans that overlap or touch."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in sorted(spans):
+        if start >= stop:
+            break
+        if start > position or not pieces:
+            pieces += [text[position:start], MASK]
+        position = max(position, end)
+    pieces.append(text[position:stop])
+    return "".join(pieces)

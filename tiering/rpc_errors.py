@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import cast
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from tiering import errors
 from tiering.errors_pb import from_pb, to_pb
-from tiering.redact import redact
 from tiering.rpc.v1.common_pb2 import PbError
 
 __all__ = [
@@ -48,6 +48,7 @@ _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.DataCorrupt, grpc.StatusCode.DATA_LOSS),
     (errors.TransientTieringError, grpc.StatusCode.UNAVAILABLE),
     (errors.StoreError, grpc.StatusCode.UNAVAILABLE),
+    (errors.ServiceBusy, grpc.StatusCode.RESOURCE_EXHAUSTED),
 )
 
 
@@ -91,13 +92,19 @@ def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
     call = cast("grpc.Call", error)  # every RpcError a channel raises is one
     for key, value in call.trailing_metadata() or ():
         if key == ERROR_METADATA_KEY and isinstance(value, bytes):
-            return from_pb(PbError.FromString(value))
-    code, details = call.code(), redact(call.details() or "")
+            try:
+                return from_pb(PbError.FromString(value))
+            except DecodeError:
+                break  # of somebody else: the status has to do
+    code, details = call.code(), call.details() or ""
     if code in _AWAY:
         return errors.ServiceUnreachable(
             f"no Lakeward service answers at {uri}: {details}",
             hint="Check the uri, and that `lakeward up` or `lakeward coordinator` runs there.",
         )
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        # Of gRPC itself, on either side: too many calls, or a message above its limit.
+        return errors.ServiceBusy(f"the call to the service at {uri} was refused: {details}", hint="Ask for less at once, or try again.")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return errors.PeerTooOld(f"the service at {uri} does not offer this call (UNIMPLEMENTED): {details}", hint="Update the service.")
     return errors.RoundFailed(f"the service at {uri} failed ({code.name}): {details}", cause_class="ServiceError")

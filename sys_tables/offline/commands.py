@@ -15,6 +15,7 @@ from sys_tables.offline.parsing import Describe, Show
 from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, Found, lake_table, resolve
 from sys_tables.registry import Registry
 from sys_tables.sql_types import quote_identifier, spark_type
+from tiering.arrow_ipc import read_schema
 from tiering.coordinator.api import CoordinatorView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake
@@ -80,7 +81,7 @@ def _described(
     if database == SYSTEM_DATABASE:
         return registry.table(name).schema, {"Comment": registry.table(name).comment}
     said = describe_data_table(view, TablePath(database, name))
-    return pa.ipc.read_schema(pa.py_buffer(said.schema)), dict(said.properties)
+    return read_schema(said.schema), dict(said.properties)
 
 
 def catalog_type(arrow_type: pa.DataType) -> str:

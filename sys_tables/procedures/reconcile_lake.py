@@ -23,8 +23,8 @@ class Parameters:
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     action: str = parameter(
-        "accept: the lake is right as it is now, go on from the recorded offsets. retier: go on from what the lake holds now. "
-        "adopt: take over what another tiering service wrote."
+        "accept: the lake is right as it is now, go on from the recorded offsets. retier: go on from what the lake holds now, and make it "
+        "anew where it holds nothing. adopt: take over what another tiering service wrote."
     )
 
 
@@ -37,6 +37,9 @@ class Output:
     round_id: str | None = column("The round id in the marker that was committed; NULL if none was.")
     lake_snapshot_id: int | None = column("The lake snapshot that tiering goes on from.")
     outcome: str = column("reconciled; not_needed if nothing was wrong; would_reconcile for a dry run.")
+    records_left_out: int | None = column(
+        "How many records of the log the lake lacks and will not be given: of a primary-key table, changes. NULL if it cannot be told."
+    )
 
 
 @procedure(NAME, Parameters, Output, comment="Makes a lake table that others changed one to go on with.", mutates=True)
@@ -47,6 +50,7 @@ async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
     path = await find_path(call, given.table)
     request = ReconcileLake(path, action, **call.asked)
     result = await call.handle.control.reconcile_lake(request)
-    goes_on = ", ".join(f"bucket {bucket} at {offset}" for bucket, offset in list(result.offsets.items())[:20])
-    yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on or 'every bucket at the start of its log'}"
-    yield Output(str(result.path), result.action, result.round_id, result.lake_snapshot_id, result.outcome)
+    goes_on = "".join(f"bucket {bucket} at {offset}, " for bucket, offset in list(result.offsets.items())[:20])
+    others = "every other bucket" if goes_on else "every bucket"
+    yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on}{others} with its KV snapshot or at the start of its log"
+    yield Output(str(result.path), result.action, result.round_id, result.lake_snapshot_id, result.outcome, result.records_left_out)

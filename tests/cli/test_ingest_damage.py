@@ -111,3 +111,10 @@ def test_a_parquet_file_whose_text_is_not_utf8_is_refused_by_column_and_row(tmp_
 def test_a_header_that_no_reader_understands_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"x\.csv: the line with the columns' names cannot be read"):
         parse(write(tmp_path, "x.csv", 'id,"text\n1,2\n'))
+
+
+def test_a_map_with_a_key_twice_is_refused_by_its_row_before_any_row_is_published(tmp_path: Path) -> None:
+    maps = pa.array([[("a", 1)]] * 5 + [[("b", 1), ("b", 2)]], pa.map_(pa.string(), pa.int64()))
+    pq.write_table(pa.table({"id": range(6), "tags": maps}), tmp_path / "x.parquet")
+    with pytest.raises(InvalidData, match=r"x\.parquet, row 6: column 'tags': a map has the key 'b' twice"):
+        parse(tmp_path / "x.parquet")

@@ -89,3 +89,21 @@ def test_colours_are_for_terminals_that_want_them(
     monkeypatch.setenv("NO_COLOR", no_color)
     print_rows([{"status": "Failed"}], OutputFormat.TABLE, styles={"status": lambda value: "red"})
     assert ("\x1b[31m" in capsys.readouterr().out) is coloured
+
+
+HOSTILE = "a\x1b[2J\x9b\u202e\u200b\U000e0041\ud800"
+
+
+def test_no_value_and_no_column_steers_a_terminal_and_programs_get_it_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {HOSTILE: HOSTILE, "nested": [HOSTILE]}
+    print_rows([row], OutputFormat.TABLE)
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x1b\x9b\u202e\u200b\U000e0041\ud800")
+    assert "\\x1b[2J\\x9b\\u202e\\u200b\\U000e0041\\ud800" in shown
+    print_rows([row], OutputFormat.JSON)
+    as_json = capsys.readouterr().out
+    assert not set(as_json) & set("\x1b\x9b\u202e\u200b\U000e0041\ud800")
+    assert json.loads(as_json) == [row]
+    exact = HOSTILE[:-1]  # no encoding has half a pair
+    print_rows([{"a": exact}], OutputFormat.CSV)
+    assert capsys.readouterr().out == f"a\n{exact}\n"

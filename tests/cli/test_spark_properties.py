@@ -8,8 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.cli.conf_files import as_properties_file
 from tiering.cli.main import app
-from tiering.cli.spark_properties import as_properties_file, catalog_lake_properties, catalog_properties, lake_properties_for_spark
+from tiering.cli.spark_jars import ICEBERG_RUNTIME, SQLITE_JDBC
+from tiering.cli.spark_properties import (
+    LakeJars,
+    catalog_lake_properties,
+    catalog_properties,
+    lake_properties_for_spark,
+)
 from tiering.cli.spark_views import view_statements
 from tiering.errors import InvalidArgument, ServiceUnreachable
 
@@ -66,7 +73,16 @@ def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
     assert found["spark.sql.catalog.fluss.lake"] == "lake"
     assert found["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/srv/lake.db"
     assert found["spark.sql.catalog.lake.jdbc.init-catalog-tables"] == "false"
-    assert "org.xerial:sqlite-jdbc" in found["spark.jars.packages"]
+    jars = [Path(path).name.rpartition("-")[0] for path in found["spark.jars"].split(",")]
+    assert jars == ["iceberg-spark-runtime-4.1_2.13", "sqlite-jdbc"]
+    assert "spark.jars.packages" not in found
+
+
+def test_spark_may_fetch_the_jars_itself_if_it_is_told_to() -> None:
+    found = lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES)
+
+    assert found["spark.jars.packages"] == f"{ICEBERG_RUNTIME.coordinates},{SQLITE_JDBC.coordinates}"
+    assert "spark.jars" not in found
 
 
 def test_a_database_of_the_lake_is_named_without_whoever_opens_it() -> None:

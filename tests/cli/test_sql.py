@@ -30,6 +30,7 @@ REPORT = """
 SELECT table_name, bucket_count FROM sys.tables WHERE database_name = 'sales';
 SELECT TIMESTAMP '2026-01-02 03:04:05.5' AS at, map('k', array(TIMESTAMP '2026-01-01 00:00:00')) AS nested, 'Åre 北京' AS city,
        1 AS city, CAST(NULL AS STRING) AS nothing, X'00ff' AS raw;
+SELECT DATE '+10000-01-01' AS day, array(TIMESTAMP '+10000-01-01 02:03:04') AS times, 1 AS day;
 SET spark.sql.session.timeZone = UTC;
 CALL sys.tier_table('sales.nope');
 SELECT 'never reached';
@@ -202,9 +203,10 @@ def test_a_file_runs_until_a_statement_fails_with_data_and_errors_apart(stocked:
             "raw": "00ff",
         }
     ]
-    assert len(results) == 3  # SET shows what it set
+    assert results[2] == [{"day": "+10000-01-01", "times": "[+10000-01-01 02:03:04]", "day_2": 1}]
+    assert len(results) == 4  # SET shows what it set
     first, *rest_of_errors = ended.stderr.splitlines()
-    assert first.startswith(f"lakeward: {report}, statement 4 of 5, from line 7: [UnknownTable]")
+    assert first.startswith(f"lakeward: {report}, statement 5 of 6, from line 8: [UnknownTable]")
     assert "sales.nope" in first
     assert all(line.startswith("  ") for line in rest_of_errors)
     assert [path.name for path in tmp_path.iterdir()] == ["report.sql"]

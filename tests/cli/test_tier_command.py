@@ -74,6 +74,21 @@ def test_on_a_terminal_the_bar_is_gone_when_the_answer_comes() -> None:
     assert terminal.text.index("waits for a tierer") < terminal.text.index("SUCCEEDED")
 
 
+def test_a_wait_that_ends_before_the_rows_are_in_the_lake_has_a_status_of_its_own(lakeward: Lakeward) -> None:
+    ended = lakeward("tier", "sales.orders", "--format", "csv")
+
+    assert ended.status == ExitStatus.NOT_YET
+    assert ended.out.splitlines()[1].startswith("sales.orders,")
+    assert ended.err.startswith("lakeward: sales.orders is not tiered yet, its state is Pending: no tierer is connected: ")
+
+
+def test_a_wait_that_is_too_short_says_so(lakeward: Lakeward) -> None:
+    ended = lakeward("tier", "sales.orders", "--timeout-ms", "1", "--format", "json")
+
+    assert ended.status == ExitStatus.NOT_YET
+    assert "not done within 1 ms: " in ended.err
+
+
 def test_elsewhere_only_the_answer_is_written(lakeward: Lakeward) -> None:
     ended = lakeward("tier", "sales.orders", "--no-wait", "--format", "csv")
     assert (ended.status, ended.err) == (0, "")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from tiering.cluster.embedded.pb import rows_from_bytes, rows_to_bytes, schema_from_bytes
+from tiering.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
+from tiering.cluster.embedded.pb import rows_to_bytes
 from tiering.cluster.embedded.types import storable_schema
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
 
@@ -40,14 +41,14 @@ def damaged(whole: bytes, seed: random.Random) -> bytes:
 
 
 def take_rows(content: bytes) -> None:
-    table = rows_from_bytes(content)
+    table = read_rows(content, WRITE_LIMITS)
     assert isinstance(table, pa.Table)
     table.validate(full=True)
     table.select(table.schema.names)
 
 
 def take_schema(content: bytes) -> None:
-    storable_schema(schema_from_bytes(content))
+    storable_schema(read_schema(content))
 
 
 @pytest.mark.parametrize(("whole", "take"), [(rows_to_bytes(ROWS), take_rows), (ROWS.schema.serialize().to_pybytes(), take_schema)])
@@ -65,6 +66,6 @@ def test_damaged_bytes_are_refused_or_whole(whole: bytes, take: Callable[[bytes]
 def test_a_column_whose_name_is_no_text_is_refused() -> None:
     whole = pa.schema([("name", pa.int64())]).serialize().to_pybytes()
     with pytest.raises(InvalidData, match="not UTF-8"):
-        schema_from_bytes(whole.replace(b"name", b"n\xffme"))
+        read_schema(whole.replace(b"name", b"n\xffme"))
     with pytest.raises((InvalidData, InvalidArgument)):
-        rows_from_bytes(b"")
+        read_rows(b"", WRITE_LIMITS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from support.embedded import PATH, LoopbackServer, ManualClock, make_table, orders, scan, scan_all, served, split_of
+from support.embedded import PATH, LoopbackServer, ManualClock, cities, make_table, orders, scan, scan_all, served, split_of
 from tiering.cluster.embedded.metadata import FILE_NAME, FORMAT_VERSION, segments
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.segments import Segment
@@ -298,3 +298,51 @@ def test_only_the_coordinators_process_records_the_lake(storage: EmbeddedStorage
     table = make_table(storage)
     with served(storage) as remote, pytest.raises(InvalidArgument, match="only the coordinator"):
         remote.record_lake_snapshot(table, RecordedLakeSnapshot(1, {B0: 0}))
+
+
+FOREIGN = ("log", "log/1", "kv-snapshots", "kv-snapshots/1", "kv")
+"""Every folder of a cluster that is listed at a start."""
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "notes.txt", "1.bak", "x.arrow.orig"])
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_what_is_not_of_the_cluster_stops_no_start_and_stays(tmp_path: Path, name: str, kind: str) -> None:
+    root, elsewhere = tmp_path / "cluster", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with EmbeddedStorage(root) as storage:
+        make_table(storage, primary_key=("id",))
+        storage.upsert(PATH, cities((1, "Oslo")), "writer", 0)
+        storage.snapshot_kv(PATH)
+    strays = [root / folder / name for folder in FOREIGN] + [root / name]
+    for stray in strays:
+        match kind:
+            case "file":
+                stray.write_bytes(b"Bud1")
+            case "folder":
+                (stray / "inside").mkdir(parents=True)
+            case _:
+                stray.symlink_to(elsewhere)
+    for _ in range(2):
+        with EmbeddedStorage(root) as storage:
+            storage.upsert(PATH, cities((2, "Lima")), "writer", 1)
+            assert scan_all(storage, storage.table(PATH)).num_rows == 2
+            storage.snapshot_kv(PATH)
+    with EmbeddedStorage(root) as storage:
+        storage.drop_table(PATH)
+    with EmbeddedStorage(root) as storage:
+        assert storage.tables() == []
+    assert all(stray.exists() for stray in strays if stray.parent.name != "1")
+    assert elsewhere.is_dir()
+
+
+def test_a_link_in_the_place_of_a_table_is_not_followed(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "cluster", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious.arrow").write_bytes(b"mine")
+    with EmbeddedStorage(root):
+        pass
+    (root / "kv-snapshots").mkdir()
+    for folder in ("log", "kv-snapshots"):
+        (root / folder / "77").symlink_to(elsewhere)
+    with EmbeddedStorage(root):
+        assert (elsewhere / "precious.arrow").read_bytes() == b"mine"

@@ -80,11 +80,13 @@ def test_names_are_the_values_as_fluss_writes_them(
     assert set(names(cluster, table)) == set(expected)
 
 
-def test_a_date_beyond_the_calendar_is_refused(cluster: EmbeddedCluster) -> None:
+@pytest.mark.parametrize("day", [2_932_897, 3_000_000, -719_163, -719_528, -1_000_000, 2**31 - 1, -(2**31)])
+def test_a_date_beyond_the_calendar_is_refused(cluster: EmbeddedCluster, day: int) -> None:
+    """The first day after the year 9999, the last one before the year 1 and the first of the year 0 among them."""
     schema = pa.schema([pa.field("p", pa.date32(), nullable=False)])
     make_table(cluster, partition_keys=("p",), schema=schema)
     with pytest.raises(InvalidData, match="between the years 1 and 9999"):
-        cluster.append(PATH, pa.table({"p": pa.array([3_000_000], pa.int32()).cast(pa.date32())}, schema=schema), "writer", 0)
+        cluster.append(PATH, pa.table({"p": pa.array([day], pa.int32()).cast(pa.date32())}, schema=schema), "writer", 0)
 
 
 def test_a_repeated_append_returns_the_first_answer_also_for_a_partition_dropped_since(cluster: EmbeddedCluster) -> None:

@@ -232,3 +232,39 @@ def test_a_called_table_goes_first_then_the_overdue_then_the_one_that_waits_long
     tierer = world.tierer()
     assert [tierer.get().table_id for _ in tables] == [3, 1, 2]
     world.coordinator.close()
+
+
+def test_answers_name_the_round_that_they_are_about(world: World) -> None:
+    world.append()
+    tierer, old = world.assigned()
+    world.coordinator.cancel_tiering(old.round_id, "alice")
+    tierer.fail(old)
+    world.due()
+    new = tierer.get()
+    tierer.running = {info.round_id: info for info in (old, new)}
+    answers = {answer.round_id: answer for answer in tierer.beat().tiering_table_resp}
+    assert answers.keys() == {old.round_id, new.round_id}
+    assert (answers[old.round_id].HasField("error"), answers[old.round_id].cancel) == (True, True)
+    assert (answers[new.round_id].HasField("error"), answers[new.round_id].cancel) == (False, False)
+
+
+def test_an_older_tierer_without_round_ids_is_answered_without(world: World) -> None:
+    tierer, given = world.assigned()
+    given.round_id = ""  # as its report has it
+    [answer] = tierer.beat().tiering_table_resp
+    assert not answer.HasField("round_id")
+    assert not answer.HasField("error")
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_a_report_says_itself_whether_its_round_stopped_early(world: World, forced: bool) -> None:
+    """The list of tables may name this one because of another round that is reported beside it."""
+    world.append()
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    tierer.ack(given)
+    tierer.running.clear()
+    tierer.beat(finished=(tierer.about(given, forced=forced),), forced=(1,))
+    ended = world.store.round(given.round_id)
+    assert ended is not None
+    assert ended.state is (RoundState.FORCE_FINISHED if forced else RoundState.SUCCEEDED)

@@ -6,7 +6,7 @@ import pytest
 
 from support.coordinator_world import START, CountingIds
 from support.memory_coordinator import table_status
-from tiering.coordinator.paging import KEPT_LISTINGS, Listing, Listings
+from tiering.coordinator.paging import KEPT_ITEMS, KEPT_LISTINGS, Listing, Listings
 from tiering.errors import InvalidArgument
 
 TWO = Listing((table_status("sales.a"), table_status("sales.b")), START)
@@ -30,13 +30,19 @@ def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
         listings.next(second, 1)
 
 
-def test_kept_listings_are_bounded_by_all_their_items_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for many first pages must not keep the statuses of very many tables as often."""
-    monkeypatch.setattr("tiering.coordinator.paging.KEPT_ITEMS", 3)
-    listings = Listings(CountingIds())
-    first, second = (listings.first(TWO, 1).next_token for _ in range(2))
+def test_kept_listings_have_a_size_together_and_the_newest_is_always_kept() -> None:
+    listings, large = Listings(CountingIds()), Listing(TWO.items * (KEPT_ITEMS // 4), START)
+    first, second, third = (listings.first(large, 1).next_token for _ in range(3))
     with pytest.raises(InvalidArgument, match="too old"):
         listings.next(first, 1)
-    assert listings.next(second, 1).items == TWO.items[1:]
-    large = listings.first(Listing(TWO.items * 5, START), 1).next_token
-    assert len(listings.next(large, 9).items) == 9  # the one just made is always kept
+    assert listings.next(second, 1).items == listings.next(third, 1).items == TWO.items[1:]
+    alone = listings.first(Listing(TWO.items * KEPT_ITEMS, START), 1).next_token
+    assert listings.next(alone, 1).items == TWO.items[1:]
+
+
+@pytest.mark.parametrize("position", ["9" * 5_000, "-1", "x", "\u0663" * 20, ""])
+def test_a_position_that_none_of_ours_has_is_refused(position: str) -> None:
+    listings = Listings(CountingIds())
+    name = listings.first(TWO, 1).next_token.rpartition(":")[0]
+    with pytest.raises(InvalidArgument, match="unknown or too old"):
+        listings.next(f"{name}:{position}", 1)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
-from tiering import errors
-from tiering.coordinator.api import ReconcileLake, ReconcileResult, RetryTiering
-from tiering.lake.base import FLUSS_COMMIT_USER, TAG
+from support.lake_world import KEYED_SCHEMA, LakeWorld
+from tiering import crash_points, errors
+from tiering.coordinator.api import ReconcileLake, ReconcileResult, RetryTiering, TierTable, TierTableResult
+from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
 from tiering.lake.base_check import tiered_offsets
 from tiering.model import RoundState, TableInfo
 from tiering.round import actions as act
@@ -112,6 +112,7 @@ def test_a_dropped_lake_table_begins_anew_or_goes_on_empty(world: LakeWorld, act
     assert world.lake.view(table.path) is None
     done = reconcile(world, table, action)
     assert (shown.outcome, dict(shown.offsets)) == ("would_reconcile", dict(done.offsets))
+    assert (shown.records_left_out, done.records_left_out) == ((0, 0) if action == "retier" else (40, 40))
     run_due(world, table)
     assert ids(world, table) == list(range(0 if action == "retier" else 40, 60))
 
@@ -207,6 +208,124 @@ def test_a_coordinator_that_dies_after_its_commit_is_ended_by_the_same_call(worl
     assert reconcile(world, table, "retier").outcome == "reconciled"
     run_due(world, table)
     world.assert_exact(table)
+
+
+class Killed(BaseException):
+    """Passes every handler, as the end of the process does."""
+
+
+@pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("action", ["retier", "accept"])
+@pytest.mark.parametrize("point", crash_points.IN_RECONCILE)
+def test_wherever_a_reconciliation_dies_the_same_call_goes_on(
+    world: LakeWorld, monkeypatch: pytest.MonkeyPatch, point: str, action: str, key: str | None
+) -> None:
+    table = tiered(world)
+    world.lake._open().drop_table(str(table.path))
+    parked(world, table, errors.LakeTableReplaced)
+
+    def kill(reached: str) -> None:
+        if reached == point:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "reach", kill)
+        with pytest.raises(Killed):
+            reconcile(world, table, action, idempotency_key=key)
+    world.restart()
+    asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob")))
+    unharmed = world.begin(table).end()
+    assert unharmed.error is None or not unharmed.error.retryable
+    again = reconcile(world, table, action, idempotency_key=key)
+    assert again.records_left_out == (0 if action == "retier" else 40)
+    if world.record(table).state == "Pending":
+        world.begin(table).end()
+    assert ids(world, table) == list(range(0 if action == "retier" else 40, 60))
+    assert world.record(table).error is None
+
+
+def test_a_refused_retier_makes_no_lake_table(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tiered(world)
+    world.lake._open().drop_table(str(table.path))
+    parked(world, table, errors.LakeTableReplaced)
+    with pytest.raises(errors.CannotReconcile, match="no other tiering service wrote") as refusal:
+        reconcile(world, table, "adopt")
+    assert "CALL sys.reconcile_lake('sales.orders', 'retier')" in refusal.value.hint
+    assert "accept" not in refusal.value.hint
+    assert world.lake.view(table.path) is None
+
+
+def test_somebody_who_makes_the_table_meanwhile_is_not_what_was_decided_about(world: LakeWorld) -> None:
+    table = tiered(world)
+    rows = world.iceberg(table).scan().to_arrow()
+    world.lake._open().drop_table(str(table.path))
+    parked(world, table, errors.LakeTableReplaced)
+    made = world.lake.ensure_table
+
+    def restored(info: TableInfo) -> LakeView:
+        made(info)
+        world.iceberg(table).append(rows)
+        return made(info)
+
+    world.lake.ensure_table = restored  # type: ignore[method-assign]
+    with pytest.raises(errors.CommitOutcomeUnknown, match="meanwhile"):
+        reconcile(world, table, "retier")
+    del world.lake.ensure_table
+    assert dict(reconcile(world, table, "retier").offsets) == {"0": 20, "1": 20}
+    run_due(world, table)
+    world.assert_exact(table)
+
+
+def test_a_retier_after_an_accept_does_not_take_the_marker_at_its_word(world: LakeWorld) -> None:
+    """Of a primary-key table the rows tell nothing, and the marker says more than they are."""
+    table = world.keyed_table("balances")
+    for round_id in range(2):
+        put(world, table, round_id * 10, 10)
+        world.tier(table)
+    roll_back(world, table)
+    parked(world, table, errors.LakeRolledBack)
+    assert reconcile(world, table, "accept").records_left_out == 10
+    run_due_or_empty(world, table)
+    assert ids(world, table) == list(range(10))
+    done = reconcile(world, table, "retier")
+    assert (done.outcome, done.records_left_out) == ("reconciled", 0)
+    run_due_or_empty(world, table)
+    assert ids(world, table) == list(range(20))
+    assert reconcile(world, table, "retier").outcome == "not_needed"
+
+
+def put(world: LakeWorld, table: TableInfo, start: int, count: int) -> None:
+    rows = pa.table({"id": range(start, start + count), "text": [f"row {one}" for one in range(count)]}, schema=KEYED_SCHEMA)
+    world.storage.upsert(table.path, rows, f"writer-{start}", 0)
+
+
+def run_due_or_empty(world: LakeWorld, table: TableInfo) -> None:
+    assert world.record(table).state == "Pending"
+    assert world.begin(table).end().error is None
+
+
+def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(world: LakeWorld) -> None:
+    """Its log is empty: `tier_table` has to wait for the snapshot all the same."""
+    table = world.keyed_table("balances", 1, log_ttl="1 h", kv_snapshot_interval="365 d")
+    put(world, table, 0, 10)
+    world.tier(table)
+    world.storage.snapshot_kv(table.path)
+    world.clock.advance(3_601)
+    world.storage.upkeep.run()
+    [log] = world.storage.offsets(table).values()
+    assert (log.log_start, log.log_end) == (10, 10)
+    world.lake._open().drop_table(str(table.path))
+    world.tier(table)
+    assert dict(reconcile(world, table, "retier").offsets) == {}
+    call = TierTable(table.path, caller="alice", wait=False)
+    [asked] = asyncio.run(all_of(world, call))
+    assert asked.state != "EMPTY"
+    run_due(world, table)
+    assert ids(world, table) == list(range(10))
+
+
+async def all_of(world: LakeWorld, call: TierTable) -> list[TierTableResult]:
+    return [one async for one in world.coordinator.control.tier_table(call) if isinstance(one, TierTableResult)]
 
 
 def test_adopt_takes_over_what_flusss_tiering_wrote(world: LakeWorld, tmp_path: Path) -> None:

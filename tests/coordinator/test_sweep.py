@@ -17,7 +17,7 @@ from support.lake_world import LakeWorld
 from tiering import errors
 from tiering.cli.main import app
 from tiering.client import AsyncLakewardClient, LakewardClient
-from tiering.coordinator.api import SweepLake, SweepResult
+from tiering.coordinator.api import ReconcileLake, SweepLake, SweepResult
 from tiering.coordinator.core import Change
 from tiering.coordinator.server import serve
 from tiering.lake.marker import encode
@@ -145,6 +145,54 @@ def test_nothing_of_a_replaced_lake_table_is_deleted(world: LakeWorld) -> None:
     with pytest.raises(errors.LakeTableReplaced):
         sweep(world, table)
     assert "LakeTableReplaced" in (sweep(world, None).error or "")
+
+
+@pytest.mark.parametrize("keeps_uuid", [True, False], ids=["", "a ledger of an older version"])
+def test_the_files_of_a_renamed_lake_table_are_alive_in_whatever_folder(
+    world: LakeWorld, monkeypatch: pytest.MonkeyPatch, keeps_uuid: bool
+) -> None:
+    """A round landed and its ack was lost; then the table was renamed, and an older version made the new one in the same folder."""
+    table = world.table("orders")
+    for start in (0, 20):
+        world.append(table, start, 20)
+        world.due()
+        world.transport.lose_acks = start == 20
+        world.begin(table).end()
+    world.transport.lose_acks = False
+    if not keeps_uuid:
+        forget_uuids(world, table)
+    former = world.iceberg(table)
+    assert former.scan().to_arrow().num_rows == 40
+    world.iceberg_catalog().rename_table("sales.orders", "sales.former")
+    monkeypatch.setattr("tiering.lake.iceberg.lake.new_location", lambda *_: former.location())
+    assert isinstance(world.tier(table).error, errors.LakeTableReplaced)
+    asyncio.run(world.coordinator.control.reconcile_lake(ReconcileLake(table.path, "retier", caller="alice")))
+    assert world.begin(table).end().state is RoundState.SUCCEEDED
+    assert world.iceberg(table).location() == former.location()
+    world.assert_exact(table)
+    result = sweep(world, table)
+    assert world.iceberg_catalog().load_table("sales.former").scan().to_arrow().num_rows == 40
+    assert result.kept["OF_ANOTHER_TABLE"] > 0
+    world.assert_exact(table)
+
+
+def forget_uuids(world: LakeWorld, table: TableInfo) -> None:
+    """Rows as an older version wrote them."""
+    with world.coordinator.book.changing():
+        rows = [replace(row, lake_table_uuid=None) for row in world.store.commits(table.table_id)]
+        for row in rows:
+            world.coordinator.book.put(Change(world.record(table)).update_commit(row))
+
+
+def test_a_new_lake_table_has_a_folder_of_its_own(world: LakeWorld) -> None:
+    table = tiered(world)
+    former = world.iceberg(table)
+    catalog = world.iceberg_catalog()
+    catalog.rename_table("sales.orders", "sales.former")
+    world.lake.ensure_table(table)
+    folders = {former.location(), world.iceberg(table).location()}
+    assert len(folders) == 2
+    assert all(re.search(r"/sales/orders-[0-9a-f]{12}$", folder) for folder in folders)
 
 
 def test_a_table_whose_metadata_is_damaged_is_named_and_the_others_are_swept(world: LakeWorld) -> None:

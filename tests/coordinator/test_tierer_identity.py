@@ -14,6 +14,7 @@ from tiering import errors
 from tiering.coordinator import heartbeats, known_tierers
 from tiering.coordinator.heartbeats import Hold
 from tiering.model import RoundState, TablePath
+from tiering.redact import NAME_TEXT_LIMIT
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LAST_SEQUENCE = 2**63 - 1
@@ -239,7 +240,7 @@ def test_what_a_tierer_says_of_itself_is_cut_and_its_names_are_bounded(world: Wo
     long = "x" * 1_000_000
     handle(pb.LakeTieringHeartbeatRequest(tierer=pb.PbTierer(tierer_id="t", host=long, application_id=long, version=long)))
     [tierer] = world.coordinator.heartbeats.tierers()
-    assert {len(tierer.host), len(tierer.application_id), len(tierer.version)} == {known_tierers.MAX_SHOWN_LENGTH}
+    assert {len(tierer.host), len(tierer.application_id), len(tierer.version)} == {NAME_TEXT_LIMIT}
     for told in (pb.PbTierer(tierer_id=long), pb.PbTierer(tierer_id="t", incarnation=long)):
         with pytest.raises(errors.InvalidArgument, match="1000000"):
             handle(pb.LakeTieringHeartbeatRequest(tierer=told))

@@ -13,6 +13,7 @@ import pytest
 from support.cluster_of_processes import Deployment
 from support.processes import wait_for
 from tiering.errors import LakewardError
+from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model import TablePath
 
 ORDERS = TablePath("sales", "orders")
@@ -57,6 +58,8 @@ class Disk:
 @dataclass(frozen=True)
 class Disks:
     deployment: Deployment
+    lake_properties: dict[str, str]
+    table: Path
     state: Disk
     data: Disk
     metadata: Disk
@@ -67,8 +70,8 @@ def disks(tmp_path: Path) -> Iterator[Disks]:
     """State store and cluster on one, the lake table's data files on another, its metadata on a third."""
     deployment = Deployment(tmp_path)
     table = tmp_path / "lake" / ORDERS.database_name / ORDERS.table_name
-    made = Disks(deployment, Disk(deployment.data.root), Disk(table / "data"), Disk(table / "metadata"))
     properties = {**deployment.data.lake_properties, "warehouse": f"file://{tmp_path / 'lake'}"}
+    made = Disks(deployment, properties, table, Disk(deployment.data.root), Disk(table / "data"), Disk(table / "metadata"))
     try:
         for disk in (made.state, made.data, made.metadata):
             disk.mount()
@@ -81,9 +84,12 @@ def disks(tmp_path: Path) -> Iterator[Disks]:
             disk.unmount()
 
 
-def test_a_full_disk_is_named_and_nothing_is_lost_when_there_is_room_again(disks: Disks) -> None:
+def test_a_full_disk_is_named_and_nothing_is_lost_when_there_is_room_again(disks: Disks, monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = disks.deployment
     deployment.create(ORDERS)
+    monkeypatch.setattr("tiering.lake.iceberg.lake.new_location", lambda *_: f"file://{disks.table}")
+    with deployment.cluster() as cluster:
+        IcebergLake(disks.lake_properties).ensure_table(cluster.table(ORDERS))  # empty, and where the disks are
     deployment.append(ORDERS, 0, COUNT)
     deployment.wait_tiered(ORDERS)
     done = COUNT

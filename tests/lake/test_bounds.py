@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import EqualTo
 
 from support.lake_kit import bucket
@@ -72,3 +75,56 @@ def test_columns_of_short_values_keep_their_bounds(kit: Any, monkeypatch: pytest
     monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1)
     _, (file,) = write(kit, kit.table(schema=pa.schema([("value", pa.string())]), bucket_count=1), ["b", None, "a"])
     assert (file.lower_bounds[1], file.upper_bounds[1], file.null_value_counts[1]) == (b"a", b"b", 1)
+
+
+FAR: dict[str, tuple[pa.DataType, list[int | None]]] = {
+    "date": (pa.date32(), [-(2**31), -719_163, 0, None, 2_932_897, 2**31 - 1]),
+    "timestamp": (pa.timestamp("us"), [-(2**63), -62_135_596_800_000_001, 0, None, 253_402_300_800_000_000, 2**63 - 1]),
+    "timestamptz": (pa.timestamp("us", "UTC"), [-(2**63), 0, None, 2**63 - 1]),
+}
+"""Of other years than 1 to 9999: Python has none, so they are numbers here."""
+
+
+@pytest.mark.parametrize("one_group", [True, False])
+@pytest.mark.parametrize("name", FAR)
+def test_dates_and_times_that_python_does_not_have_are_written_without_bounds(
+    kit: Any, monkeypatch: pytest.MonkeyPatch, name: str, one_group: bool
+) -> None:
+    if not one_group:
+        monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 1)
+    kind, values = FAR[name]
+    iceberg, (file,) = write(kit, kit.table(schema=pa.schema([("value", kind)]), bucket_count=1), values)
+    assert 1 not in file.lower_bounds
+    assert 1 not in file.upper_bounds
+    assert (file.value_counts[1], file.null_value_counts[1]) == (len(values), 1)
+    assert {2, 3, 4} <= file.lower_bounds.keys()  # the other columns keep theirs
+    stored = pa.int32() if kind == pa.date32() else pa.int64()
+    assert iceberg.scan().to_arrow()["value"].cast(stored).to_pylist() == values
+    assert iceberg.scan(row_filter="value = '1970-01-01'" if name == "date" else "value is null").to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.decimal128(38, 0), [Decimal("9" * 38), Decimal("-" + "9" * 38), Decimal(0)]),
+        (pa.decimal128(38, 38), [Decimal("0." + "9" * 38), Decimal("-0." + "9" * 38)]),
+        (pa.decimal128(18, 2), [Decimal("-9999999999999999.99"), Decimal("9999999999999999.99")]),
+        (pa.float32(), [float("inf"), float("-inf"), -0.0]),
+        (pa.float64(), [5e-324, -1.7976931348623157e308, float("inf")]),
+        (pa.date32(), [date(1, 1, 1), date(9999, 12, 31)]),
+        (pa.timestamp("us"), [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999)]),
+    ],
+    ids=["wide decimal", "small decimal", "decimal", "float", "double", "date", "timestamp"],
+)
+def test_the_farthest_values_that_python_has_keep_their_bounds(kit: Any, kind: pa.DataType, values: list[Any]) -> None:
+    iceberg, (file,) = write(kit, kit.table(schema=pa.schema([("value", kind)]), bucket_count=1), values)
+    of_type = iceberg.schema().find_field("value").field_type
+    assert from_bytes(of_type, file.lower_bounds[1]) == plain(min(values))
+    assert from_bytes(of_type, file.upper_bounds[1]) == plain(max(values))
+
+
+def plain(value: Any) -> Any:
+    """As pyiceberg reads a bound."""
+    if isinstance(value, datetime):
+        return (value - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    return (value - date(1970, 1, 1)).days if isinstance(value, date) else value

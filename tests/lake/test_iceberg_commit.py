@@ -225,6 +225,20 @@ def test_a_commit_that_landed_but_was_reported_failed_is_ours(kit: Any, observed
     assert kit.offsets_in_lake(table) == dense({B0: 20})
 
 
+class Panic(BaseException):
+    """As a library in Rust raises it: no `Exception`."""
+
+
+def test_a_panic_while_the_request_was_under_way_leaves_its_outcome_unknown(kit: Any, observed: Any) -> None:
+    table = kit.table()
+    base = kit.tier(table, "r1", {B0: 10})
+    prepared = kit.prepare(table, "r2", {B0: 20}, view=base)
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.with_catalog(lambda catalog: observed(catalog, Panic("not aligned"))).commit()
+    prepared.committer().abort(prepared.committable)
+    assert kit.offsets_in_lake(table) == dense({B0: 20})
+
+
 def test_after_a_request_no_committer_of_the_process_deletes_the_rounds_files(kit: Any, observed: Any) -> None:
     table = kit.table()
     prepared = kit.prepare(table, "r1", {B0: 10})
@@ -280,3 +294,5 @@ def test_every_file_of_a_local_lake_is_on_the_disk_before_it_is_committed(kit: A
     assert {one.suffix for one in written} == {".parquet", ".avro", ".json"}
     assert set(written) <= set(synced)
     assert {one.parent for one in written} <= set(synced)
+    folders = [one for one in (kit.folder / "lake").rglob("*") if one.is_dir()]
+    assert {folder.parent for folder in [kit.folder / "lake", *folders]} <= set(synced)

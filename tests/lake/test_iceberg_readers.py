@@ -70,7 +70,7 @@ def test_a_files_description_is_that_of_the_file(kit: Any) -> None:
     result = write(kit, table, batch)
     (file,) = decode_files(result.payload).files
     path = Path(file.file_path.removeprefix("file://"))
-    assert path.parent == kit.folder / "lake/sales/orders/data/__bucket=0"
+    assert path.parent == Path(kit.catalog().load_table(str(table.path)).location().removeprefix("file://")) / "data/__bucket=0"
     assert (result.records, result.files, result.size_bytes) == (3, 1, path.stat().st_size)
     schema = kit.view(table).handle.schema()
     assert file.null_value_counts[schema.find_field("int8").field_id] == 1

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest, Table
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
 from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
@@ -22,7 +27,7 @@ B0 = BucketKey(None, 0)
 
 
 class RestServer(ThreadingHTTPServer):
-    """Enough of the REST catalog's protocol for tables that exist, in front of a SQL catalog.
+    """Enough of the REST catalog's protocol for tables that exist, and for making them, in front of a SQL catalog.
 
     `answers` holds what happens to the next commits: `drop` ends the connection after the commit landed, a number
     answers with that status after it landed, `not:<number>` answers with it instead of committing.
@@ -35,6 +40,9 @@ class RestServer(ThreadingHTTPServer):
         self.catalog = catalog
         self.answers: list[str] = []
         self.commits: list[CommitTableRequest] = []
+        self.namespace: dict[str, str] = {}
+        """Properties of each namespace."""
+        self.refuses_locations = False
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -43,13 +51,24 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith("/v1/config"):
             return self._answer(200, {"defaults": {}, "overrides": {}})
+        if self.path.count("/") == 3:
+            return self._answer(200, {"namespace": ["sales"], "properties": self.server.namespace})
         try:
             return self._answer(200, _document(self.server.catalog.load_table(self._identifier())))
         except NoSuchTableError as error:
             return self._error(404, error)
 
+    def do_HEAD(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
     def do_POST(self) -> None:
-        request = CommitTableRequest.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("/tables"):
+            return self._create(CreateTableRequest.model_validate({"location": None, **json.loads(body)}))
+        if self.path.endswith("/namespaces"):
+            return self._error(409, RuntimeError("it is there"))
+        request = CommitTableRequest.model_validate_json(body)
         self.server.commits.append(request)
         answer = self.server.answers.pop(0) if self.server.answers else "200"
         if answer.startswith("not:"):
@@ -66,6 +85,19 @@ class _Handler(BaseHTTPRequestHandler):
         if answer != "200":
             return self._error(int(answer), RuntimeError("as the test asked"))
         return self._answer(200, _document(self.server.catalog.load_table(self._identifier())))
+
+    def _create(self, request: CreateTableRequest) -> None:
+        if request.location is not None and self.server.refuses_locations:
+            return self._error(400, RuntimeError("this server chooses the folders itself"))
+        table = self.server.catalog.create_table(
+            ("sales", request.name),
+            request.table_schema,
+            request.location,
+            request.partition_spec or UNPARTITIONED_PARTITION_SPEC,
+            request.write_order or UNSORTED_SORT_ORDER,
+            request.properties,
+        )
+        return self._answer(200, _document(table))
 
     def _identifier(self) -> tuple[str, str]:
         _, _, _, namespace, _, table = self.path.split("/")
@@ -191,3 +223,17 @@ def test_a_server_that_is_away_is_a_lake_that_is_away(rest: Any, server: RestSer
     with pytest.raises(LakeUnavailable, match=r"cannot read the lake table sales\.orders"):
         rest.lake.view(table.path)
     assert rest.offsets_in_lake(table) == dense(10)
+
+
+def test_a_server_that_tells_where_its_tables_are_gets_each_in_a_folder_of_its_own(rest: Any, server: RestServer, tmp_path: Path) -> None:
+    server.namespace = {"location": f"{tmp_path}/elsewhere"}
+    rest.lake.ensure_table(rest.table("visits"))
+    location = rest.catalog().load_table("sales.visits").location()
+    assert re.fullmatch(rf"{tmp_path}/elsewhere/visits-[0-9a-f]{{12}}", location)
+
+
+@pytest.mark.parametrize("namespace", [{}, {"location": "/elsewhere"}])
+def test_a_server_that_chooses_folders_itself_does(rest: Any, server: RestServer, namespace: dict[str, str]) -> None:
+    server.namespace, server.refuses_locations = namespace, True
+    rest.lake.ensure_table(rest.table("visits"))
+    assert rest.catalog().load_table("sales.visits").location().endswith("/sales/visits")

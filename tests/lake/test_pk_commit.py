@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 
 from support.keyed_table import KEYED, KeyedTable, keyed_info
-from tiering.errors import BaseMoved, CannotReconcile, DataCorrupt, InvalidArgument, InvalidData, RoundFailed, SchemaDrift, UnsupportedType
+from tiering.errors import BaseMoved, DataCorrupt, InvalidArgument, InvalidData, RoundFailed, SchemaDrift, UnsupportedType
 from tiering.lake.base import LakeWriter, WriterInitContext
 from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
 from tiering.lake.iceberg.keyed import base as bases
@@ -258,7 +258,7 @@ def test_an_unknown_version_of_a_base_is_named(monkeypatch: pytest.MonkeyPatch) 
         bases.decode_base(newer)
 
 
-def test_the_rows_of_a_primary_key_table_do_not_tell_where_to_go_on(table: KeyedTable) -> None:
-    with pytest.raises(CannotReconcile) as caught:
-        table.kit.lake.held(table.info, table.kit.view(table.info), ())
-    assert "accept" in caught.value.hint
+def test_of_a_primary_key_table_manifests_tell_where_rows_stand(table: KeyedTable) -> None:
+    assert table.kit.lake.held(table.info, table.kit.view(table.info), ()).places == {(None, 0)}
+    table.kit.catalog().load_table(str(table.info.path)).delete()
+    assert not table.kit.lake.held(table.info, table.kit.view(table.info), ()).places

@@ -227,3 +227,16 @@ def test_closing_waits_no_longer_than_a_second_for_a_coordinator_that_hangs(cloc
     assert time.monotonic() - started < 10
     assert asked.is_set()
     answered.set()
+
+
+@pytest.mark.parametrize("defect", [ValueError("a closed channel"), BaseException("a panic")])
+def test_a_defect_does_not_end_the_keeping_of_the_lease(keeper: LeaseKeeper, cluster: Cluster, defect: BaseException) -> None:
+    ended = Round()
+    keeper.acquire({ONE: 3}, ended)
+    keeper.acquire({TWO: 4}, Round())
+    cluster.fail = [defect]  # type: ignore[list-item]
+    with capture_logs() as logs:
+        keeper.release(ended)
+        wait_for("the defect in the log", lambda: len(logs) == 1)
+    wait_for("a second try", lambda: keeper._wake.set() or len(cluster.calls) >= 4)
+    assert cluster.calls[2:4] == [("release", {ONE})] * 2

@@ -293,3 +293,55 @@ def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: 
             assert offsets == list(range(len(offsets)))
         outcome = scene.run(max_duration_ms=0)
     assert scene.offsets_in_lake() == WHOLE
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it: no `Exception`."""
+
+
+def panicking(*_: object, **__: object) -> None:
+    raise Panic("not aligned")
+
+
+@pytest.mark.parametrize("step", ["table", "offsets"])
+def test_a_panic_in_a_step_fails_the_round(scene: Scene, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    monkeypatch.setattr(scene.cluster, step, panicking)
+    outcome = scene.run()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class, outcome.error.retryable) == (RoundState.FAILED, "Panic", True)
+
+
+def test_a_panic_in_a_split_fails_the_round_and_leaves_no_file(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> Iterator[None]:
+        yield panicking()
+
+    monkeypatch.setattr("support.memory_cluster.MemoryReader.read", read)
+    outcome = scene.run()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.phase, outcome.error.message) == (RoundState.FAILED, Phase.READ, "Panic: not aligned")
+    assert scene.lake.files == {}
+
+
+def test_a_defect_between_two_actions_is_an_outcome(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.round.planning.plan_round", panicking)
+    outcome = scene.run()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "Panic")
+
+
+def test_leases_that_cannot_be_released_do_not_change_the_outcome(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = scene.runner()
+    monkeypatch.setattr("tiering.round.leases.LeaseKeeper.release", panicking)
+    assert runner.run().state is RoundState.SUCCEEDED
+
+
+def test_a_cancel_says_whether_it_came_in_time(scene: Scene) -> None:
+    runner = scene.runner()
+    assert runner.cancel("enough")
+    assert runner.run().state is RoundState.CANCELLED
+    assert not runner.cancel("again")
+    late = scene.runner()
+    while not late.granted:
+        late.advance()
+    assert not late.cancel("too late")
+    assert late.run().state is RoundState.SUCCEEDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model import Phase, RoundState, TableBucket
 from tiering.round import actions as act
 from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.runner import RoundRunner
 
 
 class LosesItsExecutor:
@@ -142,3 +144,24 @@ def test_a_snapshot_that_is_lost_after_it_was_read_changes_nothing(snapshots: Sn
     begun.runner.lose_snapshots("a KV snapshot was deleted after its lease had lapsed")
     assert begun.end().state is RoundState.SUCCEEDED
     assert snapshots.lake() == dict.fromkeys(range(20), "first")
+
+
+def test_time_that_went_before_the_work_is_not_the_works(snapshots: Snapshots) -> None:
+    begun = snapshots.begin().advance_to(act.RunSplits)
+    snapshots.world.clock.advance(3_600)
+    assert begun.end().state is RoundState.SUCCEEDED
+    assert snapshots.lake() == dict.fromkeys(range(20), "first")
+
+
+def test_each_round_brings_a_snapshot_into_the_lake_although_it_has_no_time(snapshots: Snapshots) -> None:
+    rows = []
+    for _ in range(2):
+        begun = snapshots.begin()
+        hurried = replace(begun.assignment, max_duration_ms=0)
+        outcome = SteppedRound(snapshots.world, hurried, RoundRunner(begun.runner._world, hurried)).end()
+        rows.append((outcome.state, len(snapshots.lake())))
+        snapshots.write("later", len(rows))  # there is always more
+    (first, half), (second, whole) = rows
+    assert first is RoundState.FORCE_FINISHED
+    assert 0 < half < 20
+    assert (second in (RoundState.FORCE_FINISHED, RoundState.SUCCEEDED), whole) == (True, 20)

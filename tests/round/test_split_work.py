@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from tiering.errors import KvSnapshotGone
+from tiering.errors_pb import to_pb
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.model import (
     BucketKey,
@@ -22,8 +25,9 @@ from tiering.model import (
     TieringSnapshotSplit,
     TieringSplit,
 )
-from tiering.round.base import SplitTask
-from tiering.round.task import run_split
+from tiering.round.base import SplitTask, WorkLimits, working_order
+from tiering.round.inline import InlineTaskRunner
+from tiering.round.task import as_lakeward_error, run_split
 
 BUCKET = BucketKey(None, 0)
 PATH = TablePath("sales", "planes")
@@ -119,3 +123,47 @@ def test_a_snapshot_that_vanishes_fails_the_task_in_its_own_class_and_deletes_it
     outcome = run_split(task(lake, 10, [], snapshot), lambda: False)
     assert outcome.error is not None
     assert (outcome.error.error_class, outcome.phase, lake.aborted) == ("KvSnapshotGone", Phase.READ, True)
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it: no `Exception`."""
+
+
+@pytest.mark.parametrize("end", [Panic("not aligned"), MemoryError(), KeyboardInterrupt(), SystemExit(1), RecursionError()])
+def test_whatever_ends_a_split_is_its_outcome(monkeypatch: pytest.MonkeyPatch, end: BaseException) -> None:
+    def failing(*_: object) -> None:
+        raise end
+
+    lake = Lake()
+    monkeypatch.setattr(lake, "write", failing)
+    outcome = run_split(task(lake, 0, [batch((0, INSERT))]), lambda: False)
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.error.retryable, lake.aborted) == (type(end).__name__, True, True)
+    assert ("memory" in outcome.error.hint) == isinstance(end, MemoryError)
+
+
+def test_an_error_whose_text_is_no_unicode_travels_all_the_same() -> None:
+    error = as_lakeward_error(OSError("no such file: " + os.fsdecode(b"caf\xe9")))
+    assert "caf?" in to_pb(error).message
+
+
+def test_the_rounds_first_task_reads_its_snapshot_however_late_it_is() -> None:
+    lake = Lake()
+    first = replace(task(lake, 10, [batch((10, INSERT))], Reader(SNAPSHOT, [batch((-1, INSERT))])), is_first=True)
+    outcome = run_split(first, lambda: True)
+    assert outcome.result is not None
+    assert (lake.offsets, outcome.result.reached_offset) == ([-1], 10)
+
+
+def test_snapshots_are_begun_before_logs_and_second_splits_last() -> None:
+    snapshot = Reader(SNAPSHOT, [])
+    long_log, short_log = task(Lake(), 0, [batch((0, INSERT), (1, INSERT))]), task(Lake(), 0, [batch((0, INSERT))])
+    tasks = [replace(long_log, rank=1), short_log, long_log, task(Lake(), 10, [], snapshot)]
+    assert working_order(tasks) == [3, 2, 1, 0]
+
+
+def test_a_cancelled_round_begins_no_task_inline() -> None:
+    lake = Lake()
+    first = replace(task(lake, 10, [batch((10, INSERT))], Reader(SNAPSHOT, [batch((-1, INSERT))])), is_first=True)
+    assert list(InlineTaskRunner().run("r", [first], WorkLimits(60_000, lambda: True))) == []
+    assert lake.offsets == []

@@ -15,9 +15,10 @@ from tiering.effects import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model import Assignment, Offsets, Phase, TablePath
+from tiering.round.actions import RoundOutcome
 from tiering.round.base import Grant
 from tiering.round.inline import InlineTaskRunner
-from tiering.round.runner import RoundWorld
+from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError, PbTablePath
@@ -170,6 +171,17 @@ def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(
     wait_for("both reports", lambda: sorted(set(coordinator.finished())) == ["r1", "r2"])
 
 
+def test_a_round_that_was_not_asked_for_takes_no_thread(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.open_fence.clear()
+    coordinator.answer = answers(hand_over(1, "r1"), hand_over(2, "r2"), hand_over(3, "r3"))
+    start(2)
+    wait_for("an answer to a full tierer", lambda: any(len(request.tiering_tables) == 2 for request in coordinator.requests))
+    coordinator.open_fence.set()
+    wait_for("both reports", lambda: {"r1", "r2"} <= set(coordinator.finished()))
+    wait_for("an idle tierer", lambda: coordinator.requests[-1].max_wait_ms)
+    assert sorted(coordinator.at_fence) == ["r1", "r2"]
+
+
 def test_a_refused_renewal_cancels_the_round(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
     coordinator.open_plan.clear()
     refused = pb.PbHeartbeatRespForTable(table_id=1, error=PbError(error_class="Fenced", message="an older epoch"), cancel=True)
@@ -202,3 +214,117 @@ def test_a_stop_gives_back_what_is_not_granted_as_tierer_stopped(coordinator: Sc
         ("r1", True, "tierer stopped")
     ]
     assert not last.request_table
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it: no `Exception`."""
+
+
+def test_a_round_that_a_panic_ends_is_reported_as_failed(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panicking(*_: object) -> None:
+        raise Panic("not aligned")
+
+    monkeypatch.setattr(ScriptedCoordinator, "record_plan", panicking)
+    coordinator.answer = answers(hand_over(1, "r1"), hand_over(2, "r2"))
+    start(1)
+    wait_for("both reports", lambda: {report.round_id for report in coordinator.failed()} == {"r1", "r2"})  # the slot is free again
+    report = coordinator.failed()[0]
+    assert (report.error_class, report.error_message) == ("Panic", "Panic: not aligned")
+    assert report.error_retryable
+
+
+@pytest.mark.parametrize("defect", [Panic("a defect"), SystemExit(1), KeyboardInterrupt(), AssertionError("a defect")])
+def test_whatever_ends_a_rounds_thread_its_end_is_reported(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch, defect: BaseException
+) -> None:
+    def broken(self: RoundRunner) -> RoundOutcome:
+        raise defect
+
+    monkeypatch.setattr(RoundRunner, "run", broken)
+    coordinator.answer = answers(hand_over(1, "r1"))
+    start(1)
+    [report, *_] = wait_for("the report", lambda: coordinator.failed())
+    assert (report.round_id, report.error_class) == ("r1", type(defect).__name__)
+
+
+def test_a_round_whose_thread_is_gone_is_reported_and_never_renewed(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tierer, "_run_round", lambda *_: None)  # its thread ends without a word
+    coordinator.answer = answers(hand_over(1, "r1"))
+    start(2)
+    [report, *_] = wait_for("the report", lambda: coordinator.failed())
+    assert (report.round_id, report.error_class, report.error_retryable) == ("r1", "RoundLost", True)
+    idle = wait_for("an idle heartbeat", lambda: next((one for one in coordinator.requests[1:] if one.max_wait_ms), None))
+    assert not idle.tiering_tables
+
+
+def test_a_round_that_gets_no_thread_is_given_back(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Thread.start
+
+    def exhausted(thread: threading.Thread) -> None:
+        if thread.name.startswith("round-"):
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", exhausted)
+    coordinator.answer = answers(hand_over(1, "r1"))
+    start(1)
+    [report, *_] = wait_for("the report", lambda: coordinator.failed())
+    assert (report.round_id, report.error_message) == ("r1", "RuntimeError: can't start new thread")
+
+
+def test_the_loop_survives_an_answer_that_makes_no_sense(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    nonsense = hand_over(1, "r1")
+    nonsense.tiering_table.table_path.database_name = "../.."
+    coordinator.answer = answers(nonsense, hand_over(2, "r2"))
+    start(1)
+    wait_for("the round after it", lambda: "r2" in coordinator.finished())
+
+
+def refusal(table_id: int, round_id: str | None) -> pb.PbHeartbeatRespForTable:
+    error = PbError(error_class="Fenced", message=f"refused {round_id}")
+    return pb.PbHeartbeatRespForTable(table_id=table_id, error=error, cancel=True, round_id=round_id)
+
+
+def two_rounds_of_one_table(coordinator: ScriptedCoordinator, *refusals: pb.PbHeartbeatRespForTable) -> Answer:
+    """r1 and r2 of table 1 run; the first heartbeat that lists both is answered with `refusals`, and from the next one on plans pass."""
+    rest = [hand_over(1, "r1"), hand_over(1, "r2")]
+
+    def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
+        if rest:
+            return rest.pop(0)
+        if len(request.tiering_tables) == 2:
+            both = sum(1 for one in coordinator.requests if len(one.tiering_tables) == 2)
+            if both > 1:
+                coordinator.open_plan.set()
+            return pb.LakeTieringHeartbeatResponse(tiering_table_resp=refusals if both == 1 else ())
+        return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
+
+    return answer
+
+
+def test_the_refusal_of_an_old_round_ends_that_round_and_not_the_new_one_of_its_table(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]
+) -> None:
+    coordinator.open_plan.clear()
+    coordinator.answer = two_rounds_of_one_table(coordinator, refusal(1, "r1"))
+    start(3)
+    [report, *_] = wait_for("the old round's end", lambda: coordinator.failed())
+    assert (report.round_id, report.error_message) == ("r1", "refused r1")
+    wait_for("the new round's end", lambda: "r2" in coordinator.finished())
+
+
+def test_an_older_coordinators_refusal_ends_no_round_when_the_tierer_runs_two_of_the_table(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]
+) -> None:
+    """It names the table alone. The fence ends the right one."""
+    coordinator.open_plan.clear()
+    coordinator.answer = two_rounds_of_one_table(coordinator, refusal(1, None))
+    start(3)
+    wait_for("both ends", lambda: len(set(coordinator.finished()) | {one.round_id for one in coordinator.failed()}) == 2)
+    assert "refused None" not in {report.error_message for report in coordinator.failed()}

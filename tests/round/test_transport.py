@@ -12,7 +12,7 @@ import grpc
 import pytest
 import structlog
 
-from tiering.errors import Fenced, LakewardError, PeerTooOld, ServiceUnreachable
+from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, ServiceUnreachable
 from tiering.errors_pb import to_pb
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model import Assignment, BucketKey, TableBucket, TablePath
@@ -36,6 +36,15 @@ class OldCoordinator(TieringCoordinatorServicer):
         if self.refusal is None:
             return pb.BeginLakeCommitResponse(granted=True)
         return pb.BeginLakeCommitResponse(granted=False, error=to_pb(self.refusal))
+
+
+class Odd(OldCoordinator):
+    """Tells tierers to beat at a pace that none can keep."""
+
+    service_timeout_ms = 0
+
+    def GetServiceConfig(self, request: pb.GetServiceConfigRequest, context: Any) -> pb.GetServiceConfigResponse:
+        return pb.GetServiceConfigResponse(service_timeout_ms=self.service_timeout_ms)
 
 
 class Acking(OldCoordinator):
@@ -153,3 +162,15 @@ def test_a_stop_ends_the_waiting(connect: Callable[[int], GrpcTransport]) -> Non
     threading.Timer(0.2, transport.stop).start()
     with pytest.raises(ServiceUnreachable):
         transport.begin_lake_commit(ASSIGNMENT, GRANT)
+
+
+@pytest.mark.parametrize("service_timeout_ms", [0, -1, 2**63 - 1])
+def test_a_pace_that_no_tierer_can_keep_is_refused(service_timeout_ms: int, serve: Callable[..., int]) -> None:
+    odd = Odd()
+    odd.service_timeout_ms = service_timeout_ms
+    transport = GrpcTransport(f"127.0.0.1:{serve(odd)}", "t-1")
+    try:
+        with pytest.raises(InvalidAnswer, match="service timeout"):
+            transport.service_config()
+    finally:
+        transport.close()

@@ -17,6 +17,7 @@ from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.service import add_to_server
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.model import BucketKey, TableInfo, TablePath, TieringLogSplit
+from tiering.rpc_server import open_server
 
 
 class ManualClock:
@@ -54,7 +55,7 @@ class LoopbackServer:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
 
     async def _start(self, storage: EmbeddedStorage, port: int) -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server()
+        server = open_server()
         add_to_server(server, storage)
         bound = server.add_insecure_port(f"127.0.0.1:{port}")
         await server.start()

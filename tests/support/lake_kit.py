@@ -16,7 +16,8 @@ from tiering.lake.base import Committable, CommitterInitContext, LakeView, Write
 from tiering.lake.base_check import KnownLake
 from tiering.lake.iceberg.committer import IcebergCommitter
 from tiering.lake.iceberg.factory import IcebergTieringFactory
-from tiering.lake.iceberg.lake import CATALOG_NAME, IcebergLake
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.iceberg.open_catalog import CATALOG_NAME
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
 from tiering.model import BucketKey, TableInfo, TablePath, TableType

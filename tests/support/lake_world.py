@@ -101,9 +101,9 @@ class LakeWorld:
 
     def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.clock = HandClock()
-        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds())
         self.lake_properties = local_lake_properties(folder)
         self.lake = IcebergLake(self.lake_properties)
+        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds(), self.lake.check_schema)
         self.store = store or MemoryStore()
         self.coordinator = self._start()
         self.transport = DirectTransport(lambda: self.coordinator)
@@ -126,25 +126,40 @@ class LakeWorld:
         self.coordinator.close()
         self.storage.close()
 
-    def table(self, name: str, buckets: int = 2, partition_keys: tuple[str, ...] = (), schema: pa.Schema = SCHEMA) -> TableInfo:
-        """A new lake-enabled log table."""
+    def reopen(self) -> None:
+        """After `close`: cluster and coordinator start again."""
+        self.storage = EmbeddedStorage(self.storage.root, self.clock, RandomIds())
+        self.coordinator = self._start()
+
+    def table(
+        self, name: str, buckets: int = 2, partition_keys: tuple[str, ...] = (), schema: pa.Schema = SCHEMA, **options: str
+    ) -> TableInfo:
+        """A new lake-enabled log table. An option `log_ttl` is `table.log.ttl`."""
         path = TablePath("sales", name)
         self.storage.create_database(path.database_name, ignore_if_exists=True)
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
+        properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
         made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
         self.coordinator.tick()
         return made
 
     def keyed_table(
-        self, name: str, buckets: int = 2, schema: pa.Schema = KEYED_SCHEMA, key: tuple[str, ...] = ("id",), **options: str
+        self,
+        name: str,
+        buckets: int = 2,
+        schema: pa.Schema = KEYED_SCHEMA,
+        key: tuple[str, ...] = ("id",),
+        partition_keys: tuple[str, ...] = (),
+        **options: str,
     ) -> TableInfo:
         """A new lake-enabled primary-key table. An option `log_ttl` is `table.log.ttl`."""
         path = TablePath("sales", name)
         self.storage.create_database(path.database_name, ignore_if_exists=True)
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
-        made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key))
+        more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
+        made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key, **more))
         self.coordinator.tick()
         return made
 

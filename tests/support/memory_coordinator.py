@@ -168,7 +168,8 @@ class MemoryCoordinator:
 
     async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
         self.others.append(call)
-        return ReconcileResult(call.path, call.action, "r9", 77, "would_reconcile" if call.dry_run else "reconciled", {"0": 5, "1": 6})
+        outcome = "would_reconcile" if call.dry_run else "reconciled"
+        return ReconcileResult(call.path, call.action, "r9", 77, outcome, {"0": 5, "1": 6}, records_left_out=3)
 
     async def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
         raise AssertionError("nothing is validated here")

@@ -18,6 +18,8 @@ from sys_tables.service import SysCatalogService
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle
 from tiering.errors import LakewardError
+from tiering.rpc_guard import RpcGuard
+from tiering.rpc_server import open_server
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,14 @@ def where(column: str, operator: str, *values: Any) -> pb.Filter:
 
 @asynccontextmanager
 async def serving(
-    handle: CoordinatorHandle, registry: Registry | None = None, keep_alive_s: float = 15.0, options: Sequence[tuple[str, int]] = ()
+    handle: CoordinatorHandle,
+    registry: Registry | None = None,
+    keep_alive_s: float = 15.0,
+    options: Sequence[tuple[str, int]] | None = None,
+    guard: RpcGuard | None = None,
 ) -> AsyncGenerator[Client, None]:
     """A client of a server that serves `handle`; the server has gRPC's `options`."""
-    server = grpc.aio.server(options=options)
+    server = open_server(options, guard)
     service = SysCatalogService(handle, registry or default_registry(), keep_alive_s)
     add_SysCatalogServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")

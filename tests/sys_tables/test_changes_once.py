@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.older_version import TWICE, older_write
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
-from tiering.coordinator.operations import KEY_LIMIT
 from tiering.coordinator.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model import TableBucket, TableInfo, TablePath
+from tiering.request_bounds import ID_LIMIT
 
 RUNNING = "the running round"
 """Stands for its id."""
@@ -37,6 +38,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
     "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
     "retry_tiering": ({"table": "sales.orders"}, {"table": "sales.other"}),
+    "skip_record": ({"table": "sales.stuck", "bucket_id": 0, "offset": 0, "reason": "why"}, {"offset": 1}),
     "tier_table": ({"table": "sales.orders", "wait": False}, {"table": "sales.other"}),
 }
 """Of each procedure: how it is called with an effect, and what makes that another operation."""
@@ -63,6 +65,9 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made.coordinator.pause_tiering(made.table("paused").path, "bob")
     made.table("other")
     lease_snapshots(made, made.keyed_table("planes"))
+    stuck = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.map_(pa.string(), pa.int32()))])
+    refused = pa.Table.from_pylist([{"id": 1, "tags": TWICE}], schema=stuck)
+    older_write(made.storage, made.keyed_table("stuck", 1, stuck).path, refused, 0)
     yield made
     made.close()
 
@@ -154,10 +159,10 @@ def test_a_key_names_nothing_else_and_has_to_be_possible(world: LakeWorld, name:
 
     async def scenario(client: Client) -> None:
         before = state(world)
-        for key in ("", "k" * (KEY_LIMIT + 1)):
+        for key in ("", "k" * (ID_LIMIT + 1)):
             error = await error_of(client.call(name, idempotency_key=key, **asked))
             assert isinstance(error, InvalidArgument)
-            assert f"idempotency_key must have 1 to {KEY_LIMIT} characters" in error.message
+            assert f"idempotency_key must have 1 to {ID_LIMIT} characters" in error.message
         assert state(world) == before
         await client.call(name, key="k", **asked)
         before = state(world)

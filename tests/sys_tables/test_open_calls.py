@@ -20,8 +20,8 @@ from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info,
 from support.sys_catalog import error_of, pb, serving
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.api import TierTable
-from tiering.coordinator.server import server_options
 from tiering.errors import TablePaused
+from tiering.rpc_server import server_options
 
 Run = Callable[[Any], None]
 REQUEST = pb.CallProcedureRequest(namespace="sys", name="tier_table", caller="ann", idempotency_key="k")

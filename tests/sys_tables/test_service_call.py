@@ -219,9 +219,19 @@ def test_a_lake_is_reconciled_and_a_table_retried_for_the_caller(run: Run) -> No
             said, rows = await client.call("reconcile_lake", key="k", caller="bob", table="demo.flights", action="RETIER")
             _, retried = await client.call("retry_tiering", caller="bob", table="demo.flights", dry_run=True)
             wrong = await error_of(client.call("reconcile_lake", table="demo.flights", action="forget"))
-        assert said == ["reconciled: tiering of demo.Flights goes on with bucket 0 at 5, bucket 1 at 6"]
+        assert said == [
+            "reconciled: tiering of demo.Flights goes on with bucket 0 at 5, bucket 1 at 6, every other bucket with its KV snapshot or "
+            "at the start of its log"
+        ]
         [row] = rows.to_pylist()
-        assert row == {"table": "demo.Flights", "action": "retier", "round_id": "r9", "lake_snapshot_id": 77, "outcome": "reconciled"}
+        assert row == {
+            "table": "demo.Flights",
+            "action": "retier",
+            "round_id": "r9",
+            "lake_snapshot_id": 77,
+            "outcome": "reconciled",
+            "records_left_out": 3,
+        }
         assert retried.to_pylist() == [{"table": "demo.Flights", "status": "Pending", "next_retry_time": None}]
         path = TablePath("demo", "Flights")
         assert served.others == [

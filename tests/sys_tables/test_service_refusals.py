@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from support.sys_catalog import error_of, pb, serving, where
 from support.word_table import THREE, NarrowWordRow, WordRow, words
 from sys_tables.registry import default_registry
 from tiering import rpc_errors
-from tiering.errors import ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
+from tiering.errors import BadRequest, ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
 
 Run = Callable[[Any], None]
 
@@ -96,7 +97,8 @@ def test_an_error_of_the_tree_arrives_as_itself_and_an_unexpected_one_redacted(r
         assert error.error_class == "KeyError"
         (log,) = logs
         assert (log["log_level"], log["error_class"], log["rpc"]) == ("error", "KeyError", "ReadTable")
-        assert "hunter2" not in error.message + log["traceback"]
+        assert "hunter2" not in error.message
+        assert isinstance(log["exc_info"], KeyError)  # shown by tiering.cli.logs, which redacts it
 
     run(scenario())
 
@@ -113,5 +115,93 @@ def test_a_long_message_in_another_script_still_arrives(run: Run) -> None:
         assert isinstance(error, ClusterUnavailable)
         assert error.message.startswith("錯" * 300)
         assert error.message.endswith("…")
+
+    run(scenario())
+
+
+STATUS = {"namespace": "sys", "name": "lake_tiering_status"}
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"filters": [where("table_id", "IN", *range(10_001))]}, "more than 10000 values"),
+        ({"filters": [where("table_id", "IN", *range(6_000))] * 2}, "more than 10000 values"),
+        ({"filters": [where("status", "IS_NULL")] * 1_001}, "more than 1000 conditions"),
+        (
+            {"conditions": [pb.Condition(any=pb.Conditions(conditions=[pb.Condition(all=pb.Conditions())] * 1_000))]},
+            "more than 1000 conditions",
+        ),
+        ({"columns": ["status"] * 1_001}, "1001 columns"),
+        ({"order": [pb.Order(column="status")] * 100_000}, "100000 sort keys"),
+        ({"group_by": ["status"] * 1_001}, "1001 groups"),
+        ({"aggregates": [pb.Aggregate(function=pb.Aggregate.COUNT)] * 1_001}, "1001 aggregates"),
+        ({"columns": [LONG]}, "100000 characters"),
+        ({"filters": [pb.Filter(column=LONG, operator=pb.Filter.IS_NULL)]}, "100000 characters"),
+        ({"order": [pb.Order(column=LONG)]}, "100000 characters"),
+        ({"group_by": [LONG]}, "100000 characters"),
+        ({"aggregates": [pb.Aggregate(function=pb.Aggregate.MAX, column=LONG)]}, "100000 characters"),
+        ({"name": LONG}, "100000 characters"),
+        ({"filters": [where("table_id", "EQUAL", LONG)]}, r"cannot be compared with 'x{100}'\.\.\."),
+        ({"limit": -(2**63)}, "is not possible"),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else None,
+)
+def test_more_than_a_statement_can_need_is_refused_at_once(run: Run, asked: dict[str, Any], complaint: str) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            error = await error_of(client.table(pb.ReadTableRequest(**(STATUS | asked))))
+        assert isinstance(error, BadRequest)
+        assert re.search(complaint, error.message)
+
+    run(scenario())
+
+
+def test_a_column_that_was_a_sort_key_decides_nothing_a_second_time(run: Run) -> None:
+    async def scenario() -> None:
+        order = [pb.Order(column="table_name", descending=True), *[pb.Order(column="table_name")] * 500]
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            read = await client.table(pb.ReadTableRequest(**STATUS, columns=["table_name"], order=order))
+        assert read["table_name"].to_pylist() == ["b", "a", "a"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("token", ["x" * 100_000, "W1tb" * 1_000, "!", "bnVsbA=="])
+def test_a_page_token_of_somebody_else_is_refused(run: Run, token: str) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator([table_info("d.a")])) as client:
+            error = await error_of(client.stub.ListTables(pb.ListTablesRequest(namespace="d", page_token=token)))
+        assert isinstance(error, InvalidArgument)
+        assert "page token" in error.message
+
+    run(scenario())
+
+
+def test_a_plan_token_of_any_size_promises_nothing(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator(statuses=THREE)) as client:
+            error = await error_of(client.read("lake_tiering_status", "status", token="A" * 1_000_000))
+        assert isinstance(error, StatementOutdated)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"table": "d.a", "reason": "x" * 4_097}, "4097 characters"),
+        ({"table": LONG}, "100000 characters"),
+        ({LONG: "d.a"}, "100000 characters"),
+        ({f"a{number}": 1 for number in range(1_001)}, "1001 arguments"),
+    ],
+)
+def test_a_call_with_more_than_it_can_need_is_refused(run: Run, arguments: dict[str, Any], complaint: str) -> None:
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator([table_info("d.a")])) as client:
+            error = await error_of(client.call("pause_tiering", **arguments))
+        assert isinstance(error, BadRequest)
+        assert complaint in error.message
 
     run(scenario())

@@ -16,6 +16,7 @@ from support.validated import check, data_files, faults, replace_column
 EARLY, LATE = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999)
 EARLY_UTC, LATE_UTC = EARLY.replace(tzinfo=UTC), LATE.replace(tzinfo=UTC)
 CLOCKS_GO_FORWARD = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+# Dates and times of other years than 1 to 9999 are numbers here: Python has none.
 CLOCKS_GO_BACK = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]
 OF_EACH_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
     "truth": (pa.bool_(), [True, False, None]),
@@ -31,6 +32,9 @@ OF_EACH_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
     "text": (pa.string(), ["", "a", "\u00e9\U0001f600", "x\x00y", "it's", None]),
     "raw": (pa.binary(), [b"", b"\x00\xff", None]),
     "day": (pa.date32(), [date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31), None]),
+    "far_day": (pa.date32(), [-1_000_000, 2_932_897, -719_163, None]),
+    "far_local": (pa.timestamp("us"), [-70_000_000_000_000_000, 400_000_000_000_000_000, None]),
+    "far_zoned": (pa.timestamp("us", tz="UTC"), [-70_000_000_000_000_000, 400_000_000_000_000_000, None]),
     "local": (pa.timestamp("us"), [EARLY, datetime(1969, 12, 31, 23, 59, 59, 999_999), LATE, None]),
     "zoned": (
         pa.timestamp("us", tz="UTC"),

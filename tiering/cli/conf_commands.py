@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tiering.cli.options import DEFAULT_URI, UriOption
+from tiering.cli.conf_files import as_properties_file, as_pyiceberg_yaml
+from tiering.cli.options import DEFAULT_URI, UriOption, check_property
 from tiering.cli.spark_properties import (
-    as_properties_file,
-    as_pyiceberg_yaml,
+    LakeJars,
     catalog_lake_properties,
     catalog_properties,
     lake_properties_for_spark,
@@ -32,6 +32,12 @@ class Reader(StrEnum):
     SPARK = "spark"
 
 
+LakeJarsOption = Annotated[
+    LakeJars,
+    typer.Option(help="How Spark gets Iceberg: as files that `lakeward fetch-jars` put on this machine, or by itself from Maven Central."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("spark-conf")(spark_conf)
@@ -50,8 +56,9 @@ def spark_conf(
     ] = False,
     lake: Annotated[
         bool,
-        typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it. Spark fetches Iceberg from Maven Central."),
+        typer.Option("--lake", help="Add the Iceberg catalog `lake`, as the service opens it."),
     ] = False,
+    lake_jars: LakeJarsOption = LakeJars.PATHS,
 ) -> None:
     """Print the properties that give a Spark the catalog `fluss`. Only --lake asks the service.
 
@@ -62,12 +69,14 @@ def spark_conf(
     if session_catalog:
         properties |= session_catalog_properties(uri)
     if lake:
-        properties |= catalog_lake_properties(_lake_properties(uri))
+        properties |= catalog_lake_properties(_lake_properties(uri), lake_jars)
     print(as_properties_file(properties), end="")
 
 
 def lake_conf(
-    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG, uri: UriOption = DEFAULT_URI
+    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG,
+    uri: UriOption = DEFAULT_URI,
+    lake_jars: LakeJarsOption = LakeJars.PATHS,
 ) -> None:
     """Print how to open the lake itself, without Lakeward.
 
@@ -75,7 +84,7 @@ def lake_conf(
     """
     properties = _lake_properties(uri)
     if reader is Reader.SPARK:
-        print(as_properties_file(lake_properties_for_spark(properties)), end="")
+        print(as_properties_file(lake_properties_for_spark(properties, lake_jars)), end="")
     else:
         print(as_pyiceberg_yaml(properties), end="")
 
@@ -97,6 +106,9 @@ def spark_views(
 def _lake_properties(uri: str) -> dict[str, str]:
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        return dict(transport.service_config_now().lake_properties)
+        properties = dict(transport.service_config_now().lake_properties)
+        for name, value in properties.items():
+            check_property(f"the service at {uri} has the lake property", name, value)
+        return properties
     finally:
         transport.close()

@@ -14,8 +14,7 @@ import sys
 from rich.console import Console
 
 from tiering.cli.exit_status import ExitStatus
-
-_UNSEEN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+from tiering.visible_text import visible
 
 
 class PipeConsole(Console):
@@ -42,8 +41,8 @@ def end_orderly_on_sigterm() -> None:
 
 
 def printable(text: str) -> str:
-    """Text from outside for a terminal: control characters show as `\\x1b`, so that data can never steer it."""
-    return text.translate(_UNSEEN)
+    """Text from outside for a terminal: what could steer it, or hide, shows as `\\x1b`."""
+    return visible(text)
 
 
 def take_any_text() -> None:

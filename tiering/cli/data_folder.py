@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiering.coordinator.sql_store import sqlite_url
+from tiering.durable_files import make_folder
 from tiering.errors import SetupError
 from tiering.lake.registry import LAKE_CATALOG_FILE, local_lake_properties
 from tiering.sqlite_files import read_only_url
 
 FORMAT_VERSION = "1"
+NOBODYS_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
+"""What file managers and file systems leave in folders: a folder with nothing else is empty."""
 PARTS = ("cluster", "lake", "logs")
 
 
@@ -62,13 +65,13 @@ def open_data_folder(path: Path) -> DataFolder:
     """The folder, made if need be. Raises SetupError if it cannot be written, is another program's or another version's."""
     root = path.expanduser().resolve()
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         check_version(root)
         version = root / "VERSION"
         if not version.exists():
             version.write_text(FORMAT_VERSION + "\n")
         for name in PARTS:
-            (root / name).mkdir(exist_ok=True)
+            make_folder(root / name)
             probe = root / name / ".writable"
             probe.touch()
             probe.unlink()
@@ -84,7 +87,7 @@ def check_version(root: Path) -> None:
     """Raises SetupError if the folder is another program's or another version's; an empty one is nobody's yet."""
     version = root / "VERSION"
     if not version.exists():
-        if any(root.iterdir()):
+        if any(entry.name not in NOBODYS_NAMES for entry in root.iterdir()):
             raise SetupError(f"{root} holds other files and no VERSION: it is not a Lakeward data folder", hint="Name an empty folder.")
         return
     _check_version(root, version.read_text().strip())

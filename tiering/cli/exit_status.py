@@ -14,6 +14,7 @@ class ExitStatus(IntEnum):
     FAILED = 1
     USAGE = 2
     UNREACHABLE = 3
+    NOT_YET = 4
     INTERRUPTED = 130
     READER_GONE = 141
     TERMINATED = 143
@@ -24,6 +25,7 @@ MEANINGS = {
     ExitStatus.FAILED: "it failed; of `doctor`: something that Lakeward needs is missing",
     ExitStatus.USAGE: "wrong usage or input: nothing was changed",
     ExitStatus.UNREACHABLE: "no service answers at the uri",
+    ExitStatus.NOT_YET: "`tier` stopped waiting before the lake had every row: standard error says why; the round goes on",
     ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
     ExitStatus.READER_GONE: "whoever read the output went away, as `head -1` does",
     ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",

@@ -18,13 +18,14 @@ import pyarrow as pa
 from pyarrow import ipc
 from pyarrow import parquet as pq
 
+from tiering.arrow_ipc import check_names_are_text
 from tiering.cli.file_formats import FileFormat as FileFormat  # its callers know it from here
 from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
-from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_partition_values, check_values
+from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_maps, check_partition_values, check_values
 from tiering.cluster.embedded.batches import check_names
 from tiering.cluster.embedded.primary_keys import check_key_names
-from tiering.cluster.embedded.types import check_names_are_text, storable_schema, with_columns
+from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
 from tiering.model import TableInfo
 
@@ -253,6 +254,7 @@ class _Spooling:
             with self._located(before):
                 fitting = cast_batch(batch, schema)
                 check_partition_values(fitting, self.partition_keys)
+                check_maps(fitting)
             yield fitting
             before += batch.num_rows
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiering.cluster.embedded.map_keys import check_map_keys
 from tiering.cluster.embedded.partitions import is_partition_type, partition_values
 from tiering.errors import InvalidData
 
@@ -116,6 +117,14 @@ def check_partition_values(batch: pa.RecordBatch, partition_keys: Collection[str
                 partition_values(name, pa.array([value.as_py()], column.type))
             except InvalidData as error:
                 raise Misfit(name, pc.index(column, value).as_py(), error.message) from error
+
+
+def check_maps(batch: pa.RecordBatch) -> None:
+    """Raises Misfit for the first map that has a key twice."""
+    try:
+        check_map_keys(batch)
+    except InvalidData as error:
+        raise Misfit(error.ids["column"], int(error.ids["row"]), f"a map has the key {error.ids['key']} twice", error.hint) from error
 
 
 def _cast_column(column: Column, field: pa.Field[Any]) -> Column:

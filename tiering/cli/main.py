@@ -9,12 +9,14 @@ import sys
 
 import typer
 
+from tiering.child_process import keep_current_folder_out
 from tiering.cli import (
     completion,
     conf_commands,
     demo_command,
     doctor_commands,
     export_command,
+    fetch_command,
     load_commands,
     serve_commands,
     sql_commands,
@@ -26,8 +28,8 @@ from tiering.cli import (
 )
 from tiering.cli.consoles import discard_output, printable, take_any_text
 from tiering.cli.exit_status import ExitStatus, exit_status
+from tiering.cli.logs import show_errors_clean
 from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
-from tiering.redact import redact
 
 app = typer.Typer(
     name=completion.PROGRAM,
@@ -48,12 +50,15 @@ sweep_commands.register(app)
 validate_command.register(app)
 conf_commands.register(app)
 doctor_commands.register(app)
+fetch_command.register(app)
 demo_command.register(app)
 
 
 def main() -> None:
     """Runs the command; ends the process with its status."""
+    keep_current_folder_out()
     take_any_text()
+    show_errors_clean()
     try:
         status = _run()
         sys.stdout.flush()
@@ -80,9 +85,9 @@ def _run() -> int | str | None:
 
 def _tell(error: LakewardError) -> None:
     where = "" if isinstance(error, SetupError | BadRequest | StatementFailed) else f" [{error.error_class}]"
-    print(f"{completion.PROGRAM}: {printable(redact(error.message))}{where}", file=sys.stderr)
+    print(f"{completion.PROGRAM}: {printable(error.message)}{where}", file=sys.stderr)
     if error.hint:
-        print(f"  {printable(redact(error.hint))}", file=sys.stderr)
+        print(f"  {printable(error.hint)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tiering.cli.consoles import output_console, printable
+from tiering.visible_text import json_visible
 
 
 class OutputFormat(StrEnum):
@@ -67,13 +68,13 @@ def exact_text(value: Any) -> str:
 
 
 def as_json(rows: Sequence[Mapping[str, Any]], indent: int | None = 2) -> str:
-    """A JSON array."""
-    return json.dumps([_plain(row) for row in rows], indent=indent, ensure_ascii=False)
+    """A JSON array; what could steer a terminal is escaped as JSON has it, so that the values stay exact."""
+    return json_visible(json.dumps([_plain(row) for row in rows], indent=indent, ensure_ascii=False))
 
 
 def json_text(value: Any) -> str:
-    """One value as JSON, on one line."""
-    return json.dumps(_plain(value), ensure_ascii=False)
+    """One value as JSON, on one line; escaped as in `as_json`."""
+    return json_visible(json.dumps(_plain(value), ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:
@@ -157,7 +158,7 @@ def _print_for_people(columns: Sequence[str], rows: Sequence[Row], text: Callabl
     paint = [styles.get(name, lambda _: "") for name in columns]
     cells = [[Text(text(value).expandtabs(), style=style(value)) for style, value in zip(paint, row, strict=True)] for row in rows]
     console = output_console()
-    width = sum(_width(name, [line[index] for line in cells]) + 3 for index, name in enumerate(columns)) + 1
+    width = sum(_width(printable(name), [line[index] for line in cells]) + 3 for index, name in enumerate(columns)) + 1
     if rows and console.is_terminal and width > console.width:
         _print_row_by_row(console, columns, cells)
     else:
@@ -170,13 +171,14 @@ def _width(name: str, cells: Sequence[Text]) -> int:
 
 
 def _print_table(console: Console, columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> None:
-    table = Table(*(Column(Text(name)) for name in columns), header_style="bold")
+    table = Table(*(Column(Text(name)) for name in map(printable, columns)), header_style="bold")
     for line in cells:
         table.add_row(*line)
     console.print(table)
 
 
 def _print_row_by_row(console: Console, columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> None:
+    columns = list(map(printable, columns))
     pad = max(map(cell_len, columns))
     for number, line in enumerate(cells, 1):
         console.print(Text(f"- {number} " + "-" * pad, style="bold"))

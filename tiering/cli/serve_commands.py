@@ -18,7 +18,7 @@ from tiering.rpc_channel import DEFAULT_PORT
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]
-HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
+HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]
 TimeoutOption = Annotated[int, typer.Option(min=1, help="A tierer silent for this long has lost its tables.")]
 InlineOption = Annotated[int, typer.Option(min=0, help="Rounds of at most this many estimated bytes need no Spark job.")]
 LakePropertyOption = Annotated[

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 
+from tiering.cli.spark_jars import ICEBERG_RUNTIME, SQLITE_JDBC, SparkJar, jar_path
 from tiering.errors import SetupError
-from tiering.redact import redact_property
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
 SESSION_CATALOG = "spark_catalog"
 SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
-ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.49.1.0"
 _PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
+
+
+class LakeJars(StrEnum):
+    """How a Spark gets the jars with which it reads the lake."""
+
+    PATHS = "paths"
+    """Files of this machine, which `lakeward fetch-jars` put there."""
+    PACKAGES = "packages"
+    """Coordinates; Spark fetches them from Maven Central at its first start."""
 
 
 def plugin_jar() -> Path:
@@ -47,15 +55,19 @@ def session_catalog_properties(uri: str) -> dict[str, str]:
     return {f"spark.sql.catalog.{SESSION_CATALOG}": SESSION_CATALOG_CLASS, f"spark.sql.catalog.{SESSION_CATALOG}.uri": uri}
 
 
-def catalog_lake_properties(lake: Mapping[str, str]) -> dict[str, str]:
-    """Catalog `lake`, named to the catalog `fluss` as where its data tables are read. `lake`: as pyiceberg takes them."""
-    return {**lake_properties_for_spark(lake), f"spark.sql.catalog.{CATALOG}.lake": LAKE_CATALOG}
+def catalog_lake_properties(lake: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
+    """Catalog `lake`, named to the catalog `fluss` as where its data tables are read. `lake`: as pyiceberg takes them.
+
+    Raises SetupError for a jar that was not fetched.
+    """
+    return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": LAKE_CATALOG}
 
 
-def lake_properties_for_spark(properties: Mapping[str, str]) -> dict[str, str]:
+def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
     """Iceberg catalog `lake` of Spark over the lake that pyiceberg opens with `properties`.
 
-    The catalog's name is stored in its rows, so it has to be `lake` everywhere (DESIGN 12).
+    The catalog's name is stored in its rows, so it has to be `lake` everywhere (DESIGN 12). Raises SetupError for a jar that
+    was not fetched.
     """
     kind = properties.get("type", "sql")
     prefix = f"spark.sql.catalog.{LAKE_CATALOG}"
@@ -64,7 +76,7 @@ def lake_properties_for_spark(properties: Mapping[str, str]) -> dict[str, str]:
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": _PYICEBERG_TO_SPARK_TYPE.get(kind, kind),
     }
-    packages = [ICEBERG_RUNTIME]
+    needed = [ICEBERG_RUNTIME]
     for name, value in properties.items():
         if name == "uri" and kind == "sql":
             found[f"{prefix}.uri"] = _jdbc_uri(value)
@@ -75,8 +87,14 @@ def lake_properties_for_spark(properties: Mapping[str, str]) -> dict[str, str]:
         found[f"{prefix}.jdbc.init-catalog-tables"] = "false"
         found[f"{prefix}.jdbc.schema-version"] = "V1"
         if found[f"{prefix}.uri"].startswith("jdbc:sqlite"):
-            packages.append(SQLITE_JDBC)
-    return {"spark.jars.packages": ",".join(packages), **found}
+            needed.append(SQLITE_JDBC)
+    return {**_jars(needed, jars), **found}
+
+
+def _jars(needed: Sequence[SparkJar], jars: LakeJars) -> dict[str, str]:
+    if jars is LakeJars.PACKAGES:
+        return {"spark.jars.packages": ",".join(jar.coordinates for jar in needed)}
+    return {"spark.jars": ",".join(str(jar_path(jar)) for jar in needed)}
 
 
 def _jdbc_uri(uri: str) -> str:
@@ -86,15 +104,3 @@ def _jdbc_uri(uri: str) -> str:
     if dialect == "sqlite":
         return f"jdbc:sqlite:{rest.removeprefix('/')}"
     return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"
-
-
-def as_properties_file(properties: Mapping[str, str]) -> str:
-    """As `spark-submit --properties-file` and `spark-defaults.conf` read it."""
-    width = max(len(name) for name in properties)
-    return "".join(f"{name:<{width}}  {value}\n" for name, value in properties.items())
-
-
-def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
-    """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
-    lines = [f"    {name}: {redact_property(name, value)}" for name, value in properties.items()]
-    return "\n".join(["catalog:", f"  {LAKE_CATALOG}:", *lines, ""])

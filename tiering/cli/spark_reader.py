@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from tiering.cli.spark_properties import catalog_properties, plugin_jar
 from tiering.errors import SetupError
+from tiering.round.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,19 +39,14 @@ def open_reader_spark(uri: str, name: str, *, master: str = "local[*]", conf: Ma
 
     The plugin is on the driver's class path, which only a new JVM takes: one a process.
     """
-    from pyspark.sql import SparkSession
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Repeats every failed statement with its Java stack as a line of JSON on standard error.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     settings = {**_DEFAULTS, **catalog_properties(uri, plugin_jar(), default=True), **(conf or {})}
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {settings.get(_JAVA_OPTIONS, '')}".strip()
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
     with TemporaryFile("w+b") as said, _errors_to(said):
         try:
-            spark = builder.getOrCreate()
+            spark = start_session(master, name, settings)
         except Exception as error:
             said.seek(0)
             tail = said.read()[-2_000:].decode(errors="replace").strip()

@@ -50,7 +50,7 @@ def sql(
     uri: UriOption = DEFAULT_URI,
     output: FormatOption = OutputFormat.TABLE,
     engine: Annotated[EngineKind, typer.Option(help="What runs the statements.")] = EngineKind.SPARK,
-    lake: Annotated[bool, typer.Option("--lake", help="Read lake tables too. Spark fetches Iceberg from Maven Central once.")] = False,
+    lake: Annotated[bool, typer.Option("--lake", help="Read lake tables too; `lakeward fetch-jars` first, once.")] = False,
     master: Annotated[str, typer.Option(help="Spark master of the session.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for that Spark; repeat it.")] = None,
     data: Annotated[

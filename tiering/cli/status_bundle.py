@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from tiering.cli.output import json_text
 from tiering.cli.system_catalog import SystemTableRead
 from tiering.errors import InvalidArgument, LakewardError, SetupError
-from tiering.redact import redact, redact_property
+from tiering.redact import redact, redact_named
 
 FORMAT = "lakeward-status"
 VERSION = 1
@@ -99,7 +99,7 @@ def redacted(read: SystemTableRead) -> Contents:
     observed = None if read.observed_time is None else datetime.fromisoformat(read.observed_time)
     if read.rows is None:
         error = read.error or LakewardError(f"sys.{read.name} gave no answer")
-        return Contents(read.name, observed, {}, [], Failure(error.error_class, redact(error.message), redact(error.hint)))
+        return Contents(read.name, observed, {}, [], Failure(error.error_class, error.message, error.hint))
     columns = {field.name: str(field.type) for field in read.rows.schema}
     kinds = {field.name: field.type for field in read.rows.schema}
     rows = [{name: _clean(value, kinds[name], name) for name, value in row.items()} for row in read.rows.to_pylist()]
@@ -112,7 +112,7 @@ def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
         case None:
             return None
         case str():
-            return redact_property(name, value)
+            return redact_named(name, value)
         case list() if isinstance(kind, pa.MapType):
             return {str(key): _clean(held, kind.item_type, str(key)) for key, held in value}
         case list() if isinstance(kind, pa.ListType | pa.LargeListType):

@@ -13,12 +13,14 @@ import grpc
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
+from tiering.cli.arrow_answers import collected, decoded
 from tiering.errors import LakewardError, PeerTooOld
 from tiering.errors_pb import from_pb
 from tiering.names import SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc_channel import open_channel
 from tiering.rpc_errors import from_rpc_error
+from tiering.rpc_pages import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,11 +62,9 @@ class SystemCatalog:
         ]
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters)
         with self._border():
-            stream = b"".join(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
-        import pyarrow as pa  # takes longer than the answer of a describe()
-        from pyarrow import ipc
-
-        rows: list[dict[str, Any]] = ipc.open_stream(pa.py_buffer(stream)).read_all().to_pylist()
+            stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
+        with readable(self._uri):
+            rows: list[dict[str, Any]] = decoded(stream).to_pylist()
         return rows
 
     def read_all(self) -> Iterator[SystemTableRead]:
@@ -76,7 +76,7 @@ class SystemCatalog:
         try:
             with self._border():
                 for name, messages in groupby(self._stub.ReadAllTables(pb.ReadAllTablesRequest(), timeout=READ_ALL_SECONDS), _name):
-                    read = _read(name, list(messages))
+                    read = _read(name, messages)
                     left.pop(name, None)
                     yield read
         except PeerTooOld:
@@ -88,7 +88,7 @@ class SystemCatalog:
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=name)
         try:
             with self._border():
-                return _contents(name, b"".join(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
+                return _contents(name, collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
         except LakewardError as error:
             return SystemTableRead(name, error=error)
 
@@ -114,17 +114,25 @@ def _name(message: pb.ReadAllTablesResponse) -> str:
     return message.name
 
 
-def _read(name: str, messages: Sequence[pb.ReadAllTablesResponse]) -> SystemTableRead:
-    failed = [message for message in messages if message.HasField("error")]
-    if failed:
-        return SystemTableRead(name, error=from_pb(PbError.FromString(failed[0].error)))
-    return _contents(name, b"".join(message.arrow for message in messages))
+def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTableRead:
+    failures: list[bytes] = []
+    stream = collected(message.arrow for message in _without_failure(messages, failures))
+    if failures:
+        with readable(name):
+            return SystemTableRead(name, error=from_pb(PbError.FromString(failures[0])))
+    return _contents(name, stream)
+
+
+def _without_failure(messages: Iterator[pb.ReadAllTablesResponse], failures: list[bytes]) -> Iterator[pb.ReadAllTablesResponse]:
+    """The messages up to a failure, which goes into `failures`."""
+    for message in messages:
+        if message.HasField("error"):
+            failures.append(message.error)
+            return
+        yield message
 
 
 def _contents(name: str, stream: bytes) -> SystemTableRead:
-    import pyarrow as pa
-    from pyarrow import ipc
-
-    rows = ipc.open_stream(pa.py_buffer(stream)).read_all()
+    rows = decoded(stream)
     observed = (rows.schema.metadata or {}).get(OBSERVED_TIME_KEY.encode())
-    return SystemTableRead(name, rows, None if observed is None else observed.decode())
+    return SystemTableRead(name, rows, None if observed is None else observed.decode(errors="replace"))

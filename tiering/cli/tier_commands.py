@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,14 +13,17 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tiering.cli.completion import PROGRAM
 from tiering.cli.consoles import end_orderly_on_sigterm, message_console, printable
+from tiering.cli.exit_status import ExitStatus
 from tiering.cli.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TierTableResult
+from tiering.model import RoundState
 from tiering.names import parse_table_path
 
-_SPLITS = re.compile(r"(?P<done>\d+) of (?P<total>\d+) splits")
+_SPLITS = re.compile(r"(?<!\d)(?P<done>\d{1,9}) of (?P<total>\d{1,9}) splits")
 """As the coordinator's progress lines say it; without it the bar only shows that something goes on."""
 
 
@@ -40,9 +44,24 @@ def tier(
     Example: lakeward tier sales.orders
     """
     path = parse_table_path(table)
-    with LakewardClient(uri) as client, round_progress(str(path)) as tell:
-        result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=tell)
+    lines: list[str] = []
+    with LakewardClient(uri) as client, round_progress(str(path)) as show:
+
+        def heed(line: str) -> None:
+            lines[:] = [line]
+            show(line)
+
+        result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=heed)
     print_rows([_row(result)], output)
+    if wait and not is_reached(result):
+        why = printable(lines[0]) if lines else "the wait is over"
+        print(f"{PROGRAM}: {path} is not tiered yet, its state is {result.state}: {why}", file=sys.stderr)
+        raise typer.Exit(ExitStatus.NOT_YET)
+
+
+def is_reached(result: TierTableResult) -> bool:
+    """Whether the lake has what the log had at the call: otherwise the row shows the state of the table, or of a round that runs."""
+    return result.state in [state for state in RoundState if state.is_final]
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+from tiering.child_process import module_command
 from tiering.cli.coordinator_process import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
 from tiering.cli.java import require_java
 from tiering.errors import SetupError
@@ -75,20 +75,28 @@ async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> Non
     loop = asyncio.get_running_loop()
     while True:
         started = loop.time()
-        process = await _start_tierer(settings, running.uri)
-        try:
-            status = await process.wait()
-        except asyncio.CancelledError:
-            await _end(process)
-            raise
+        status = await _tierer_status(settings, running.uri)
         deaths = 0 if loop.time() - started > LASTED_SECONDS else deaths + 1
         pause = RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
         log.warning("the tierer ended; starting it again", status=status, in_seconds=pause, log=str(_log_file(settings)))
         await asyncio.sleep(pause)
 
 
+async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
+    """Runs the tierer once; its exit status, or why it could not be started: then a later attempt may."""
+    try:
+        process = await _start_tierer(settings, uri)
+    except OSError as error:
+        return f"not started: {error}"
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+
+
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master]
+    command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
     command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--parent-pid", str(os.getpid())]
     for pair in settings.conf:
         command += ["--conf", pair]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument
+from tiering.request_bounds import check_id
 
 MIN_TTL_MS = 1
 MAX_TTL_MS = 7 * 24 * 60 * 60 * 1_000
@@ -16,8 +17,7 @@ MAX_LEASES = 10_000
 
 def check_lease(lease_id: str, ttl_ms: int) -> None:
     """Raises InvalidArgument naming the bounds."""
-    if not 0 < len(lease_id) <= MAX_ID_LENGTH:
-        raise InvalidArgument(f"a lease id has 1 to {MAX_ID_LENGTH} characters; this one has {len(lease_id)}")
+    check_id(lease_id, "a lease id", MAX_ID_LENGTH)
     if not MIN_TTL_MS <= ttl_ms <= MAX_TTL_MS:
         raise InvalidArgument(
             f"a lease cannot last {ttl_ms} ms; it must be between {MIN_TTL_MS} ms and {format_duration(MAX_TTL_MS)}",

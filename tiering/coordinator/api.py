@@ -35,6 +35,7 @@ from tiering.coordinator.mutations import (
 )
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import Progress, ReconcileLake, ReconcileResult, SweepLake, SweepResult, TierTable, TierTableResult
+from tiering.coordinator.skip_calls import SkipRecord, SkipRecordResult
 from tiering.coordinator.validations import ValidateTable
 from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
@@ -57,6 +58,8 @@ __all__ = [
     "RenewLease",
     "RetryResult",
     "RetryTiering",
+    "SkipRecord",
+    "SkipRecordResult",
     "SweepLake",
     "SweepResult",
     "TableStatus",
@@ -240,6 +243,10 @@ class CoordinatorControl(Protocol):
 
     async def reset_errors(self, call: ResetErrors) -> ResetResult:
         """Counts a table's errors anew. Raises UnknownTable."""
+        ...
+
+    async def skip_record(self, call: SkipRecord) -> SkipRecordResult:
+        """Leaves out the record at which a bucket stands. Raises UnknownTable, UnknownPartition, InvalidArgument."""
         ...
 
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:

@@ -16,6 +16,7 @@ import structlog
 from tiering.coordinator.coordinator import Coordinator
 from tiering.errors import Fenced, LakewardError
 from tiering.pace import Pace
+from tiering.panics import contained
 
 _log = structlog.get_logger(__name__)
 
@@ -75,7 +76,7 @@ class Background:
         while True:
             started = loop.time()
             try:
-                await loop.run_in_executor(self._threads, work)
+                await loop.run_in_executor(self._threads, contained(work))
             except Fenced:
                 self._fenced()
                 return

@@ -32,9 +32,11 @@ from tiering.coordinator.controls import Controls
 from tiering.coordinator.lease_calls import LeaseCall, LeaseCalls, LeaseResult
 from tiering.coordinator.mutations import CancelResult, CancelTiering, PauseResult, PauseTiering, ResetErrors, ResetResult, ResumeTiering
 from tiering.coordinator.reconcile import Reconciler
+from tiering.coordinator.skip_calls import RecordSkips, SkipRecord, SkipRecordResult
 from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.validations import ValidateTable, Validations
 from tiering.errors import InvalidArgument
+from tiering.panics import contained
 from tiering.validate.results import CheckResult
 
 Result = TypeVar("Result")
@@ -51,6 +53,7 @@ class Calls:
         reconciler: Reconciler,
         sweeper: Sweeper,
         leases: LeaseCalls,
+        skips: RecordSkips,
         validations: Validations,
         tierer_connected: Callable[[], bool],
     ) -> None:
@@ -58,6 +61,7 @@ class Calls:
         self._reconciler = reconciler
         self._sweeper = sweeper
         self._leases = leases
+        self._skips = skips
         self._validations = validations
         self._steps = steps
         self._controls = controls
@@ -116,6 +120,10 @@ class Calls:
         """See `CoordinatorControl.reset_errors`."""
         return await self._run(partial(self._controls.reset_errors, call))
 
+    async def skip_record(self, call: SkipRecord) -> SkipRecordResult:
+        """See `CoordinatorControl.skip_record`."""
+        return await self._run(partial(self._skips.skip, call))
+
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
         """See `CoordinatorControl.sweep_lake`."""
         if call.older_than_ms < 0:
@@ -146,23 +154,31 @@ class Calls:
                 if seen.message != said:
                     said = seen.message
                     yield Progress(said)
-                if not call.wait or self._closing or self._gives_up(call, seen):
+                if not call.wait or (why := self._why_it_ends(call, seen)):
+                    if call.wait:
+                        yield Progress(f"{why}: {said}")
                     yield await self._look(partial(self._steps.as_it_stands, goal))
                     return
                 await self._until_worth_looking(changes, call, seen, before)
 
     async def _until_worth_looking(self, changes: Subscription, call: TierTable, seen: Waiting, before: object) -> None:
         """Ticks wake every waiting call: look again only if something about this one changed."""
-        while before == self._signature(seen.goal) and not self._gives_up(call, seen) and not self._closing:
+        while before == self._signature(seen.goal) and not self._why_it_ends(call, seen):
             if seen.look_at is not None and self._book.now().passed(seen.look_at):
                 return
             await changes.wait()
 
-    def _gives_up(self, call: TierTable, seen: Waiting) -> bool:
-        """Its time is over, or nobody is there to do it."""
+    def _why_it_ends(self, call: TierTable, seen: Waiting) -> str | None:
+        """Why the wait is over before the goal is reached, for the caller; None while it goes on."""
         now, options = self._book.now(), self._book.options
         waited = (now.steady - seen.goal.started_since).total_seconds() * 1000
-        return waited >= call.timeout_ms or (waited >= options.tierer_grace_ms and not self._tierer_connected())
+        if self._closing:
+            return "the service stops"
+        if waited >= call.timeout_ms:
+            return f"not done within {call.timeout_ms} ms"
+        if waited >= options.tierer_grace_ms and not self._tierer_connected():
+            return "no tierer is connected"
+        return None
 
     def _signature(self, goal: Goal) -> object:
         record = self._book.get(goal.table_id)
@@ -178,4 +194,4 @@ class Calls:
 
 
 async def _in(pool: ThreadPoolExecutor, step: Callable[[], Result]) -> Result:
-    return await asyncio.get_running_loop().run_in_executor(pool, step)
+    return await asyncio.get_running_loop().run_in_executor(pool, contained(step))

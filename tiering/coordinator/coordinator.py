@@ -30,6 +30,7 @@ from tiering.coordinator.operations import Operations
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.reconcile import Reconciler
 from tiering.coordinator.records import TableRecord
+from tiering.coordinator.skip_calls import RecordSkips
 from tiering.coordinator.status_columns import StatusColumns
 from tiering.coordinator.store import Store
 from tiering.coordinator.sweep import Sweeper
@@ -72,7 +73,8 @@ class Coordinator:
         lease_calls = LeaseCalls(self.book, cluster, operations)
         validations = Validations(self.book, validator)
         connected = lambda: self.heartbeats.connected(self.book.now())  # noqa: E731
-        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lease_calls, validations, connected)
+        skips = RecordSkips(self.book, cluster, operations)
+        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lease_calls, skips, validations, connected)
 
     def view(self) -> View:
         """Now. Never waits."""

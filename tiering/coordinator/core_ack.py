@@ -83,7 +83,10 @@ def _settle(change: Change, ctx: Context, found: Found, ledger: Sequence[LakeCom
         elif row.round_id in chain and not row.state.is_resolved and row is not newest:
             settled = replace(row, state=CommitState.RECONCILED, reconciled_by=found.acker)
         elif newest is not None and not row.state.is_resolved and row.tiering_epoch < newest.tiering_epoch:
-            settled = replace(row, state=CommitState.ABORTED, reconciled_by=found.acker)
+            # What was granted for another lake table may be in that one, wherever it stands now.
+            elsewhere = row.lake_table_uuid is not None and row.lake_table_uuid != newest.lake_table_uuid
+            state = CommitState.UNKNOWN if elsewhere else CommitState.ABORTED
+            settled = row if row.state is state else replace(row, state=state, reconciled_by=None if elsewhere else found.acker)
         if settled is not row:
             change = replace(change.update_commit(settled), durable=True)
     return change

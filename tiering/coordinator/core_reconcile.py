@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 from tiering import errors
 from tiering.coordinator.core import Change, Context, clear_error, end_round, enter_pending
 from tiering.coordinator.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.lake.reconcile import ReconcileAction
 from tiering.model import RoundState
 from tiering.state import TableState
 
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What is about to be committed. `offsets` are the tiered ones of its marker."""
+    """What is about to be committed. `offsets` are the tiered ones of its marker. `records_left_out` None = it cannot be told."""
 
     action: str
     round_id: str
+    lake_table_uuid: str
     base_round_id: str | None
     base_tag: int | None
     offsets: TextOffsets
+    records_left_out: int | None
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,24 @@ def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
         base_round_id=wanted.base_round_id,
         base_tag=wanted.base_tag,
         offsets=wanted.offsets,
+        lake_table_uuid=wanted.lake_table_uuid,
+        reconcile_action=wanted.action,
+        records_left_out=wanted.records_left_out,
     )
     change = change.update(tiering_epoch=record.tiering_epoch + 1)
+    if wanted.records_left_out != 0 and wanted.action == ReconcileAction.ACCEPT:
+        # Before anything is sent: if nobody learns whether it landed, its marker must not be taken for what the lake holds.
+        change = change.update(lake=replace(record.lake, marker_tells=False))
     if record.state is TableState.PENDING:  # its queued round was shown to nobody: it keeps its id and takes a newer epoch
         change = change.update(tiering_epoch=record.tiering_epoch + 2).update_round(tiering_epoch=record.tiering_epoch + 2)
     change = replace(change, commits={**change.commits, row.round_id: row})
-    told = {"action": wanted.action, "reconcile_round_id": wanted.round_id, "offsets": dict(wanted.offsets)}
-    return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({wanted.action}) by {ctx.principal}", Level.WARN, **told)
+    details = {
+        "action": wanted.action,
+        "reconcile_round_id": wanted.round_id,
+        "offsets": dict(wanted.offsets),
+        "records_left_out": wanted.records_left_out,
+    }
+    return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({wanted.action}) by {ctx.principal}", Level.WARN, **details)
 
 
 def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, found: Reconciled) -> Change:
@@ -83,12 +97,18 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         snapshot_id=found.snapshot_id,
         offsets=found.offsets,
         marker_round_id=found.marker_round_id,
+        marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
     )
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
     settled = replace(settled, lake_snapshot_id=found.snapshot_id, lake_committed_at=ctx.now.wall)
     change = Change(record).update(lake=lake).update_commit(settled)
-    told = {"action": action, "reconcile_round_id": row.round_id, "lake_snapshot_id": found.snapshot_id}
-    change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **told)
+    details = {
+        "action": action,
+        "reconcile_round_id": row.round_id,
+        "lake_snapshot_id": found.snapshot_id,
+        "records_left_out": row.records_left_out,
+    }
+    change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **details)
     return go_on(ctx, clear_error(change), f"reconcile_lake({action}) by {ctx.principal}")
 
 

@@ -163,6 +163,7 @@ def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
         offsets=wanted.offsets,
         records=wanted.records,
         files=wanted.files,
+        lake_table_uuid=record.lake.table_uuid,  # the round's plan left it there
     )
     if first is not None:
         if _granted_for(first) != _granted_for(row):

@@ -22,6 +22,7 @@ from tiering.coordinator.records import ErrorInfo, RoundRecord, TableRecord, Tie
 from tiering.coordinator.timebase import Moment
 from tiering.model import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbError
 
 _log = structlog.get_logger(__name__)
 
@@ -66,7 +67,7 @@ class Heartbeats:
             response.failed_table_resp.extend(self._fail(each, told) for each in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(each, told) for each in request.tiering_tables)
             response.finished_table_resp.extend(
-                self._finish(each, told, forced=each.table_id in forced) for each in request.finished_tables
+                self._finish(each, told, forced=wire.is_forced(each, forced)) for each in request.finished_tables
             )
             if met.overtaken:
                 return response, None
@@ -201,7 +202,7 @@ class Heartbeats:
         change = core_round.renew(self._book.context(), record)
         self._book.put(change)
         cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
-        return pb.PbHeartbeatRespForTable(table_id=ref.table_id, cancel=cancelled)
+        return _answer(ref, cancel=cancelled)
 
     def _finish(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, *, forced: bool) -> pb.PbHeartbeatRespForTable:
         ref = wire.report_ref(told, tierer)
@@ -211,7 +212,7 @@ class Heartbeats:
             self._book.put(core_round.finish(self._book.context(), record, wire.finished(told, forced=forced)))
         elif not self._ended(ref, WELL):
             return self._refused(ref)
-        return pb.PbHeartbeatRespForTable(table_id=ref.table_id)
+        return _answer(ref)
 
     def _fail(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
         ref = wire.report_ref(told, tierer)
@@ -223,7 +224,7 @@ class Heartbeats:
             self._book.put(core_round.fail(self._book.context(), record, wire.failure(told, self._book.now().wall)))
         elif not self._ended(ref, BADLY):
             return self._refused(ref)
-        return pb.PbHeartbeatRespForTable(table_id=ref.table_id)
+        return _answer(ref)
 
     def _warn_of_age(self, told: pb.PbTierer) -> None:
         tierer = self._tierers.get(key_of(told))
@@ -245,7 +246,12 @@ class Heartbeats:
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
         error = rpc_errors.to_pb(core_round.fenced_error(self._book.get(ref.table_id), ref))
-        return pb.PbHeartbeatRespForTable(table_id=ref.table_id, error=error, cancel=cancel)
+        return _answer(ref, error=error, cancel=cancel)
+
+
+def _answer(ref: RoundRef, *, error: PbError | None = None, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
+    """About the round that the report named; a tierer may run two rounds of one table, of which one is fenced."""
+    return pb.PbHeartbeatRespForTable(table_id=ref.table_id, error=error, cancel=cancel, round_id=ref.round_id or None)
 
 
 def _check_size(request: pb.LakeTieringHeartbeatRequest) -> None:

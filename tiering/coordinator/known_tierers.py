@@ -22,6 +22,7 @@ import structlog
 from tiering.coordinator.records import TiererRecord
 from tiering.coordinator.timebase import Moment
 from tiering.errors import InvalidArgument
+from tiering.request_bounds import check_id, informative
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 _log = structlog.get_logger(__name__)
@@ -36,9 +37,6 @@ MAX_ID_LENGTH = 190
 """The lease of a tierer is named after it, with nine characters more, and has at most 200."""
 
 MAX_INCARNATION_LENGTH = 64
-MAX_SHOWN_LENGTH = 200
-"""Of host, application id and version, which are for people only."""
-
 TiererKey = tuple[str, str]
 """Tierer id and incarnation."""
 
@@ -72,9 +70,9 @@ class KnownTierers:
             incarnation=key[1],
             sequence=told.sequence,
             started_at_ms=told.started_at_ms,
-            host=told.host[:MAX_SHOWN_LENGTH],
-            application_id=told.application_id[:MAX_SHOWN_LENGTH],
-            version=told.version[:MAX_SHOWN_LENGTH],
+            host=informative(told.host),
+            application_id=informative(told.application_id),
+            version=informative(told.version),
             slots=max(told.slots, 0),
             heartbeat_time=now.wall,
             lost_deadline=now.after(self._service_timeout_ms),
@@ -148,10 +146,8 @@ class KnownTierers:
 
 def check_tierer_id(tierer_id: str) -> None:
     """Raises InvalidArgument."""
-    if len(tierer_id) > MAX_ID_LENGTH:
-        raise InvalidArgument(
-            f"a tierer's id has at most {MAX_ID_LENGTH} characters; this one has {len(tierer_id)}", hint="Choose a shorter --tierer-id."
-        )
+    if tierer_id:  # an older peer has none
+        check_id(tierer_id, "a tierer's id", MAX_ID_LENGTH)
 
 
 def key_of(told: pb.PbTierer) -> TiererKey:

@@ -42,6 +42,7 @@ class Lakes:
             lake_table_uuid=lake.table_uuid,
             passed_head=lake.passed_head,
             recorded=tuple(copy for copy in copies if copy is not None),
+            path=record.path,
         )
 
     def with_living(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> KnownLake:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiering.cluster.base import Cluster
 from tiering.leases_pb import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.request_bounds import informative
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 
@@ -16,7 +17,7 @@ class Leases:
     def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
         """Answers those that are not there. Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone)."""
         wanted = snapshots_from_pb(request.snapshots_to_lease)
-        owner = request.owner if request.HasField("owner") else None
+        owner = informative(request.owner) if request.HasField("owner") else None
         unavailable = self._cluster.acquire_lease(request.lease_id, request.lease_duration_ms, wanted, owner)
         return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb({one: wanted[one] for one in unavailable}))
 

@@ -10,6 +10,7 @@ from types import TracebackType
 
 import structlog
 
+from tiering.durable_files import make_folder
 from tiering.errors import SetupError
 
 LOCK_FILE = "coordinator.lock"
@@ -75,7 +76,7 @@ class FolderLock:
 
     def _open(self) -> int:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise SetupError(

@@ -86,7 +86,8 @@ class MemoryStore:
         with self._lock:
             self._check(coordinator_epoch)
             self._rounds = {key: row for key, row in self._rounds.items() if key not in old_rounds}
-            self._commits = {key: row for key, row in self._commits.items() if key not in old_commits}
+            # A round without its grant would count as one that was never granted.
+            self._commits = {key: row for key, row in self._commits.items() if key not in old_commits or key in self._rounds}
             self._operations = {key: row for key, row in self._operations.items() if row.started_time >= operations_before}
             del self._events[:-keep_events]
 

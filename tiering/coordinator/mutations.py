@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from tiering.errors import InvalidArgument
 from tiering.model import TablePath
+from tiering.redact import outside_text
+from tiering.request_bounds import caller_name
 
 ResultT = TypeVar("ResultT")
 
@@ -33,20 +35,27 @@ class Mutation(Generic[ResultT]):
     """The base of all of them; `ResultT` is what is answered.
 
     `procedure` is its name in SQL. Fields in `unnamed` say how it is asked, not what: a repeat may have others.
+    Those in `free_words` are for people to read.
     """
 
     procedure: ClassVar[str]
     result_class: ClassVar[type]
     unnamed: ClassVar[frozenset[str]] = frozenset(Asked.__annotations__)
+    free_words: ClassVar[tuple[str, ...]] = ()
     caller: str
     dry_run: bool = False
     idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
+        """Words of the caller are stored in events and shown: bounded, and without secrets and control characters."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, str) and field.name not in self.unnamed and len(value) > TEXT_LIMIT:
                 raise InvalidArgument(f"{field.name} has at most {TEXT_LIMIT} characters; this one has {len(value)}")
+        object.__setattr__(self, "caller", caller_name(self.caller))
+        for name in self.free_words:
+            if (words := getattr(self, name)) is not None:
+                object.__setattr__(self, name, outside_text(words))
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -99,6 +108,7 @@ class PauseTiering(Mutation[PauseResult]):
 
     procedure = "pause_tiering"
     result_class = PauseResult
+    free_words = ("reason",)
     path: TablePath
     reason: str | None = None
     until: datetime | None = None
@@ -110,6 +120,7 @@ class ResumeTiering(Mutation[PauseResult]):
 
     procedure = "resume_tiering"
     result_class = PauseResult
+    free_words = ("reason",)
     path: TablePath
     reason: str | None = None
 
@@ -137,6 +148,7 @@ class CancelTiering(Mutation[CancelResult]):
 
     procedure = "cancel_tiering"
     result_class = CancelResult
+    free_words = ("message",)
     round_id: str
     message: str | None = None
 

@@ -14,6 +14,8 @@ from itertools import count
 
 import structlog
 
+from tiering.request_bounds import check_id
+
 _log = structlog.get_logger(__name__)
 
 
@@ -38,7 +40,9 @@ class OpenCalls:
 
     @contextmanager
     def during(self, procedure: str, caller: str, idempotency_key: str | None) -> Iterator[None]:
-        """Listed inside. Left by a cancellation, its caller gave it up or has gone."""
+        """Listed inside. Left by a cancellation, its caller gave it up or has gone. Raises InvalidArgument for a key that cannot be."""
+        if idempotency_key is not None:
+            check_id(idempotency_key, "idempotency_key")
         call = OpenCall(next(self._numbers), procedure, caller, idempotency_key, self._now())
         self._open[call.call_id] = call
         ended = "failed"

@@ -21,9 +21,7 @@ from tiering.coordinator.core import Change
 from tiering.coordinator.mutations import Mutation, ResultT
 from tiering.coordinator.records import ErrorInfo, OperationRecord
 from tiering.errors import InvalidArgument
-
-KEY_LIMIT = 256
-"""Characters of an idempotency key."""
+from tiering.request_bounds import check_id
 
 _NO_GOAL: Mapping[str, Any] = MappingProxyType({})
 
@@ -51,8 +49,7 @@ class Operations:
         key = asked.idempotency_key
         if key is None:
             return None
-        if not 0 < len(key) <= KEY_LIMIT:
-            raise InvalidArgument(f"idempotency_key must have 1 to {KEY_LIMIT} characters, but has {len(key)}")
+        check_id(key, "idempotency_key")
         found = None if asked.dry_run else self._book.store.operation(key)
         if found is not None and _names(found) != (asked.caller, asked.procedure, asked.arguments):
             raise InvalidArgument(

@@ -16,9 +16,14 @@ Item = TypeVar("Item")
 PAGE_LIMIT = 1_000
 """Items on one page at most: some 500 bytes each, far below gRPC's 4 MiB."""
 
+_POSITION_DIGITS = 12
+"""More than any listing has items; Python refuses to read very long numbers."""
+
 KEPT_LISTINGS = 64
-KEPT_ITEMS = 500_000
-"""Of all kept listings together: some hundred megabytes. The listing used longest ago goes first, the one just made never."""
+"""The one used longest ago goes first, the one just made never."""
+
+KEPT_ITEMS = 400_000
+"""Of all kept listings, some 1 KB each: whoever asks for first pages again and again makes others' tokens old, and not memory scarce."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,12 @@ class Listings(Generic[Item]):
         name = self._ids.new_id()
         with self._lock:
             self._kept[name] = listing
-            items = sum(len(kept.items) for kept in self._kept.values())
-            while len(self._kept) > KEPT_LISTINGS or (items > KEPT_ITEMS and len(self._kept) > 1):
-                items -= len(self._kept.popitem(last=False)[1].items)
+            while len(self._kept) > KEPT_LISTINGS or (len(self._kept) > 1 and self._kept_items() > KEPT_ITEMS):
+                self._kept.popitem(last=False)
         return _page(name, listing, 0, size)
+
+    def _kept_items(self) -> int:
+        return sum(len(listing.items) for listing in self._kept.values())
 
     def next(self, token: str, page_size: int) -> Page[Item]:
         """The page a token names; the same again for the same token. Raises InvalidArgument for an unknown or old one."""
@@ -66,7 +73,7 @@ class Listings(Generic[Item]):
             listing = self._kept.get(name)
             if listing is not None:
                 self._kept.move_to_end(name)
-        if listing is None or not position.isdecimal():
+        if listing is None or not position.isdecimal() or len(position) > _POSITION_DIGITS:
             raise InvalidArgument("the page token is unknown or too old", hint="Ask for the first page again, without a token.")
         return _page(name, listing, int(position), checked_size(page_size))
 

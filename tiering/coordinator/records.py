@@ -115,6 +115,7 @@ class LakeKnowledge:
 
     `passed_head` is the newest head that a base check passed (DESIGN 6.2). Totals are of the whole lake table. `backlog`: per bucket
     what was in the log when a round first planned to read it, until the lake has it (FLIP-309); None = no round planned yet.
+    `marker_tells`: the lake holds what its markers say; False once `reconcile_lake(accept)` left records out.
     """
 
     table_uuid: str | None = None
@@ -127,6 +128,7 @@ class LakeKnowledge:
     files: int | None = None
     location: str | None = None
     backlog: TextOffsets | None = None
+    marker_tells: bool = True
 
     @property
     def recorded(self) -> RecordedLakeSnapshot | None:
@@ -179,7 +181,11 @@ class RoundRecord:
 
 @dataclass(frozen=True)
 class LakeCommitRecord:
-    """A grant: a row of `sys.lake_commits`. `base_tag` is the snapshot that the tag named when it was granted (the sweep's condition)."""
+    """A grant: a row of `sys.lake_commits`. `base_tag` is the snapshot that the tag named when it was granted (the sweep's condition).
+
+    `lake_table_uuid` is the lake table that it was granted for; None in rows of older versions. The last two are those of a commit of
+    `reconcile_lake`; `records_left_out` None = it could not be told.
+    """
 
     round_id: str
     table_id: int
@@ -197,6 +203,9 @@ class LakeCommitRecord:
     lake_committed_at: datetime | None = None
     acked_at: datetime | None = None
     reconciled_by: str | None = None
+    lake_table_uuid: str | None = None
+    reconcile_action: str | None = None
+    records_left_out: int | None = None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ class TierTable(Mutation[TierTableResult]):
 
 @dataclass(frozen=True)
 class ReconcileResult:
-    """Its output. `outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on."""
+    """Its output. `outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
+
+    A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
+    """
 
     path: TablePath
     action: str
@@ -49,6 +52,7 @@ class ReconcileResult:
     lake_snapshot_id: int | None
     outcome: str
     offsets: Mapping[str, int]
+    records_left_out: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,32 +12,11 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.service import ControlService, Pools, StatusService, TiererService
 from tiering.errors import SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
+from tiering.rpc_channel import host_and_port
+from tiering.rpc_server import open_server
 
 STOP_SECONDS = 2.0
 """Calls that still run then are cut off."""
-
-PING_INTERVAL_MS = 10_000
-PING_TIMEOUT_MS = 5_000
-"""A client whose machine or network is gone says no goodbye: its calls end when it left a ping without an answer."""
-
-
-def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: int = PING_TIMEOUT_MS) -> list[tuple[str, int]]:
-    """How the server treats its connections."""
-    return [
-        # Two servers on one port would share its calls without a word.
-        ("grpc.so_reuseport", 0),
-        ("grpc.keepalive_time_ms", ping_interval_ms),
-        ("grpc.keepalive_timeout_ms", ping_timeout_ms),
-        # Without it gRPC waits a minute for the answer to a ping.
-        ("grpc.http2.ping_timeout_ms", ping_timeout_ms),
-        # However long a call has nothing to say: only the ping tells whether anybody waits for it.
-        ("grpc.http2.max_pings_without_data", 0),
-        # Clients ping at this pace on purpose: held requests must not look like an attack.
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        ("grpc.http2.max_ping_strikes", 0),
-    ]
-
 
 Registration = Callable[[grpc.aio.Server], None]
 """Adds a servicer to the server before it starts."""
@@ -58,8 +37,8 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """`host:port`."""
-        return f"{self.host}:{self.port}"
+        """`host:port`; of IPv6 `[host]:port`."""
+        return host_and_port(self.host, self.port)
 
     async def wait(self) -> None:
         """Until the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
@@ -87,7 +66,7 @@ async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[
 
     Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had.
     """
-    server = grpc.aio.server(options=server_options())
+    server = open_server()
     pools = Pools()
     status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
     coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
@@ -95,7 +74,7 @@ async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[
     for register in extra:
         register(server)
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        bound = server.add_insecure_port(host_and_port(host, port))
     except RuntimeError as error:
         pools.close()
         raise SetupError(

@@ -26,10 +26,12 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.effects import RandomIds
-from tiering.errors import InvalidArgument, LakewardError, UnknownTable
+from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.leases_pb import joined, leases_to_pb, parts
 from tiering.model import KvSnapshotLease
-from tiering.names import table_path
+from tiering.names import NAME_LIMIT, table_path
+from tiering.panics import contained
+from tiering.request_bounds import caller_name
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.state import TableState
 
@@ -49,14 +51,14 @@ class Pools:
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what waits for the store and nothing else."""
-        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(work, *args))
+        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(contained(work), *args))
 
     async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what asks the cluster, which may hang."""
-        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(work, *args))
+        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(contained(work), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(work, *args))
+        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(contained(work), *args))
 
     def close(self) -> None:
         for pool in (self._tierers, self._cluster, self._readers):
@@ -78,7 +80,7 @@ async def end_with(context: Context, error: Exception) -> None:
     if isinstance(error, LakewardError):
         code = rpc_errors.status_code(error)
     else:
-        _log.exception("a call failed unexpectedly", error_class=type(error).__name__)
+        _log.error("a call failed unexpectedly", error_class=type(error).__name__, exc_info=error)
     await context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
 
 
@@ -133,7 +135,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         unknown = wanted - {state.value for state in TableState}
         if unknown:
             known = ", ".join(state.value for state in TableState)
-            raise InvalidArgument(f"{sorted(unknown)[0]!r} is not a status", hint=f"Statuses are {known}.")
+            raise InvalidArgument(f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is not a status", hint=f"Statuses are {known}.")
         database = request.database_name if request.HasField("database_name") else None
         table = None
         if request.HasField("table_path"):
@@ -251,7 +253,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         try:
             call = TierTable(
                 path=table_path(request.table_path.database_name, request.table_path.table_name),
-                caller=request.caller or "anonymous",
+                caller=request.caller,
                 wait=request.wait,
                 timeout_ms=request.timeout_ms,
                 dry_run=request.dry_run,
@@ -268,7 +270,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         path = None
         if request.HasField("table_path"):
             path = table_path(request.table_path.database_name, request.table_path.table_name)
-        call = SweepLake(path, request.caller or "anonymous", request.older_than_ms, request.dry_run)
+        call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
         results = await answer(context, self._coordinator.control.sweep_lake(call))
         return control_pb2.SweepLakeResponse(results=[_swept_pb(one) for one in results])
 

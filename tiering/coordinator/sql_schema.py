@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.redact import redact
+from tiering.sql_timeouts import bound_waits
 from tiering.sqlite_files import read_only_url
 
 VERSION = 1
@@ -78,7 +78,7 @@ def open_engine(url: str) -> sa.Engine:
     """An engine; SQLite with a write-ahead log that is synced at every commit."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return sa.create_engine(parsed, pool_pre_ping=True)
+        return bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
     engine = sa.create_engine(parsed, connect_args={"timeout": 30})
     sa.event.listen(engine, "connect", _configure_sqlite)
     return engine
@@ -114,7 +114,7 @@ def open_for_reading(file: Path) -> sa.Engine:
             missing = _metadata.tables.keys() - set(sa.inspect(connection).get_table_names())
             version = None if owner.name in missing else connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
     except sa.exc.SQLAlchemyError as error:
-        text = redact(str(getattr(error, "orig", None) or error))
+        text = str(getattr(error, "orig", None) or error)
         raise SetupError(f"cannot read the state store {file}: {text}", hint="Is it a Lakeward data folder that you may read?") from error
     if version is not None:
         _check_version(version)

@@ -22,7 +22,6 @@ from tiering.coordinator import sql_schema as schema
 from tiering.coordinator.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
-from tiering.redact import redact
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
@@ -105,8 +104,10 @@ class SqlStore:
 
     def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
         with self._owned(coordinator_epoch) as connection:
-            for table in (schema.rounds, schema.commits):
-                connection.execute(_beyond(table, keep_rounds, now).where(table.c.closed))
+            connection.execute(_beyond(schema.rounds, keep_rounds, now).where(schema.rounds.c.closed))
+            # A round without its grant would count as one that was never granted.
+            forgotten = schema.commits.c.round_id.not_in(sa.select(schema.rounds.c.round_id))
+            connection.execute(_beyond(schema.commits, keep_rounds, now).where(schema.commits.c.closed, forgotten))
             last = sa.select(sa.func.max(schema.events.c.event_id)).scalar_subquery()
             connection.execute(sa.delete(schema.events).where(schema.events.c.event_id <= last - keep_events))
             newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()
@@ -148,7 +149,7 @@ def _border(doing: str) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        text = redact(str(getattr(error, "orig", None) or error))
+        text = str(getattr(error, "orig", None) or error)
         message = f"the state store could not {doing}: {text}"
         if doing == "open":
             raise SetupError(message, hint="Check that the data folder is writable, or the database's URL.") from error

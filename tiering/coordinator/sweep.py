@@ -67,7 +67,7 @@ class Sweeper:
             )
         view = survey.view
         rounds = {one.round_id for one in view.snapshots.values() if one.round_id is not None}
-        now = LakeNow(view.tag, lake.live_files(view), rounds)
+        now = LakeNow(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
         verdicts = judge(files, fates, now, self._book.now().wall, timedelta(milliseconds=call.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
@@ -80,8 +80,8 @@ class Sweeper:
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
         """Every round of the table that the store knows. Read before anything in the lake is looked at.
 
-        Grants are forgotten only once they are resolved, and with so many newer ones that their tag is not the tag any more;
-        a round that is not known at all keeps its files.
+        Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that their tag is not the
+        tag any more; a round that is not known at all keeps its files.
         """
         with self._book.changing():
             rounds = self._book.store.rounds(record.table_id, ALL_ROWS)
@@ -89,7 +89,8 @@ class Sweeper:
         fates = {one.round_id: RoundFate(one.state.is_final) for one in rounds}
         for row in commits:
             fate = fates.get(row.round_id, RoundFate(ended=True))
-            fates[row.round_id] = replace(fate, granted_on=(*fate.granted_on, row.base_tag), landed=row.state in LANDED)
+            grants = (*fate.granted_on, row.base_tag)
+            fates[row.round_id] = replace(fate, granted_on=grants, landed=row.state in LANDED, granted_for=row.lake_table_uuid)
         return fates
 
     def _note(self, call: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from tiering.coordinator.book import Book
 from tiering.errors import InvalidArgument
 from tiering.model import TablePath
+from tiering.panics import contained
 from tiering.validate.results import CheckResult, Level
 
 
@@ -68,7 +69,7 @@ class Validations:
             if gone.is_set():  # the caller went while it was being started
                 child.kill()
 
-        work = asyncio.get_running_loop().run_in_executor(self._pool, partial(self._validator, call, started))
+        work = asyncio.get_running_loop().run_in_executor(self._pool, partial(contained(self._validator), call, started))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -10,12 +10,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tiering.coordinator.core_round import Failure, Finished, Grant, Plan, RoundRef
 from tiering.coordinator.known_tierers import incarnation_of
 from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
-from tiering.errors import InvalidArgument, cut_message
+from tiering.errors import InvalidArgument
 from tiering.model import RoundStats, TablePath
 from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
-from tiering.redact import redact
+from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 
+_PHASE_LIMIT = 40
 UNEXPLAINED = "the tierer gave no reason"
 """Shown for a failure of an older tierer, which has no error_message."""
 
@@ -66,13 +67,18 @@ def finished(pb: coordinator_pb2.PbHeartbeatReqForTable, *, forced: bool) -> Fin
     return Finished(_stats(pb), pb.empty, forced)
 
 
+def is_forced(pb: coordinator_pb2.PbHeartbeatReqForTable, forced_tables: Collection[int]) -> bool:
+    """Whether a finished round stopped early. An older tierer says it of its table only."""
+    return pb.forced if pb.HasField("forced") else pb.table_id in forced_tables
+
+
 def failure(pb: coordinator_pb2.PbHeartbeatReqForTable, now: datetime) -> Failure:
     """Text from a tierer is redacted and cut here too; an older tierer says nothing, and may be retried."""
     error = ErrorInfo(
-        error_class=cut_message(pb.error_class, 200) if pb.HasField("error_class") else "RoundFailed",
-        message=cut_message(redact(pb.error_message)) if pb.HasField("error_message") else UNEXPLAINED,
-        phase=pb.error_phase[:40] if pb.HasField("error_phase") else None,
-        hint=cut_message(redact(pb.error_hint)),
+        error_class=outside_text(pb.error_class, NAME_TEXT_LIMIT) if pb.HasField("error_class") else "RoundFailed",
+        message=outside_text(pb.error_message) if pb.HasField("error_message") else UNEXPLAINED,
+        phase=outside_text(pb.error_phase, _PHASE_LIMIT) if pb.HasField("error_phase") else None,
+        hint=outside_text(pb.error_hint),
         retryable=pb.error_retryable if pb.HasField("error_retryable") else True,
         time=now,
     )

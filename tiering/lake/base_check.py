@@ -23,12 +23,8 @@ from tiering.errors import (
 from tiering.lake.base import TAG, LakeView
 from tiering.lake.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.lake.marker import Marker
-from tiering.model import BucketKey, Offsets, RecordedLakeSnapshot
-
-_START_OVER = (
-    "To begin anew, drop the lake table and the source table and create the source table again: a new table has no past in the lake."
-)
-_THEN = "Then CALL sys.tier_table."
+from tiering.lake.ways_out import go_on, made_anew, reconcile_call, tier_call
+from tiering.model import BucketKey, Offsets, RecordedLakeSnapshot, TablePath
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class KnownLake:
 
     Read it **before** the lake: a round that lands in between leaves the copies behind, never ahead. Read `living`, the ids of the
     source's partitions, **after** it: ids are never reused, so a partition that lives then was there for every marker since it was
-    recorded. None = not asked, which is right unless `needs_living`.
+    recorded. None = not asked, which is right unless `needs_living`. `path`: for hints.
     """
 
     cluster_id: str
@@ -46,6 +42,7 @@ class KnownLake:
     passed_head: int | None
     recorded: tuple[RecordedLakeSnapshot, ...] = ()
     living: Collection[int] | None = None
+    path: TablePath | None = None
 
 
 @dataclass(frozen=True)
@@ -168,8 +165,8 @@ def _check_absent(known: KnownLake) -> None:
     if known.lake_table_uuid is not None:
         raise LakeTableReplaced(
             f"the lake table of table {known.table_id} is gone; its uuid was {known.lake_table_uuid}",
-            hint="Bring it back into the lake's catalog, then CALL sys.tier_table; or have a new one made, filled from what the log still "
-            f"holds: CALL sys.reconcile_lake(..., 'retier'). {_START_OVER}",
+            hint=f"Bring it back into the lake's catalog, then {tier_call(known.path)}. Or have a new one made, filled from what KV "
+            f"snapshots and log still hold: {reconcile_call(known.path, 'retier')}.",
             table_id=known.table_id,
             lake_table_uuid=known.lake_table_uuid,
         )
@@ -177,8 +174,9 @@ def _check_absent(known: KnownLake) -> None:
         raise MarkerLost(
             f"there is no lake table, but table {known.table_id} is recorded as tiered up to lake snapshot "
             f"{known.recorded[0].lake_snapshot_id}",
-            hint="Is this the right lake catalog? If so, bring the lake table back into it, then CALL sys.tier_table, or have one made: "
-            f"CALL sys.reconcile_lake(..., 'retier'). {_START_OVER}",
+            hint="Is this the right lake catalog? If so, bring the lake table back into it, then "
+            f"{tier_call(known.path)}. Or have a new one made, filled from what KV snapshots and log still hold: "
+            f"{reconcile_call(known.path, 'retier')}.",
             table_id=known.table_id,
             lake_snapshot_id=known.recorded[0].lake_snapshot_id,
         )
@@ -188,8 +186,8 @@ def _check_uuid(view: LakeView, known: KnownLake) -> None:
     if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
         raise LakeTableReplaced(
             f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
-            hint="Put the former lake table back in its place, then CALL sys.tier_table. Or go on here: CALL sys.reconcile_lake with "
-            f"'retier' (from the rows it holds) or 'accept' (from the recorded offsets). {_START_OVER}",
+            hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. Or go on here: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -205,22 +203,22 @@ def _check_untagged(view: LakeView, known: KnownLake) -> None:
         newest = max(rounds, key=lambda one: one.sequence_number)
         raise MarkerLost(
             f"the lake table {view.path} has no tag {TAG} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
-            hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round. {_THEN} "
-            "Or go on from the recorded offsets: CALL sys.reconcile_lake(..., 'accept').",
+            hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round, then {tier_call(view.path)}. "
+            "Or go on with it as it is: " + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
     if known.recorded or known.passed_head is not None:
         raise MarkerLost(
             f"the lake table {view.path} has neither the tag {TAG} nor a snapshot of a Lakeward round, but was tiered before",
-            hint="Put the lake table's former state back, then CALL sys.tier_table; or go on as it is: CALL sys.reconcile_lake with "
-            f"'retier' (from the rows it holds) or 'accept' (from the recorded offsets). {_START_OVER}",
+            hint=f"Put the lake table's former state back, then {tier_call(view.path)}. Or go on with it as it is: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
         )
     if view.snapshots:
         raise UntrackedLakeTable(
             f"the lake table {view.path} has {len(view.snapshots)} snapshots, but none of them was tiered by Lakeward",
-            hint=f"Rename or drop that lake table; the next round makes a new one. {_THEN}",
+            hint=made_anew(view.path),
             table_path=view.path,
         )
 
@@ -229,8 +227,9 @@ def _tagged_marker(view: LakeView) -> Marker:
     if view.tag not in view.snapshots or view.marker is None:
         raise MarkerCorrupt(
             f"the tag {TAG} of the lake table {view.path} names snapshot {view.tag}, which has no marker",
-            hint=f"Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote. {_THEN} "
-            "Or go on from the recorded offsets: CALL sys.reconcile_lake(..., 'accept').",
+            hint="Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote, then "
+            f"{tier_call(view.path)}. Or go on with it as it is: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_snapshot_id=view.tag,
         )
@@ -241,7 +240,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
     if marker.cluster_id != known.cluster_id:
         raise ClusterMismatch(
             f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {known.cluster_id}",
-            hint=f"Two clusters must not share a lake. Give this one a lake of its own, or rename or drop that lake table. {_THEN}",
+            hint=f"Two clusters must not share a lake. Give this one a lake of its own. Or: {made_anew(view.path)}",
             table_path=view.path,
             cluster_id=marker.cluster_id,
         )
@@ -249,7 +248,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         raise TableMismatch(
             f"the lake table {view.path} was tiered from another table of that name: its table id is {marker.table_id}, "
             f"the source table's is {known.table_id}",
-            hint=f"Was the source table dropped and made anew? Rename or drop the old lake table; the next round makes a new one. {_THEN}",
+            hint=f"Was the source table dropped and made anew? {made_anew(view.path)}",
             table_path=view.path,
             table_id=marker.table_id,
         )
@@ -257,7 +256,8 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         raise LakeTableReplaced(
             f"the marker in the lake table {view.path} was written for the lake table {marker.lake_table_uuid}; "
             f"this one is {view.table_uuid}",
-            hint=f"Is it a copy? Put the original back in its place, then CALL sys.tier_table. {_START_OVER}",
+            hint=f"Is it a copy? Put the original back in its place, then {tier_call(view.path)}. Or go on with it as it is: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -281,9 +281,8 @@ def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedL
 def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, what: str) -> RecordAheadOfLake:
     return RecordAheadOfLake(
         f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tag}), but recorded as tiered is {what}",
-        hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then CALL sys.tier_table; "
-        "or tier the missing rows again: CALL sys.reconcile_lake(..., 'retier'). "
-        f"{_START_OVER}",
+        hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then "
+        f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
         table_path=view.path,
         lake_snapshot_id=record.lake_snapshot_id,
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import LakeView
-from tiering.lake.held_rows import Place
+from tiering.lake.held_rows import HeldOffsets
 from tiering.lake.marker import Marker
 from tiering.model import TableInfo, TablePath
 
@@ -52,10 +52,11 @@ class LakeCare(Protocol):
         """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
         ...
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
         """The offsets that the head's rows have, in a partitioned table those of these partitions.
 
-        Raises CannotReconcile unless each bucket's rows fill one range.
+        Of a primary-key table only where data files stand, as told by the manifests: rows in them may all be dead.
+        Raises SchemaDrift for files of which that cannot be told.
         """
         ...
 

@@ -15,10 +15,22 @@ Place = tuple[str | None, int]
 
 
 class HeldOffsets:
-    """Runs `[start, stop)` of offsets by place. Memory grows with the number of runs, not of rows."""
+    """Runs `[start, stop)` of offsets by place. Memory grows with the number of runs, not of rows.
+
+    Of a primary-key table only the places are known: a row's offset is that of its last change, and says nothing of others.
+    """
 
     def __init__(self) -> None:
         self._runs: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
+
+    def add_place(self, place: Place) -> None:
+        """Rows stand in a place; their offsets are not looked at."""
+        self._runs[place].extend(())
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Where rows stand."""
+        return frozenset(self._runs)
 
     def add(self, place: Place, offsets: npt.NDArray[Any]) -> None:
         """Offsets of some rows of one place, in any order; a repeated one makes runs that overlap."""
@@ -32,6 +44,16 @@ class HeldOffsets:
     def ranges(self) -> dict[Place, tuple[int, int]]:
         """Per place the one range that its rows fill. Raises CannotReconcile, naming the first gap or doubled offset."""
         return {place: _one_range(place, runs) for place, runs in self._runs.items()}
+
+    def count(self, place: Place, start: int, stop: int) -> int:
+        """How many of the offsets `[start, stop)` the rows of a place have; one that comes twice counts once."""
+        count = 0
+        for begin, end in sorted(self._runs.get(place, ())):
+            first, last = max(begin, start), min(end, stop)
+            if last > first:
+                count += last - first
+                start = last
+        return count
 
 
 def _one_range(place: Place, runs: list[tuple[int, int]]) -> tuple[int, int]:
@@ -53,5 +75,5 @@ def _refused(place: Place, what: str) -> CannotReconcile:
     where = f"bucket {bucket}" if partition is None else f"bucket {bucket} of partition {partition}"
     return CannotReconcile(
         f"{where} {what}: no single offset tells where to go on",
-        hint="Make the rows whole first, or, if they are right as they are, use action => 'accept'.",
+        hint="Make the rows whole first.",
     )

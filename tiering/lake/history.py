@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from tiering.errors import ForeignTiering, HistoryExpired, LakeRolledBack
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeSnapshot, LakeView
-
-_THEN = "Then CALL sys.tier_table."
+from tiering.lake.ways_out import go_on, reconcile_call, tier_call
 
 
 def check_history(view: LakeView, tag: int, passed_head: int | None) -> None:
@@ -52,9 +51,9 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
     """The error for `snapshot`."""
     return ForeignTiering(
         f"another tiering service committed snapshot {snapshot.snapshot_id} to the lake table {view.path} at {snapshot.committed_at}",
-        hint="Only one service may tier a table: stop the other one. Then take over what it wrote: CALL sys.reconcile_lake(..., 'adopt'), "
-        "or 'retier' if its offsets cannot be read; or, if Lakeward tiered the table before, set its main branch back to the snapshot "
-        f"that the tag {TAG} names and CALL sys.tier_table.",
+        hint="Only one service may tier a table: stop the other one. Then take over what it wrote: "
+        f"{reconcile_call(view.path, 'adopt')}, or, if its offsets cannot be read, {reconcile_call(view.path, 'retier')}. Or, if Lakeward "
+        f"tiered the table before, set its main branch back to the snapshot that the tag {TAG} names, then {tier_call(view.path)}.",
         table_path=view.path,
         lake_snapshot_id=snapshot.snapshot_id,
     )
@@ -68,7 +67,8 @@ def _check_newest_round(view: LakeView, tag: int, tag_sequence: int) -> None:
         raise LakeRolledBack(
             f"the tag {TAG} of the lake table {view.path} was moved back: it names snapshot {tag}, but round {newest.round_id} "
             f"wrote the newer snapshot {newest.snapshot_id}",
-            hint=f"Set the tag, and the main branch if it was moved too, on snapshot {newest.snapshot_id} again. {_THEN}",
+            hint=f"Set the tag, and the main branch if it was moved too, on snapshot {newest.snapshot_id} again, then "
+            f"{tier_call(view.path)}. Or keep it as it is: " + go_on(view, view.path, "missing rows are tiered again", "they stay out"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
@@ -77,8 +77,8 @@ def _check_newest_round(view: LakeView, tag: int, tag_sequence: int) -> None:
 def _rolled_back(view: LakeView, tag: int, why: str) -> LakeRolledBack:
     return LakeRolledBack(
         f"the lake table {view.path} was rolled back behind its marker: the tag {TAG} names snapshot {tag}, but {why}",
-        hint=f"Set the main branch on snapshot {tag} again (in Spark: CALL <lake catalog>.system.set_current_snapshot). {_THEN} "
-        "Or keep it rolled back: CALL sys.reconcile_lake with 'accept' (the rows stay out) or 'retier' (they are tiered again).",
+        hint=f"Set the main branch on snapshot {tag} again (in Spark: CALL <lake catalog>.system.set_current_snapshot), then "
+        f"{tier_call(view.path)}. Or keep it rolled back: " + go_on(view, view.path, "missing rows are tiered again", "they stay out"),
         table_path=view.path,
         lake_snapshot_id=tag,
     )
@@ -88,9 +88,9 @@ def _expired(view: LakeView, tag: int) -> HistoryExpired:
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tag}, "
         f"which the tag {TAG} names, are gone; they expired, or the table was replaced",
-        hint=f"Set the main branch on snapshot {tag} (in Spark: CALL <lake catalog>.system.set_current_snapshot); what was written to the "
-        f"lake table by hand since is then left out. {_THEN} Or CALL sys.reconcile_lake with 'retier' (go on from the rows it holds) or "
-        "'accept' (from the recorded offsets).",
+        hint=f"Set the main branch on snapshot {tag} (in Spark: CALL <lake catalog>.system.set_current_snapshot), then "
+        f"{tier_call(view.path)}; what was written to the lake table by hand since is then left out. Or go on with it as it is: "
+        + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
         table_path=view.path,
         lake_snapshot_id=tag,
     )

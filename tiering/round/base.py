@@ -106,7 +106,8 @@ class SplitTask:
     """One log split's work, ready for an executor. Pickles. Each attempt at it takes a nonce of its own.
 
     `rank` counts the splits of its bucket before it: what they do not finish makes its own work worthless. `snapshot` reads the
-    bucket's KV snapshot, before the log and into the same writer: it folds both to the last change of each key.
+    bucket's KV snapshot, before the log and into the same writer: it folds both to the last change of each key. `is_first`: the round
+    has to reach a point from which the next one goes on, however long that takes, and this is the task that does.
     """
 
     reader: SplitReader
@@ -115,6 +116,7 @@ class SplitTask:
     context: WriterInitContext
     rank: int = 0
     snapshot: SplitReader | None = None
+    is_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class WorkLimits:
-    """When work on splits has to end early: after `budget_ms`, or as soon as `cancelled` says so (driver side)."""
+    """When work on splits has to end early: `budget_ms` after it began, or as soon as `cancelled` says so (driver side)."""
 
     budget_ms: int
     cancelled: Callable[[], bool]
@@ -136,8 +138,9 @@ class WorkLimits:
 
 def working_order(tasks: Sequence[SplitTask]) -> list[int]:
     """Indexes of tasks in the order to start them: each bucket's first split before any second one, so that an early stop leaves
-    long prefixes; then the largest first, so that none of them begins last."""
-    return sorted(range(len(tasks)), key=lambda index: (tasks[index].rank, -tasks[index].split.records))
+    long prefixes; KV snapshots before logs, for each of these gets a batch read however late it begins, and a snapshot is read whole or
+    not at all; then the largest first, so that none of them begins last."""
+    return sorted(range(len(tasks)), key=lambda index: (tasks[index].rank, tasks[index].snapshot is None, -tasks[index].split.records))
 
 
 class TaskRunner(Protocol):

@@ -15,6 +15,8 @@ class InlineTaskRunner:
         over = deadline(limits.budget_ms)
         outcomes: list[TaskOutcome] = []
         for index in working_order(tasks):
+            if limits.cancelled():
+                break
             outcomes.append(run_split(tasks[index], lambda: over() or limits.cancelled()))
             if outcomes[-1].error is not None:
                 break

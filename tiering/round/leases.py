@@ -119,8 +119,12 @@ class LeaseKeeper:
             self._wake.clear()
             if self._closed:
                 break
-            self._release_some()
-            delay_ms = self._ttl_ms // 3 if self.renew() else min(RETRY_MS, self._ttl_ms // 3)
+            try:
+                self._release_some()
+                delay_ms = self._ttl_ms // 3 if self.renew() else min(RETRY_MS, self._ttl_ms // 3)
+            except BaseException:  # without this thread the snapshots of all rounds would go with the lease
+                log.exception("the lease on KV snapshots was not kept; trying again", lease_id=self._lease_id)
+                delay_ms = min(RETRY_MS, self._ttl_ms // 3)
         self._best_effort("drop the lease", lambda: self._transport.drop_lease(self._lease_id))
 
     def _release_some(self) -> None:

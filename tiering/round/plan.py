@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.ways_out import made_anew, reconcile_call, tier_call
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -125,17 +126,27 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
         raise LogTruncated(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
             f"records {tiered} to {log.log_start - 1} are in neither",
-            hint="The missing records cannot be tiered any more. Drop the lake table and the source table, or load the records again.",
+            hint=_without_the_missing(table),
             table_path=table.path,
             bucket=bucket,
         )
     if tiered > log.log_end:
         raise LogBehindLake(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
-            hint="The cluster lost records that were tiered already, or was restored from an older copy.",
+            hint="The cluster lost records that were tiered already, or was restored from an older copy: bring its newest state back, then "
+            f"{tier_call(table.path)}. Or: {made_anew(table.path)}",
             table_path=table.path,
             bucket=bucket,
         )
+
+
+def _without_the_missing(table: TableInfo) -> str:
+    """A log table goes on behind the gap; a primary-key table would keep keys whose deletion is among the missing changes."""
+    what = "The missing records cannot be tiered any more. "
+    if table.table_type is TableType.PRIMARY_KEY:
+        return what + made_anew(table.path)
+    accept = reconcile_call(table.path, "accept")
+    return f"{what}To go on without them: {accept}; the column records_left_out says how many they are."
 
 
 def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:

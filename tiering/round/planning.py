@@ -31,7 +31,7 @@ def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -
     assignment = state.assignment
     recorded = tuple(copy for copy in (assignment.recorded, recorded_by_cluster) if copy is not None)
     uuid = state.lake_table_uuid or assignment.lake_table_uuid
-    return KnownLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded)
+    return KnownLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded, path=assignment.path)
 
 
 def base_read(state: Round, event: act.LakeRead) -> Step:

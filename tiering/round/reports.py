@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiering.errors import Cancelled, cut_message
+from tiering.errors import Cancelled
+from tiering.errors_pb import sendable
 from tiering.model import Assignment, RoundState, RoundStats
-from tiering.redact import redact
 from tiering.round.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -34,15 +34,16 @@ class Report:
         outcome = self.outcome
         message = renewal(self.assignment)
         message.stats.CopyFrom(pb_stats(outcome.stats))
+        message.forced = self.forced
         message.empty = outcome.state is RoundState.EMPTY
         message.fenced = outcome.state is RoundState.FENCED
         message.tierer_stopped = self.tierer_stopped and isinstance(outcome.error, Cancelled)
         if outcome.passed_head is not None:
             message.passed_head = outcome.passed_head
         if outcome.error is not None:
-            message.error_message = cut_message(redact(outcome.error.message))
+            message.error_message = sendable(outcome.error.message)
             message.error_class = outcome.error.error_class
-            message.error_hint = redact(outcome.error.hint)
+            message.error_hint = sendable(outcome.error.hint)
             message.error_phase = outcome.phase.value
             message.error_retryable = outcome.error.retryable or isinstance(outcome.error, Cancelled)
         return message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
@@ -15,10 +15,11 @@ from tiering.effects import Clock, Ids
 from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
 from tiering.lake.base_check import needs_living
-from tiering.model import Assignment, BucketKey, Phase, RoundStats, TableInfo, TableType
+from tiering.model import Assignment, BucketKey, Phase, RoundState, RoundStats, TableInfo, TableType
 from tiering.round import actions as act
 from tiering.round import machine
-from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits
+from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
+from tiering.round.round_state import outcome as outcome_of
 from tiering.round.task import as_lakeward_error
 
 log = structlog.get_logger(__name__)
@@ -58,7 +59,6 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
-        self._started_ms = world.clock.monotonic_ms()
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
 
     @property
@@ -66,9 +66,12 @@ class RoundRunner:
         """Whether the fence was passed: from then on a cancel comes too late."""
         return self._granted
 
-    def cancel(self, reason: str) -> None:
-        """Ends the round at its next step, unless its commit was granted."""
+    def cancel(self, reason: str) -> bool:
+        """Ends the round at its next step; False if that is too late: its commit was granted, or it is over."""
+        if self._granted or isinstance(self._action, act.End):
+            return False
         self._stopped_by = Cancelled(reason, round_id=self._assignment.round_id)
+        return True
 
     def lose_snapshots(self, message: str) -> None:
         """As `LeaseHolder.lose_snapshots`: what was not read yet cannot be relied upon; what was read does not need them any more."""
@@ -81,8 +84,17 @@ class RoundRunner:
             while (outcome := self.advance()) is None:
                 pass
             return outcome
+        except BaseException as error:
+            log.exception("a round ended unexpectedly", round_id=self._assignment.round_id)
+            return unexpected_end(self._state, error)
         finally:
+            self._release_leases()
+
+    def _release_leases(self) -> None:
+        try:
             self._world.leases.release(self)
+        except BaseException:  # what is not released expires; the outcome stands
+            log.exception("the leases of a round could not be released", round_id=self._assignment.round_id)
 
     def advance(self) -> act.RoundOutcome | None:
         """Carries out one action; the outcome if the round is over. The simulator interleaves rounds here."""
@@ -101,7 +113,7 @@ class RoundRunner:
         try:
             self._check_cancelled(action)
             return self._effect(action)
-        except Exception as error:
+        except BaseException as error:  # a library's panic is none, and would leave the table Tiering for ever
             return act.ActionFailed(action, as_lakeward_error(error))
 
     def _check_cancelled(self, action: act.Action) -> None:
@@ -179,10 +191,10 @@ class RoundRunner:
         return done
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
+        """The time counts from here: looks at cluster and lake, and leases, may take all of it, and a round has to make progress."""
         if action.to_the_end:
             return WorkLimits(NO_LIMIT_MS, lambda: False)
-        spent = self._world.clock.monotonic_ms() - self._started_ms
-        return WorkLimits(max(self._assignment.max_duration_ms - spent, 0), lambda: self._stopped_by is not None)
+        return WorkLimits(self._assignment.max_duration_ms, lambda: self._stopped_by is not None)
 
     def _tasks(self, action: act.RunSplits) -> list[SplitTask]:
         table, world, plan = action.table, self._world, action.plan
@@ -200,7 +212,13 @@ class RoundRunner:
             reader = world.cluster.reader(table, split)
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket)))
             ranks[bucket] += 1
-        return tasks
+        first = next(iter(working_order(tasks)), None)
+        return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
+
+
+def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:
+    """The outcome of a round that a defect of ours, and no action, ended: nothing more is done, the next round reads the lake anew."""
+    return replace(outcome_of(state, RoundState.FAILED), error=as_lakeward_error(error), phase=state.phase)
 
 
 def _together(outcomes: Sequence[TaskOutcome]) -> WorkDone:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from tiering.child_process import SAFE_PATH, keep_current_folder_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,18 +32,54 @@ LOCAL: Mapping[str, str] = {
 }
 
 
+AUTHENTICATE = "spark.authenticate"
+SECRET = "spark.authenticate.secret"
+_SPARK_MAKES_THE_SECRET = re.compile(r"local|local\[[^\]]*\]|yarn|k8s://.*")
+"""Masters with which Spark makes a secret for each application itself (SecurityManager.initializeAuth)."""
+_LOCAL_CLUSTER = "local-cluster["
+SECRET_BYTES = 32
+
+
 def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
     """A session on `master`. `conf` overrides the defaults above."""
-    from pyspark.sql import SparkSession
-
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName(app_name)
     here = LOCAL if master.startswith("local") else {}
-    for name, value in {**DEFAULTS, **here, **conf}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = start_session(master, app_name, {**DEFAULTS, **here, **conf})
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def start_session(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session whose processes believe each other only, and whose Python workers leave the current folder alone."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    keep_current_folder_out()
+    settings = {**authentication(master, settings), f"spark.executorEnv.{SAFE_PATH}": "1", **settings}
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if needs_secret(master, settings):
+        # PySpark puts what it knows when the JVM starts on its command line, which everybody can read.
+        public = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name).setAll(list(settings.items()))
+        SparkContext._ensure_initialized(conf=public)
+        builder = builder.config(SECRET, secrets.token_hex(SECRET_BYTES))
+    return builder.getOrCreate()
+
+
+def authentication(master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Whether the driver and its executors prove to each other that they belong together (Spark, "Security").
+
+    The daemons of a standalone cluster (`spark://`) know no secret but one that its administrator gave to all of them: there
+    the user's settings decide, as they do wherever they name it.
+    """
+    ours = _SPARK_MAKES_THE_SECRET.fullmatch(master) or master.startswith(_LOCAL_CLUSTER)
+    return {AUTHENTICATE: "true"} if ours and AUTHENTICATE not in settings else {}
+
+
+def needs_secret(master: str, settings: Mapping[str, str]) -> bool:
+    """Whether Spark wants one from us: of `local-cluster`, whose daemons are of this process."""
+    return master.startswith(_LOCAL_CLUSTER) and settings.get(AUTHENTICATE) == "true" and SECRET not in settings
 
 
 def warm_up(spark: SparkSession) -> None:

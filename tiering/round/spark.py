@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.errors_pb import from_pb
 from tiering.model import Phase
-from tiering.redact import redact
 from tiering.round.base import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.executor import OUTCOME_SCHEMA, executor_work
 from tiering.rpc.v1.common_pb2 import PbError
@@ -46,7 +46,7 @@ class SparkTaskRunner:
         except Exception as error:
             if limits.cancelled():
                 raise Cancelled("the round was cancelled while its splits were read") from error
-            raise RoundFailed(redact(_first_lines(error)), cause_class=type(error).__name__) from error
+            raise RoundFailed(_first_lines(error), cause_class=type(error).__name__) from error
         finally:
             done.set()
             self._give_pool_back(pool)
@@ -66,7 +66,8 @@ class SparkTaskRunner:
     def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:
         while not done.wait(CANCEL_POLL_SECONDS):
             if limits.cancelled():
-                self._spark.sparkContext.cancelJobGroup(round_id)  # again and again: Spark forgets it where the job is not there yet
+                with suppress(Exception):  # Py4J's; as with a job that is not there yet, the next turn asks again
+                    self._spark.sparkContext.cancelJobGroup(round_id)
 
 
 def _max_failures(spark: SparkSession) -> int:
@@ -85,4 +86,4 @@ def _outcome(task: SplitTask, row: Any) -> TaskOutcome:
 
 def _first_lines(error: Exception, limit: int = 12) -> str:
     """The head of a Spark error: its tail is a Java stack trace that helps nobody in a status column."""
-    return "\n".join(str(error).strip().splitlines()[:limit])
+    return "\n".join(str(error).strip().split("\n", limit)[:limit])

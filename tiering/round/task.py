@@ -13,25 +13,27 @@ from tiering.effects import RandomIds
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.model import CHANGE_TYPE_COLUMN, ChangeType, Phase
-from tiering.redact import redact
 from tiering.round.base import SplitTask, TaskOutcome
+
+_MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
 
 
 def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
     """Reads the split to its end, or until `stop` says so between two batches.
 
     The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress. A KV snapshot is
-    read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error.
+    read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error. That of the round's
+    first task is always read: a bucket that begins with one makes no progress before.
 
     The result's reached offset is that of the last record written plus one, so an early stop leaves a prefix.
     Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
     """
-    if task.snapshot is not None and stop():
+    if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
     work = _SplitWork(task)
     try:
         return TaskOutcome(work.run(stop))
-    except Exception as error:  # an executor's failure has to reach the driver as data
+    except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
         work.abort()
         return TaskOutcome(None, as_lakeward_error(error), work.phase)
 
@@ -87,14 +89,15 @@ def _ends_within_update(batch: pa.RecordBatch) -> bool:
     return index >= 0 and batch.num_rows > 0 and bool(batch.column(index)[-1].as_py() == ChangeType.UPDATE_BEFORE)
 
 
-def as_lakeward_error(error: Exception) -> LakewardError:
+def as_lakeward_error(error: BaseException) -> LakewardError:
     """`error` itself if it is of our tree, else wrapped with its class name kept."""
     if isinstance(error, LakewardError):
         return error
-    text = redact(f"{type(error).__name__}: {error}")
+    text = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError):
         return LakeUnavailable(text, hint="Check the storage: is it there, writable and not full?")
-    return RoundFailed(text, cause_class=type(error).__name__)
+    hint = _MEMORY_HINT if isinstance(error, MemoryError) else None
+    return RoundFailed(text, cause_class=type(error).__name__, hint=hint)
 
 
 def deadline(budget_ms: int) -> Callable[[], bool]:

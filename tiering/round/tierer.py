@@ -9,22 +9,25 @@ handed over again because the newer request does not list it (DESIGN 4).
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
-from tiering.errors import Cancelled, LakewardError
+from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.model import Assignment, RoundState
 from tiering.round.actions import RoundOutcome
 from tiering.round.reports import Report, renewal
 from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.task import as_lakeward_error
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 log = structlog.get_logger(__name__)
 
 ANSWER_TIMEOUT_MS = 10_000
 """How long a heartbeat may take beyond the time it is held."""
+RETRY_MS = 1_000
+"""After a heartbeat that failed."""
 LAST_HEARTBEAT_MS = 2_000
 """The last one, within the ten seconds a stopping tierer has."""
 
@@ -79,12 +82,22 @@ class Tierer:
         """The loop. Returns after `stop`, when the coordinator was told or could not be."""
         delay_ms = 0
         while not self._stopping.is_set():
-            delay_ms = self._beat() if delay_ms == 0 else self._pause(delay_ms)
+            delay_ms = self._beat_safely() if delay_ms == 0 else self._pause(delay_ms)
         self._give_back()
 
     def _pause(self, delay_ms: int) -> int:
         self._wake.wait(delay_ms / 1_000)
         return 0
+
+    def _beat_safely(self) -> int:
+        """As `_beat`. Without this loop rounds would run on and nobody would hear how they end: only a signal may end it."""
+        try:
+            return self._beat()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            log.exception("a heartbeat failed unexpectedly; trying again")
+            return RETRY_MS
 
     def _beat(self) -> int:
         """One heartbeat; returns how long to wait before the next, 0 = not at all."""
@@ -98,8 +111,8 @@ class Tierer:
             answer = call.result()
         except LakewardError as error:
             log.warning("heartbeat failed", error=error.message)
-            return 1_000
-        self._settle(answer, told)
+            return RETRY_MS
+        self._settle(request, answer, told)
         started = self._start(answer)
         held_ms = self._world.clock.monotonic_ms() - sent_ms
         return 0 if started or told else self._interval(held_ms)
@@ -116,6 +129,7 @@ class Tierer:
         options = self._options
         with self._lock:
             self._sequence += 1
+            self._report_dead()
             told = list(self._outbox)
             running = [one.assignment for one in self._running.values()]
             wants = not stopping and len(running) < options.slots
@@ -140,15 +154,24 @@ class Tierer:
         )
         return request, told
 
-    def _settle(self, answer: pb.LakeTieringHeartbeatResponse, told: list[Report]) -> None:
-        """What the coordinator answered about each table: told reports are done with, refused rounds are cancelled."""
+    def _report_dead(self) -> None:
+        """A round whose thread is gone without a report is not renewed any more, but reported as failed. Under the lock."""
+        for round_id, running in list(self._running.items()):
+            if not running.thread.is_alive():
+                del self._running[round_id]
+                error = RoundFailed("the thread of the round ended without a report", cause_class="RoundLost", round_id=round_id)
+                log.error("a round was lost", table=str(running.assignment.path), round_id=round_id)
+                self._outbox.append(Report(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
+
+    def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, told: list[Report]) -> None:
+        """What the coordinator answered about each round: told reports are done with, refused rounds are cancelled."""
         with self._lock:
             self._outbox = [report for report in self._outbox if report not in told]
-            running = {one.assignment.table_id: one for one in self._running.values()}
+            running = dict(self._running)
         for item in answer.tiering_table_resp:
-            one = running.get(item.table_id)
-            if one is not None and (item.cancel or item.HasField("error")):
-                one.runner.cancel(item.error.message or "the coordinator cancelled the round")
+            refused = running.get(answered_round(item, request) or "")
+            if refused is not None and (item.cancel or item.HasField("error")):
+                refused.runner.cancel(item.error.message or "the coordinator cancelled the round")
 
     def _start(self, answer: pb.LakeTieringHeartbeatResponse) -> bool:
         """Starts the round that was handed over, unless it runs already."""
@@ -156,25 +179,34 @@ class Tierer:
             return False
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         with self._lock:
-            if assignment.round_id in self._running:
-                return False
-            runner = RoundRunner(self._world, assignment)
-            thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
-            self._running[assignment.round_id] = _Running(assignment, runner, thread)
-        log.debug("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
-        thread.start()
+            if assignment.round_id in self._running or len(self._running) >= self._options.slots:
+                return False  # one that was not asked for is none: each takes a thread
+            try:
+                self._start_thread(assignment)
+            except Exception as error:  # no memory for a thread: the table goes to whoever has some
+                log.exception("a round could not be started", table=str(assignment.path), round_id=assignment.round_id)
+                self._running.pop(assignment.round_id, None)
+                self._outbox.append(Report(assignment, RoundOutcome(RoundState.FAILED, error=as_lakeward_error(error))))
         return True
 
+    def _start_thread(self, assignment: Assignment) -> None:
+        """Under the lock: a heartbeat lists the rounds whose threads live."""
+        runner = RoundRunner(self._world, assignment)
+        thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
+        self._running[assignment.round_id] = _Running(assignment, runner, thread)
+        log.debug("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
+        thread.start()
+
     def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
-        outcome = runner.run()
-        said = {"table": str(assignment.path), "round_id": assignment.round_id, "state": outcome.state.value}
-        if outcome.state is RoundState.EMPTY:
-            log.debug("round ended", **said)
-        elif outcome.error is None:
-            log.info("round ended", **said, records=outcome.stats.records_written)
-        else:
-            log.warning("round ended", **said, error_class=outcome.error.error_class, error=outcome.error.message)
-        self._ended(assignment, outcome)
+        """The end is reported whatever ended it."""
+        outcome = RoundOutcome(RoundState.FAILED, error=RoundFailed("the round ended without an outcome", round_id=assignment.round_id))
+        try:
+            outcome = runner.run()
+        except BaseException as error:
+            outcome = replace(outcome, error=as_lakeward_error(error))
+        finally:
+            self._ended(assignment, outcome)
+            _log_end(assignment, outcome)
 
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         with self._lock:
@@ -208,3 +240,25 @@ class Tierer:
                     outcome = RoundOutcome(RoundState.CANCELLED, error=Cancelled("tierer stopped"))
                     self._outbox.append(Report(one.assignment, outcome, tierer_stopped=True))
             self._running.clear()
+
+
+def answered_round(item: pb.PbHeartbeatRespForTable, request: pb.LakeTieringHeartbeatRequest) -> str | None:
+    """The id of the round that an answer about a running round is about; None if that is not clear.
+
+    An older coordinator names the table alone. That is clear where the request listed a single round of it: a tierer may still run a
+    fenced round of a table beside the new one, and what is not known to be about a round does not end it. The fence will.
+    """
+    if item.HasField("round_id"):
+        return item.round_id
+    listed = [report.round_id for report in request.tiering_tables if report.table_id == item.table_id]
+    return listed[0] if len(listed) == 1 else None
+
+
+def _log_end(assignment: Assignment, outcome: RoundOutcome) -> None:
+    fields = {"table": str(assignment.path), "round_id": assignment.round_id, "state": outcome.state.value}
+    if outcome.state is RoundState.EMPTY:
+        log.debug("round ended", **fields)
+    elif outcome.error is None:
+        log.info("round ended", **fields, records=outcome.stats.records_written)
+    else:
+        log.warning("round ended", **fields, error_class=outcome.error.error_class, error=outcome.error.message)

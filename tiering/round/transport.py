@@ -10,7 +10,7 @@ import grpc
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_using_event, stop_when_event_set, wait_exponential_jitter
 
-from tiering.errors import PeerTooOld, ServiceUnreachable
+from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.leases_pb import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.model import Assignment, Offsets, Phase, TableBucket
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 CALL_TIMEOUT_SECONDS = 30
 """Of one attempt. An ack may read the lake on the coordinator's side."""
+MAX_SERVICE_TIMEOUT_MS = 7 * 24 * 3_600_000
+"""A tierer beats four times as often, and sleeps in between."""
 COMMAND_TIMEOUT_SECONDS = 5
 """Of a call on whose answer a person waits."""
 
@@ -65,8 +67,13 @@ class GrpcTransport:
         self._warned_of_age = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
-        """What a tierer must know to open cluster and lake; waits for the coordinator."""
-        return self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
+        """What a tierer must know to open cluster and lake; waits for the coordinator. Raises InvalidAnswer for what none can be."""
+        config = self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
+        if not 0 < config.service_timeout_ms <= MAX_SERVICE_TIMEOUT_MS:
+            raise InvalidAnswer(
+                f"the service at {self._uri} has a service timeout of {config.service_timeout_ms} ms: no tierer can keep to it"
+            )
+        return config
 
     def service_config_now(self) -> pb.GetServiceConfigResponse:
         """The same for a command: raises ServiceUnreachable if nobody answers now."""
@@ -129,7 +136,7 @@ class GrpcTransport:
     def _patiently(self, method: Callable[..., T], request: Any) -> T:
         """Repeats the call until the coordinator answers or this tierer stops."""
         retrying = Retrying(
-            retry=retry_if_exception_type(ServiceUnreachable),
+            retry=retry_if_exception_type((ServiceUnreachable, ServiceBusy)),
             stop=stop_when_event_set(self._stop),
             wait=wait_exponential_jitter(multiplier=0.1, max=2),
             sleep=sleep_using_event(self._stop),

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from tiering.child_process import module_command
 from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.errors import LakewardError, RoundFailed
 from tiering.errors_pb import from_pb, to_pb
@@ -44,7 +45,7 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
 
     Raises what `validate` raises, SetupError (no such folder), RoundFailed if the process dies.
     """
-    command = [sys.executable, "-m", "tiering.validate.child"]
+    command = module_command("tiering.validate.child")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         started(process)
         try:

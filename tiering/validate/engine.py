@@ -5,9 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from tiering.errors import LakewardError
@@ -53,7 +55,7 @@ class Engine:
 
         def batches() -> Iterator[pa.RecordBatch]:
             try:
-                yield from () if reader is None else reader.read()
+                yield from () if reader is None else map(_whole, reader.read())
             except LakewardError as error:
                 failed.append(error)  # on its way through DuckDB it would become a text
                 raise
@@ -102,6 +104,17 @@ class Engine:
             self.rows(f"CREATE TEMP VIEW lake_rows AS SELECT *, {place_of(self.table, names)} AS {PLACE_COLUMN} FROM nothing")
         self.rows(f"CREATE TEMP TABLE apart (place VARCHAR, bucket INTEGER, before {self._types[TIMESTAMP_COLUMN]}, first BIGINT)")
         self.rows("CREATE TEMP VIEW lake AS SELECT * FROM lake_rows")
+
+
+def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without an offset into longer arrays, if a struct lies in a struct: DuckDB refuses those."""
+    is_slice = any(column.offset and _has_struct_in_struct(column.type) for column in batch.columns)
+    return batch.take(np.arange(batch.num_rows)) if is_slice else batch
+
+
+@cache
+def _has_struct_in_struct(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and any(pa.types.is_struct(kind.field(index).type) for index in range(kind.num_fields))
 
 
 @contextmanager

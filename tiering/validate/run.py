@@ -11,7 +11,7 @@ from tiering.effects import Clock, SystemClock
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.model import TablePath, TableType
-from tiering.redact import redact
+from tiering.redact import outside_text
 from tiering.validate import keyed_checks, log_checks
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart
@@ -139,5 +139,5 @@ def _name_damage(subject: Subject, error: duckdb.Error) -> str:
             try:
                 connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": one.path}).fetchall()
             except duckdb.Error as why:
-                return redact(f"the lake file {one.path} cannot be read: {why}")
-    return redact(f"DuckDB cannot read the two sides: {error}")
+                return outside_text(f"the lake file {one.path} cannot be read: {why}")
+    return outside_text(f"DuckDB cannot read the two sides: {error}")

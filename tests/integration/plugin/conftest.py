@@ -22,7 +22,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.service import SysCatalogService
-from tiering.cli.spark_properties import ICEBERG_RUNTIME, SQLITE_JDBC
+from tiering.cli.spark_jars import SPARK_JARS, jar_path
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE_S = 60
@@ -55,8 +55,9 @@ class WatchedService(SysCatalogService):
 class Server:
     """A SysCatalog on a loopback port of its own, which it keeps over `stop` and `start`."""
 
-    def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry) -> None:
+    def __init__(self, handle: MemoryCoordinator, registry: GrowingRegistry, host: str = "127.0.0.1") -> None:
         self.handle = handle
+        self.host = host
         self.registry = registry
         self.reads: list[pb.ReadTableRequest] = []
         self.calls: list[pb.CallProcedureRequest] = []
@@ -68,7 +69,7 @@ class Server:
 
     @property
     def uri(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         self._run(self._start())
@@ -88,7 +89,7 @@ class Server:
         self._service = WatchedService(self.handle, self.registry)
         self._service.watch(self.reads, self.calls)
         add_SysCatalogServicer_to_server(self._service, self._server)
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        self.port = self._server.add_insecure_port(self.uri)
         await self._server.start()
 
     async def _stop(self) -> None:
@@ -118,11 +119,15 @@ def _servers() -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def make(
-        handle: MemoryCoordinator | None = None, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()
+        handle: MemoryCoordinator | None = None,
+        *,
+        tables: Iterable[SystemTable] = (),
+        procedures: Iterable[Procedure] = (),
+        host: str = "127.0.0.1",
     ) -> Server:
         known = default_registry()
         registry = GrowingRegistry((*known.tables, *tables), (*known.procedures, *procedures))
-        servers.append(Server(handle or MemoryCoordinator(), registry))
+        servers.append(Server(handle or MemoryCoordinator(), registry, host))
         return servers[-1]
 
     yield make
@@ -144,7 +149,8 @@ def plugin_jar() -> Path:
 @pytest.fixture(scope="package")
 def jvm(plugin_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark of this folder's tests, with the plugin on its class path, and Iceberg."""
-    properties = {"spark.driver.extraClassPath": str(plugin_jar), "spark.jars.packages": f"{ICEBERG_RUNTIME},{SQLITE_JDBC}"}
+    jars = ",".join(str(jar_path(jar)) for jar in SPARK_JARS)
+    properties = {"spark.driver.extraClassPath": str(plugin_jar), "spark.jars": jars}
     with spark_session(tmp_path_factory.mktemp("warehouse"), properties, "plugin tests") as spark:
         yield spark
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_a_description_has_keys_buckets_freshness_and_place(shop: Shop) -> None:
         ("small", "int", "The small."),
     ]
     assert (described["Name"], described["Comment"], described["Provider"]) == ("fluss.sales.orders", "All orders.", "iceberg")
-    assert described["Location"].endswith("/lake/sales/orders")
+    assert re.search(r"/lake/sales/orders-[0-9a-f]{12}$", described["Location"])
     assert described["primary_key"] == "PRIMARY KEY (id) NOT ENFORCED"
     assert {"__bucket", "__offset", "__timestamp"} <= set(described)
     properties = dict(shop.rows("SHOW TBLPROPERTIES fluss.sales.orders"))

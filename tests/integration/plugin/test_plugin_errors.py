@@ -258,3 +258,9 @@ def test_a_wrong_option_is_named(options: dict[str, str], words: list[str], sess
 
 def test_an_option_of_a_later_version_is_ignored(server: Any, session: Session) -> None:
     assert session(server.uri, colour="blue").sql("SHOW TABLES IN fluss.sys").count() > 0
+
+
+def test_a_service_on_ipv6_is_reached(serve: Serve, session: Session) -> None:
+    server = serve(MemoryCoordinator([table_info("demo.Flights")]), host="[::1]")
+
+    assert session(server.uri).sql("SELECT table_name FROM fluss.sys.tables").collect()[0][0] == "Flights"

@@ -125,6 +125,17 @@ def test_a_condition_selects_the_rows_that_spark_would(condition: str, pushed: l
         assert sorted(asked(server.reads[0])) == sorted(pushed)
 
 
+def test_an_in_list_longer_than_a_service_takes_stays_with_spark(server: Any, spark: SparkSession) -> None:
+    long, short = (", ".join(map(str, range(2, count))) for count in (6_000, 1_000))
+
+    assert ids(spark.sql(f"SELECT id FROM fluss.sys.values WHERE id IN ({long}) AND small > 0").collect()) == ids(
+        spark.sql(f"SELECT id FROM alone WHERE id IN ({long}) AND small > 0").collect()
+    )
+    assert asked(server.reads[0]) == ["GREATER small"] or sorted(asked(server.reads[0])) == ["GREATER small", "IS_NOT_NULL small"]
+    spark.sql(f"SELECT id FROM fluss.sys.values WHERE id IN ({short})").collect()
+    assert asked(server.reads[1]) == ["IN id"]
+
+
 def test_what_is_pushed_is_not_done_again(spark: SparkSession) -> None:
     plan = spark.sql("EXPLAIN SELECT * FROM fluss.sys.values WHERE text = 'apple' AND small IN (1, 2) LIMIT 3").first().plan
 

@@ -6,10 +6,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiering.child_process import module_command
 from tiering.cli.data_folder import DataFolder
 from tiering.errors import SetupError
 
@@ -43,7 +43,7 @@ def start_service(folder: Path, port: int) -> DemoService:
     folder = folder.expanduser().resolve()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder.with_name(f"{folder.name}.log")
-    command = [sys.executable, "-m", "tiering.cli.main", "up", "--data", str(folder), "--port", str(port)]
+    command = module_command("tiering.cli.main", "up", "--data", str(folder), "--port", str(port))
     with log.open("w") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}

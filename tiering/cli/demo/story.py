@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.catalog import load_catalog
 from pyiceberg.types import StringType
 from rich.console import Console
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tiering.cli.demo import data
 from tiering.cli.demo.service import DemoService, start_service
-from tiering.cli.spark_properties import CATALOG, LAKE_CATALOG
+from tiering.cli.spark_properties import CATALOG
 from tiering.cli.spark_reader import open_reader_spark
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import RoundFailed
+from tiering.lake.iceberg.open_catalog import open_catalog
 from tiering.model import TablePath
 from tiering.names import table_path
 
@@ -153,7 +153,7 @@ def _fail_and_mend(stage: Stage, rows: pa.Table) -> None:
 
 
 def _alter_lake(stage: Stage, add: bool) -> None:
-    catalog = load_catalog(LAKE_CATALOG, **stage.service.lake_properties)
+    catalog = open_catalog(stage.service.lake_properties)
     with catalog.load_table((WEATHER.database_name, WEATHER.table_name)).update_schema() as change:
         if add:
             change.add_column(HAND_MADE_COLUMN, StringType())

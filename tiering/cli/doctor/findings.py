@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tiering.errors import LakewardError
-from tiering.redact import redact
+from tiering.redact import outside_text
 
 
 class Verdict(StrEnum):
@@ -52,6 +52,6 @@ def findings(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:
         try:
             yield from check()
         except LakewardError as error:
-            yield fail(name, redact(error.message), redact(error.hint))
+            yield fail(name, error.message, error.hint)
         except Exception as error:
-            yield fail(name, redact(f"{type(error).__name__}: {error}"), "Mend what it names, and run `lakeward doctor` again.")
+            yield fail(name, outside_text(f"{type(error).__name__}: {error}"), "Mend what it names, and run `lakeward doctor` again.")

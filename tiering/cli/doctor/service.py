@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from pyiceberg.catalog import load_catalog
-
 from tiering.cli.data_folder import DataFolder
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
-from tiering.redact import redact
+from tiering.lake.iceberg.open_catalog import open_catalog
+from tiering.redact import outside_text, redact, remember_secrets
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc_channel import target
 
-LAKE = "lake"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_TABLES = 5
 
@@ -62,7 +60,7 @@ class Service:
             return
         if self.config is not None:
             yield ok("port", f"{port}: the service listens there")
-        elif _can_listen(int(port)):
+        elif _can_listen(host, int(port)):
             yield ok("port", f"{port} is free")
         else:
             yield fail("port", f"another program listens on {port}", "Stop it, or choose another with `lakeward up --port`.")
@@ -103,21 +101,24 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
 
 def opened(properties: Mapping[str, str]) -> Finding:
     """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
+    remember_secrets(properties)
     where = redact(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
-        namespaces = load_catalog(LAKE, **properties).list_namespaces()
+        namespaces = open_catalog(properties).list_namespaces()
     except Exception as error:
         mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
-        return fail("lake", f"{where} cannot be opened: {redact(str(error).splitlines()[0] if str(error) else type(error).__name__)}", mend)
+        why = outside_text(str(error)).partition("\n")[0] or type(error).__name__
+        return fail("lake", f"{where} cannot be opened: {why}", mend)
     return ok("lake", f"{where} opens, {len(namespaces)} database{'' if len(namespaces) == 1 else 's'}")
 
 
-def _can_listen(port: int) -> bool:
-    with socket.socket() as probe:
+def _can_listen(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as probe:
         # As gRPC listens: what a service that ended a moment ago left behind is no hindrance.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", port))
         except OSError:
             return False
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -13,6 +13,7 @@ from tiering.cli.sql.engine import Result
 from tiering.errors import StatementFailed, cut_message
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
 Convert = Callable[[Any], Any]
@@ -42,7 +43,7 @@ class SparkEngine:
                 return Result((), ())
             zone = ZoneInfo(self._spark.conf.get("spark.sql.session.timeZone") or "UTC")
             convert = [converter(field.dataType, zone) for field in fields]
-            return Result(columns, [[each(value) for each, value in zip(convert, row, strict=True)] for row in frame.collect()])
+            return Result(columns, _collected(frame, convert))
         except PySparkException as error:
             raise failure(str(error)) from error
         except Py4JJavaError as error:
@@ -51,6 +52,29 @@ class SparkEngine:
     def close(self) -> None:
         """Ends Spark."""
         self._spark.stop()
+
+
+def _collected(frame: DataFrame, convert: Sequence[Convert]) -> list[list[Any]]:
+    """All rows. Dates and times of other years than 1 to 9999, which Python has not, come as Spark writes them, with their columns."""
+    try:
+        rows = frame.collect()
+        return [[to_plain(value) for to_plain, value in zip(convert, row, strict=True)] for row in rows]
+    except (ValueError, OverflowError):
+        timed = [_has_times(field.dataType) for field in frame.schema.fields]
+        unique = frame.toDF(*(f"c{number}" for number in range(len(timed))))
+        columns = [unique[name].cast("string") if is_timed else unique[name] for name, is_timed in zip(unique.columns, timed, strict=True)]
+        convert = [_as_it_is if is_timed else to_plain for to_plain, is_timed in zip(convert, timed, strict=True)]
+        rows = unique.select(*columns).collect()
+        return [[to_plain(value) for to_plain, value in zip(convert, row, strict=True)] for row in rows]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _has_times(kind: DataType) -> bool:
+    """Whether a column holds dates or times, at any depth."""
+    return re.search(r"\b(date|timestamp|timestamp_ntz)\b", kind.simpleString()) is not None
 
 
 def failure(said: str) -> StatementFailed:

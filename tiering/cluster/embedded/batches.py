@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tiering.cluster.embedded.base import Rows
-from tiering.cluster.embedded.types import storable_type
+from tiering.cluster.embedded.map_keys import check_map_keys
+from tiering.cluster.embedded.types import count_fields, storable_type
 from tiering.errors import InvalidData
 from tiering.model import TableInfo
+
+MAX_FILLED_IN = 32_000_000
+"""NULLs for columns that a write leaves out: some 256 MB."""
 
 
 def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
@@ -18,12 +22,26 @@ def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
 
     So the same rows become the same batch also after more columns were added: a repeated append is known again. Columns are
     matched by name, in any order; only those added later may be left out. Raises InvalidData (unknown, missing, repeated or
-    mistyped column, null in a NOT NULL column), UnsupportedType.
+    mistyped column, null in a NOT NULL column, a map with a key twice), UnsupportedType.
     """
     check_names(rows.schema, table.schema, table.added_columns)
     created = len(table.schema) - len(table.added_columns)
     known = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
-    return fit_columns(rows, pa.schema(list(table.schema)[:known]), table.added_columns)
+    _check_filled_in(rows, list(table.schema)[:known])
+    batch = fit_columns(rows, pa.schema(list(table.schema)[:known]), table.added_columns)
+    check_map_keys(batch)
+    return batch
+
+
+def _check_filled_in(rows: Rows, fields: Sequence[pa.Field[Any]]) -> None:
+    """A short request would become a large write if it left many columns out of many rows."""
+    missing = pa.schema([field for field in fields if field.name not in rows.schema.names])
+    values = rows.num_rows * count_fields(missing)
+    if values > MAX_FILLED_IN:
+        raise InvalidData(
+            f"{rows.num_rows} rows that leave {len(missing)} columns out are {values} NULLs; one write takes at most {MAX_FILLED_IN}",
+            hint="Write fewer rows at once.",
+        )
 
 
 def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -> pa.RecordBatch:

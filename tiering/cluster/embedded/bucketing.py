@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg_core import transform
 
+from tiering.bucket_hash import bucket_ids_of
 from tiering.errors import InvalidArgument, UnsupportedType
 
 _COMBINED_MODULUS = 2_147_483_647
@@ -66,15 +65,8 @@ def may_be_key(kind: pa.DataType) -> bool:
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:
     """The bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
     if bucketing is Bucketing.ICEBERG:
-        return _transform(batch.column(bucket_keys[0]), bucket_count)
+        return bucket_ids_of(batch.column(bucket_keys[0]), bucket_count)
     combined = np.zeros(batch.num_rows, dtype=np.int64)
     for name in bucket_keys:
-        combined = (combined * _COMBINED_FACTOR + _transform(batch.column(name), _COMBINED_MODULUS)) % _COMBINED_MODULUS
+        combined = (combined * _COMBINED_FACTOR + bucket_ids_of(batch.column(name), _COMBINED_MODULUS)) % _COMBINED_MODULUS
     return (combined % bucket_count).astype(np.int32)
-
-
-def _transform(column: pa.Array[Any], bucket_count: int) -> npt.NDArray[np.int32]:
-    # Iceberg has no 8- and 16-bit integers: the lake column is an int, and hashes as one.
-    wide = column.cast(pa.int32()) if column.type in (pa.int8(), pa.int16()) else column
-    ids: npt.NDArray[np.int32] = transform.bucket(wide, bucket_count).to_numpy(zero_copy_only=False)
-    return ids

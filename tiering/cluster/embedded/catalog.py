@@ -10,12 +10,22 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
-from pyarrow import ipc
 
+from tiering.arrow_ipc import read_schema
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
 from tiering.cluster.embedded.kv_snapshots import delete_where
-from tiering.cluster.embedded.metadata import NO_PARTITION, among, buckets, databases, kv_snapshots, partitions, segments, tables
+from tiering.cluster.embedded.metadata import (
+    NO_PARTITION,
+    among,
+    buckets,
+    databases,
+    kv_snapshots,
+    partitions,
+    refused_records,
+    segments,
+    tables,
+)
 from tiering.cluster.embedded.options import parse_lake_options, parse_upkeep_options
 from tiering.cluster.embedded.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.primary_keys import check_primary_key, default_bucket_keys
@@ -31,6 +41,14 @@ class StoredTable:
 
     info: TableInfo
     bucketing: Bucketing
+
+
+@dataclass(frozen=True)
+class CreatedTable:
+    """What a CREATE TABLE ended with: the table, and whether it was made now."""
+
+    info: TableInfo
+    is_new: bool
 
 
 def list_databases(connection: sa.Connection) -> list[str]:
@@ -83,7 +101,7 @@ def table_exists(connection: sa.Connection, table_id: int) -> bool:
     return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
 
 
-def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> TableInfo:
+def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
     """Raises as `EmbeddedCluster.create_table`."""
     require_database(connection, path.database_name)
     twin = sa.select(tables.c.table_name).where(
@@ -92,7 +110,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     existing = connection.scalar(twin)
     if existing is not None:
         if existing == path.table_name and ignore_if_exists:
-            return find_table(connection, path).info
+            return CreatedTable(find_table(connection, path).info, is_new=False)
         raise AlreadyExists(f"the table {path.database_name}.{existing} exists already", hint=_case_hint(existing, path.table_name))
     schema = storable_schema(spec.schema)
     if spec.primary_key and not spec.bucket_keys:
@@ -119,7 +137,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     )
     if not spec.partition_keys:  # partitions bring theirs when they appear
         insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
-    return find_table(connection, path).info
+    return CreatedTable(find_table(connection, path).info, is_new=True)
 
 
 def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
@@ -172,6 +190,8 @@ def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, 
     paths = list(connection.scalars(sa.select(segments.c.path).where(mine)))
     paths += delete_where(connection, (kv_snapshots.c.table_id == info.table_id) & (kv_snapshots.c.partition_id == partition_id))
     connection.execute(sa.delete(segments).where(mine))
+    refused = (refused_records.c.table_id == info.table_id) & (refused_records.c.partition_id == partition_id)
+    connection.execute(sa.delete(refused_records).where(refused))
     connection.execute(sa.delete(buckets).where(buckets.c.table_id == info.table_id, buckets.c.partition_id == partition_id))
     connection.execute(sa.delete(partitions).where(partitions.c.partition_id == partition_id))
     return partition_id, paths
@@ -213,7 +233,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
 @lru_cache(maxsize=1_000)
 def _parsed_schema(data: bytes) -> pa.Schema:
     """Tables with the same columns share it."""
-    return ipc.read_schema(pa.py_buffer(data))
+    return read_schema(data)
 
 
 def _case_hint(existing: str, name: str) -> str:

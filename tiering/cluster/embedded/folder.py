@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,8 +13,12 @@ from pathlib import Path
 from typing import IO
 
 from tiering.cluster.embedded.kv_state import KV_FOLDER
-from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER, LOG_STARTS_FILE, sync_folder
+from tiering.cluster.embedded.kv_state import SUFFIX as STATE_SUFFIX
+from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER
+from tiering.cluster.embedded.segments import SUFFIX as SEGMENT_SUFFIX
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER
+from tiering.cluster.embedded.snapshot_files import SUFFIX as SNAPSHOT_SUFFIX
+from tiering.durable_files import TEMPORARY_SUFFIX, make_folder
 from tiering.errors import SetupError
 
 LOCK_FILE = "LOCK"
@@ -27,8 +32,7 @@ def lock_folder(root: Path) -> IO[str]:
     Raises SetupError if another process has it, or the folder cannot be written.
     """
     try:
-        (root / LOG_FOLDER).mkdir(parents=True, exist_ok=True)
-        sync_folder(root)
+        make_folder(root / LOG_FOLDER)
         file = (root / LOCK_FILE).open("a+")
     except OSError as error:
         raise SetupError(
@@ -64,56 +68,75 @@ def sweep(root: Path, published: Published, now: datetime) -> int:
 
     Only for a folder that nobody else writes: a file that is about to be published looks the same. What says that a table or
     partition was dropped stays until no reader that began before can still run; of one that lives it goes, for then a crash came
-    before the drop.
+    before the drop. What does not have a name that Lakeward gives (a file manager's `.DS_Store`, somebody's notes) is left alone,
+    and so is a link.
     """
     removed = 0
-    for entry in (root / LOG_FOLDER).iterdir():
-        if not entry.is_dir():
-            removed += _sweep_tombstone(entry, published.table_ids, now)
-        elif entry.name not in map(str, published.table_ids):
-            shutil.rmtree(entry)
-            removed += 1
-        else:
+    for entry in _entries(root / LOG_FOLDER):
+        if entry.is_dir() and _TABLE_ID.fullmatch(entry.name):
             removed += _sweep_table(root, entry, published, now)
+        elif _TOMBSTONE.fullmatch(entry.name):
+            removed += _sweep_tombstone(entry, published.table_ids, now)
     return removed + _sweep_snapshots(root, published) + _sweep_states(root, published.table_ids)
 
 
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder, without links; nothing if there is no such folder."""
+    return [entry for entry in folder.iterdir() if not entry.is_symlink()] if folder.is_dir() else []
+
+
 def _sweep_snapshots(root: Path, published: Published) -> int:
-    files = list((root / SNAPSHOT_FOLDER).glob("*/*"))
-    surplus = [file for file in files if str(file.relative_to(root)) not in published.paths]
-    for file in surplus:
-        file.unlink()
-    for folder in (root / SNAPSHOT_FOLDER).glob("*"):
-        if folder.name not in map(str, published.table_ids):
-            folder.rmdir()
-    return len(surplus)
+    removed = 0
+    for folder in _entries(root / SNAPSHOT_FOLDER):
+        if not folder.is_dir() or not _TABLE_ID.fullmatch(folder.name):
+            continue
+        if int(folder.name) not in published.table_ids:
+            shutil.rmtree(folder)
+            removed += 1
+            continue
+        for file in _entries(folder):
+            if _SNAPSHOT_FILE.fullmatch(file.name) and str(file.relative_to(root)) not in published.paths:
+                file.unlink()
+                removed += 1
+    return removed
 
 
 def _sweep_states(root: Path, table_ids: Collection[int]) -> int:
     """A state's files begin with the table's id; what spilled (`.tmp`) is of no use to anybody after a restart."""
-    surplus = [
-        entry
-        for entry in (root / KV_FOLDER).glob("*")
-        if entry.name.partition(".")[0] not in map(str, table_ids) or entry.name.endswith(".tmp")
-    ]
-    for entry in surplus:
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    return len(surplus)
+    removed = 0
+    for entry in _entries(root / KV_FOLDER):
+        match = _STATE_FILE.fullmatch(entry.name)
+        if match is not None and (int(match["table_id"]) not in table_ids or entry.name.endswith(".tmp")):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            removed += 1
+    return removed
 
 
 def _sweep_table(root: Path, folder: Path, published: Published, now: datetime) -> int:
+    if int(folder.name) not in published.table_ids:
+        shutil.rmtree(folder)
+        return 1
     removed = 0
-    for file in folder.iterdir():
-        if file.suffix == DROPPED_SUFFIX:
+    for file in _entries(folder):
+        if _TOMBSTONE.fullmatch(file.name):
             removed += _sweep_tombstone(file, published.partition_ids, now)
-        elif file.name != LOG_STARTS_FILE and str(file.relative_to(root)) not in published.paths:
+        elif _SEGMENT_FILE.fullmatch(file.name) and str(file.relative_to(root)) not in published.paths:
             file.unlink()
             removed += 1
     return removed
 
 
 def _sweep_tombstone(file: Path, living: Collection[int], now: datetime) -> int:
-    if file.suffix == DROPPED_SUFFIX and file.stem not in map(str, living) and now.timestamp() - file.stat().st_mtime < TOMBSTONE_AGE_S:
+    if int(file.stem) not in living and now.timestamp() - file.stat().st_mtime < TOMBSTONE_AGE_S:
         return 0
     file.unlink()
     return 1
+
+
+_TABLE_ID = re.compile(r"[0-9]{1,18}")
+_TOMBSTONE = re.compile(rf"[0-9]{{1,18}}{re.escape(DROPPED_SUFFIX)}")
+_TEMPORARY = f"(?:{re.escape(TEMPORARY_SUFFIX)})?"
+_SEGMENT_FILE = re.compile(rf"[0-9A-Za-z_-]+{re.escape(SEGMENT_SUFFIX)}{_TEMPORARY}")
+_SNAPSHOT_FILE = re.compile(rf"[0-9A-Za-z_-]+-[0-9]+{re.escape(SNAPSHOT_SUFFIX)}{_TEMPORARY}")
+_STATE_FILE = re.compile(rf"(?P<table_id>[0-9]{{1,18}}){re.escape(STATE_SUFFIX)}(?:\.wal|\.tmp)?")
+"""The names that Lakeward gives. The file of log starts is replaced whenever a log is cut, and belongs to no single segment."""

@@ -15,6 +15,8 @@ from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
 import structlog
 
 from tiering import crash_points
@@ -23,19 +25,26 @@ from tiering.cluster.embedded.base import AppendedRange, Rows
 from tiering.cluster.embedded.batches import fit_rows
 from tiering.cluster.embedded.catalog import StoredTable, find_table
 from tiering.cluster.embedded.changelog import delete_changes, upsert_changes
-from tiering.cluster.embedded.kv_catch_up import catch_up
+from tiering.cluster.embedded.kv_catch_up import RecordRefused, catch_up
 from tiering.cluster.embedded.kv_snapshots import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
 from tiering.cluster.embedded.leases import end_expired
 from tiering.cluster.embedded.log import Log
 from tiering.cluster.embedded.metadata import Metadata
+from tiering.cluster.embedded.partitions import find_partition, list_partitions
 from tiering.cluster.embedded.pb import rows_to_bytes
+from tiering.cluster.embedded.placing import place_rows
 from tiering.cluster.embedded.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
+from tiering.cluster.embedded.refused_metadata import insert_refused, mark_skipped, refused_of_table
+from tiering.cluster.embedded.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
+from tiering.cluster.embedded.segments import read_segment
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
-from tiering.cluster.embedded.times import SteadyTime
+from tiering.cluster.embedded.times import SteadyTime, to_us
+from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.effects import Clock, Ids
-from tiering.errors import ClusterUnavailable, LakewardError, UnknownTable
-from tiering.model import BucketKey, KvSnapshot, TableInfo, TablePath
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownTable
+from tiering.model import BucketKey, ChangeType, KvSnapshot, TableInfo, TablePath
+from tiering.redact import redact
 
 MAX_OPEN_STATES = 8
 """Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""
@@ -59,6 +68,8 @@ class KeyedTables:
         self._locks: dict[int, threading.RLock] = {}
         self._states: dict[int, KvState] = {}
         """Those used last come last. A table's entry is touched only under its lock."""
+        self._refused: dict[int, dict[BucketKey, list[RefusedRecord]]] = {}
+        """Per table, likewise."""
 
     def close(self) -> None:
         """Closes all states, each once its write has ended; whoever comes later is refused."""
@@ -90,6 +101,7 @@ class KeyedTables:
         if len(last) < batch.num_rows:
             batch, keys = batch.take(last), keys.take(last)
         found, before = self._using(table.info, lambda state: state.look_up(keys))
+        self._check_going(table, keys)
         changes = delete_changes(before) if kind == "delete" else upsert_changes(_widened(batch, table.info.schema), found, before)
         ranges = self._changes.append_changes(table, changes, key)
         crash_points.reach(crash_points.KV_LOGGED)
@@ -97,6 +109,84 @@ class KeyedTables:
             self._apply(table.info)
         crash_points.reach(crash_points.KV_APPLIED)
         return ranges
+
+    def _check_going(self, table: StoredTable, keys: pa.RecordBatch) -> None:
+        """Raises BucketStopped if one of `keys` is of a bucket that stands."""
+        standing = {
+            bucket: record
+            for bucket, records in self._refused_of(table.info.table_id).items()
+            if (record := standing_at(records)) is not None
+        }
+        if not standing:
+            return
+        with self._metadata.read() as connection:
+            ids = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.info.table_id)}
+        for part in place_rows(table.info, table.bucketing, keys, 0):
+            bucket = BucketKey(None if part.partition_name is None else ids.get(part.partition_name), part.bucket_id)
+            if (record := standing.get(bucket)) is not None:
+                raise stopped(table.info, bucket, part.partition_name, record)
+
+    def skip(self, request: SkipRequest) -> SkippedRecord:
+        """As `SkipsRecords.skip_record`."""
+        with self._opened(request.path) as table:
+            bucket = self._bucket(table.info, request)
+            self._using(table.info, lambda _: None)  # finds out where it stands
+            records = self._refused_of(table.info.table_id).get(bucket, [])
+            record = _to_skip(request, records)
+            if record.is_skipped:
+                outcome = SkipOutcome.ALREADY_SKIPPED
+            elif request.dry_run:
+                outcome = SkipOutcome.WOULD_SKIP
+            else:
+                self._skip(table, bucket, request)
+                outcome = SkipOutcome.SKIPPED
+            return SkippedRecord(table.info.table_id, record.value, outcome)
+
+    def _bucket(self, table: TableInfo, request: SkipRequest) -> BucketKey:
+        """The bucket that is meant. Raises InvalidArgument, UnknownPartition."""
+        if bool(table.partition_keys) != (request.partition_name is not None):
+            wanted = "is partitioned: name the partition" if table.partition_keys else "has no partitions: leave the partition out"
+            raise InvalidArgument(f"{table.path} {wanted}", table_id=table.table_id)
+        if not 0 <= request.bucket_id < table.bucket_count:
+            raise InvalidArgument(f"{table.path} has the buckets 0 to {table.bucket_count - 1}, but not {request.bucket_id}")
+        if request.partition_name is None:
+            return BucketKey(None, request.bucket_id)
+        with self._metadata.read() as connection:
+            return BucketKey(find_partition(connection, table, request.partition_name), request.bucket_id)
+
+    def _skip(self, table: StoredTable, bucket: BucketKey, request: SkipRequest) -> None:
+        """That the record is skipped and what its key is without it become durable together; the state follows, as after a write."""
+        info, now_us = table.info, to_us(self._clock.now())
+        changes = self._without_record(info, bucket, request.offset)
+        key = WriteKey(info, self._ids.new_id(), 0, 0)
+
+        def mark(connection: sa.Connection) -> None:
+            mark_skipped(connection, info.table_id, bucket, request.offset, request.caller, request.reason, now_us)
+
+        crash_points.reach(crash_points.KV_SKIPPING)
+        self._changes.append_changes(table, changes, key, mark)
+        crash_points.reach(crash_points.KV_SKIPPED)
+        del self._refused[info.table_id]
+        self._apply(info)
+
+    def _without_record(self, table: TableInfo, bucket: BucketKey, offset: int) -> pa.RecordBatch:
+        """The changes that set its key to what it is without it, wherever it went; none if the key was changed again afterwards."""
+        bounds = self._changes.bounds(table.table_id, bucket)
+        assert bounds is not None
+        names = key_schema(table).names
+        row: pa.RecordBatch | None = None
+        for segment in self._changes.segments(table.table_id, bucket, offset, bounds.log_end):
+            batch = read_segment(self._root, segment, table.schema, bucket, changes=True)
+            if row is None:
+                position = offset - segment.starting_offset
+                row = changes_of_nothing(batch, [position]).slice(position, 1)
+                batch = batch.slice(position + 1)
+            if _changes_key(batch, row.select(names)):
+                return delete_changes(row.slice(0, 0).select(table.schema.names))
+        assert row is not None
+        keys, last = row.select(names), row.select(table.schema.names)
+        found, before = self._using(table, lambda state: state.look_up(keys))
+        return upsert_changes(before, found, before) if len(found) else delete_changes(last)
 
     def _apply(self, table: TableInfo) -> None:
         """The rows are in the log, so whatever fails now is made up for by the next use; the write itself has succeeded."""
@@ -122,6 +212,9 @@ class KeyedTables:
         bounds = self._changes.bounds(table.table_id, bucket)
         if bounds is None:
             return  # its partition was dropped meanwhile
+        self._using(table, lambda _: None)
+        if standing_at(self._refused_of(table.table_id).get(bucket, ())) is not None:
+            return  # its rows are not those of its log's end
         name = self._ids.new_id()
         files = self._using(table, lambda state: write_snapshot_files(self._root, table.table_id, name, table.schema, state.rows(bucket)))
         crash_points.reach(crash_points.KV_SNAPSHOT_WRITTEN)
@@ -152,6 +245,7 @@ class KeyedTables:
 
     def forget(self, table_id: int) -> None:
         """Removes what is kept of a table that was dropped. The caller has it exclusively. Raises OSError."""
+        self._refused.pop(table_id, None)
         self._close(table_id)
         remove_state(state_file(self._root, table_id))
 
@@ -195,8 +289,31 @@ class KeyedTables:
             self._make_room()
             state = KvState(state_file(self._root, table.table_id), table)
         self._states[table.table_id] = state
-        catch_up(state, table, self._root, self._changes, lambda bucket: self._snapshots(table.table_id, bucket))
-        return state
+        while True:
+            try:
+                refused = self._refused_of(table.table_id)
+                catch_up(state, table, self._root, self._changes, lambda bucket: self._snapshots(table.table_id, bucket), refused)
+            except RecordRefused as found:
+                self._stand(table, found)
+            else:
+                return state
+
+    def _refused_of(self, table_id: int) -> dict[BucketKey, list[RefusedRecord]]:
+        """Kept from the first use on: nobody else writes them. The caller has the table exclusively."""
+        if table_id not in self._refused:
+            with self._metadata.read() as connection:
+                self._refused[table_id] = dict(refused_of_table(connection, table_id))
+        return self._refused[table_id]
+
+    def _stand(self, table: TableInfo, found: RecordRefused) -> None:
+        """Stops a bucket where the state cannot take a record; the others go on."""
+        record = RefusedRecord(found.offset, redact(text_of(found.row)), found.error, is_skipped=False)
+        with self._metadata.write() as connection:
+            insert_refused(connection, table.table_id, found.bucket, record, to_us(self._clock.now()))
+        self._refused.pop(table.table_id, None)
+        _log.error(
+            "bucket_stopped", table=str(table.path), bucket=str(found.bucket), offset=record.offset, value=record.value, error=record.error
+        )
 
     def _snapshots(self, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
         with self._metadata.read() as connection:
@@ -221,3 +338,28 @@ def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """With NULL for columns that the writer does not know."""
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[batch.num_columns :]]
     return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
+
+
+def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedRecord:
+    """The record that is meant. Raises InvalidArgument if the bucket does not stand at it."""
+    for record in records:
+        if record.is_skipped and record.offset == request.offset:
+            return record
+    standing = standing_at(records)
+    place = f"bucket {request.bucket_id}" + ("" if request.partition_name is None else f" of partition {request.partition_name}")
+    if standing is None:
+        raise InvalidArgument(f"{place} of {request.path} stands at no record: there is nothing to skip")
+    if standing.offset != request.offset:
+        raise InvalidArgument(
+            f"{place} of {request.path} stands at offset {standing.offset}, not at {request.offset}",
+            hint=f"The record there is {standing.value}; only that one can be skipped.",
+        )
+    return standing
+
+
+def _changes_key(batch: pa.RecordBatch, key: pa.RecordBatch) -> bool:
+    """Whether a record of `batch` is the last change of `key`, a batch of one row, for then."""
+    same = pc.not_equal(batch.column(batch.num_columns - 1), pa.scalar(int(ChangeType.UPDATE_BEFORE), pa.int8()))
+    for name in key.schema.names:
+        same = pc.and_(same, pc.equal(batch.column(name), key.column(name)[0]))
+    return bool(pc.any(same).as_py())

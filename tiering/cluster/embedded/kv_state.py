@@ -35,6 +35,8 @@ CHECKPOINT_THRESHOLD = "64MB"
 """Of changes before DuckDB rewrites its file: it is a copy, so a long tail of changes to replay costs only time."""
 EXPORT_BATCH_ROWS = 8_192
 """Few enough that wide rows stay small, many enough that a batch costs nothing."""
+MAX_ERROR_CHARACTERS = 300
+"""Of what DuckDB says about a record."""
 _FORMAT = 1
 
 
@@ -207,3 +209,31 @@ def _stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _as_rows(found: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     """DuckDB has the values as they were, but names what lies within lists and maps in its own way."""
     return fit_columns(found.rename_columns(schema.names), schema)
+
+
+def first_refused(rows: pa.Table) -> tuple[int, str] | None:
+    """Position and error of the first row that DuckDB does not take in any table; None = it takes all."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        error = _error_of(connection, rows)
+        if error is None:
+            return None
+        start, stop = 0, rows.num_rows
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            half = _error_of(connection, rows.slice(start, middle - start))
+            if half is None:
+                start = middle
+            else:
+                stop, error = middle, half
+        return start, _error_of(connection, rows.slice(start, 1)) or error
+
+
+def _error_of(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> str | None:
+    connection.register("rows_to_take", rows.take(np.arange(rows.num_rows)))
+    try:
+        connection.execute("CREATE OR REPLACE TEMP TABLE taken AS SELECT * FROM rows_to_take")
+    except duckdb.Error as error:
+        return " ".join(str(error).split())[:MAX_ERROR_CHARACTERS]
+    finally:
+        connection.unregister("rows_to_take")
+    return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +23,8 @@ from tiering.cluster.embedded.bucketing import Bucketing
 from tiering.cluster.embedded.catalog import StoredTable, table_exists
 from tiering.cluster.embedded.metadata import Metadata, among, bucket_key, buckets, in_bucket, segments, tables
 from tiering.cluster.embedded.placing import place_rows
+from tiering.cluster.embedded.refused_metadata import refused_of_table
+from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment, write_segments
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.effects import Clock, Ids
@@ -54,17 +56,22 @@ class Log:
         earlier = self.earlier(key)
         return self._write_and_publish(Append(key, pieces, batch.num_columns)) if earlier is None else earlier
 
-    def append_changes(self, table: StoredTable, changes: pa.RecordBatch, key: WriteKey) -> Sequence[AppendedRange]:
-        """Publishes rows of a primary-key table with their change types, those of a key next to each other; none: only `key`."""
+    def append_changes(
+        self, table: StoredTable, changes: pa.RecordBatch, key: WriteKey, together_with: Callable[[sa.Connection], None] | None = None
+    ) -> Sequence[AppendedRange]:
+        """Publishes rows of a primary-key table with their change types, those of a key next to each other; none: only `key`.
+
+        `together_with` is done in the same transaction.
+        """
         pieces = encode(place_rows(table.info, table.bucketing, changes, 0)) if changes.num_rows else []
-        return self._write_and_publish(Append(key, pieces, changes.num_columns - 1))
+        return self._write_and_publish(Append(key, pieces, changes.num_columns - 1), together_with)
 
     def earlier(self, key: WriteKey) -> Sequence[AppendedRange] | None:
         """What that write got when it came before; None = it did not. Raises InvalidArgument if it brought other rows then."""
         with self._metadata.read() as connection:
             return earlier_ranges(connection, key)
 
-    def _write_and_publish(self, append: Append) -> Sequence[AppendedRange]:
+    def _write_and_publish(self, append: Append, together_with: Callable[[sa.Connection], None] | None = None) -> Sequence[AppendedRange]:
         named = [(self._ids.new_id(), piece.segment) for piece in append.pieces]
         try:
             paths = write_segments(self._root, append.table.table_id, named)
@@ -74,6 +81,8 @@ class Log:
             ranges = earlier_ranges(connection, append.key)
             if ranges is None and table_exists(connection, append.table.table_id):
                 with self._removed_if_refused(paths):
+                    if together_with is not None:
+                        together_with(connection)
                     return publish(connection, append, paths, to_us(self._clock.now()))
         self._remove(paths)
         if ranges is None:
@@ -160,6 +169,11 @@ class Log:
             Segment(row.path, row.starting_offset, row.stopping_offset, row.size_bytes, row.crc32, row.commit_us, row.columns)
             for row in rows
         ]
+
+    def refused(self, table_id: int, bucket: BucketKey) -> Sequence[RefusedRecord]:
+        """Records of the bucket that its KV state refused, in order; few, and mostly none."""
+        with self._metadata.read() as connection:
+            return refused_of_table(connection, table_id, bucket).get(bucket, ())
 
 
 _BOUNDS = (buckets.c.log_start, buckets.c.log_end, buckets.c.size_bytes)

@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from tiering.cluster.embedded.kv_snapshots import oldest_offsets
 from tiering.cluster.embedded.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata import bucket_key, buckets, in_bucket, segments
-from tiering.cluster.embedded.segments import log_starts_file, sync_folder, write_whole
+from tiering.cluster.embedded.segments import log_starts_file
 from tiering.cluster.embedded.times import to_us
+from tiering.durable_files import sync_folder, write_whole
 from tiering.model import BucketKey, TableInfo, TableType
 
 

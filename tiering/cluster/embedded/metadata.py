@@ -21,11 +21,11 @@ from tiering.cluster.embedded.upgrade import upgrade
 from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
 from tiering.model import BucketKey
-from tiering.redact import redact
 
 FILE_NAME = "meta.db"
-FORMAT_VERSION = 3
-"""2: partitions, and columns added later. 3: primary keys. Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
+FORMAT_VERSION = 4
+"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused.
+Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
 NO_PARTITION = 0
 """The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
 
@@ -112,6 +112,22 @@ appends = sa.Table(
         nullable=False,
         comment="[bucket id, starting offset, stopping offset, partition id] each; without the last: no partition",
     ),
+    sqlite_with_rowid=False,
+)
+
+refused_records = sa.Table(
+    "refused_records",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("offset", sa.BigInteger, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False, comment="as text, cut"),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("refused_us", sa.BigInteger, nullable=False),
+    sa.Column("skipped_us", sa.BigInteger, comment="NULL = the bucket stands here"),
+    sa.Column("skipped_by", sa.Text),
+    sa.Column("reason", sa.Text),
     sqlite_with_rowid=False,
 )
 
@@ -204,7 +220,7 @@ class Metadata:
         except sa.exc.SQLAlchemyError as error:
             engine.dispose()
             raise SetupError(
-                f"cannot open the cluster's metadata {root / FILE_NAME}: {redact(str(error))}",
+                f"cannot open the cluster's metadata {root / FILE_NAME}: {error}",
                 hint="Check that the folder is writable and the disk not full.",
             ) from error
         if version > FORMAT_VERSION:
@@ -233,7 +249,7 @@ def _guarded() -> Iterator[None]:
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
-        raise ClusterUnavailable(f"the cluster's metadata failed: {redact(str(error))}") from error
+        raise ClusterUnavailable(f"the cluster's metadata failed: {error}") from error
 
 
 def _prepare_connection(connection: object, _record: object) -> None:

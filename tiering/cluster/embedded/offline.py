@@ -18,7 +18,7 @@ from tiering.cluster.embedded.leases import list_leases
 from tiering.cluster.embedded.log import Log
 from tiering.cluster.embedded.metadata import FILE_NAME, FORMAT_VERSION, Metadata, facts
 from tiering.cluster.embedded.partitions import list_partitions
-from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.snapshot_files import files_exist
 from tiering.effects import RandomIds, SystemClock
 from tiering.errors import SetupError
@@ -33,7 +33,6 @@ from tiering.model import (
     TablePath,
     TieringLogSplit,
 )
-from tiering.redact import redact
 from tiering.sqlite_files import read_only_url
 
 ALL = -1
@@ -53,7 +52,7 @@ class OfflineCluster:
                 known = dict(connection.execute(sa.select(facts.c.name, facts.c.value)).all())
         except sa.exc.SQLAlchemyError as error:
             engine.dispose()
-            raise SetupError(f"cannot read {file}: {redact(str(error))}", hint="Is it a Lakeward data folder?") from error
+            raise SetupError(f"cannot read {file}: {error}", hint="Is it a Lakeward data folder?") from error
         version = int(known.get("format_version", "0"))
         if version != FORMAT_VERSION:
             engine.dispose()
@@ -109,7 +108,12 @@ class OfflineCluster:
     def reader(self, table: TableInfo, split: TieringLogSplit) -> EmbeddedSplitReader:
         """As `Cluster.reader`, of log splits."""
         bounds = self._log.bounds(table.table_id, split.bucket)
-        return open_reader(table, split, bounds, lambda *wanted: (str(self._root), self._log.segments(table.table_id, *wanted)))
+
+        def listed(bucket: BucketKey, start: int, stop: int) -> ListedRange:
+            segments = self._log.segments(table.table_id, bucket, start, stop)
+            return ListedRange(str(self._root), segments, self._log.refused(table.table_id, bucket))
+
+        return open_reader(table, split, bounds, listed)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """As `Cluster.lake_snapshot`."""

@@ -7,6 +7,7 @@ Each value keeps the name rule. A partition appears with the first append of a r
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -63,13 +64,21 @@ def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
     except pa.ArrowInvalid as error:
         raise InvalidData(f"partition column {column!r}: {error}", column=column) from error
     for text in texts:
-        if pa.types.is_date(values.type) and len(text) != len("2024-01-31"):
+        if pa.types.is_date(values.type) and not _is_calendar_date(text):
             raise InvalidData(f"partition column {column!r}: the date {text} is not between the years 1 and 9999", column=column)
         try:
             check_name(text, "partition value")
         except InvalidName as error:
             raise InvalidData(f"partition column {column!r}: {error.message}", hint=error.hint, column=column) from error
     return texts
+
+
+def _is_calendar_date(text: str) -> bool:
+    """Whether readers of partition names, which have the years 1 to 9999, read the same date."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def list_partitions(connection: sa.Connection, table_id: int, after: int = NO_PARTITION, limit: int = -1) -> list[Partition]:

@@ -9,13 +9,13 @@ import pyarrow as pa
 from google.protobuf.timestamp_pb2 import Timestamp
 from pyarrow import ipc
 
-from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
+from tiering.arrow_ipc import read_schema
+from tiering.cluster.embedded.base import AppendedRange, TableSpec
 from tiering.cluster.embedded.options import parse_lake_options
+from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
-from tiering.cluster.embedded.types import check_names_are_text
-from tiering.errors import InvalidData
 from tiering.model import BucketKey, BucketOffsets, KvSnapshot, Partition, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import common_pb2, embedded_pb2
@@ -63,7 +63,7 @@ def table_from_pb(pb: embedded_pb2.PbTable) -> TableInfo:
         table_id=pb.table_id,
         path=path_from_pb(pb.table_path),
         table_type=TableType(pb.table_type),
-        schema=schema_from_bytes(pb.schema),
+        schema=read_schema(pb.schema),
         bucket_count=pb.bucket_count,
         created_at=time_from_pb(pb.created_at),
         bucket_keys=tuple(pb.bucket_keys),
@@ -94,7 +94,7 @@ def spec_to_pb(path: TablePath, spec: TableSpec, ignore_if_exists: bool) -> embe
 def spec_from_pb(pb: embedded_pb2.CreateTableRequest) -> TableSpec:
     """Raises InvalidData for a schema that cannot be read."""
     return TableSpec(
-        schema=schema_from_bytes(pb.schema),
+        schema=read_schema(pb.schema),
         bucket_count=pb.bucket_count,
         bucket_keys=tuple(pb.bucket_keys),
         properties=dict(pb.properties),
@@ -103,34 +103,12 @@ def spec_from_pb(pb: embedded_pb2.CreateTableRequest) -> TableSpec:
     )
 
 
-def schema_from_bytes(data: bytes) -> pa.Schema:
-    """Raises InvalidData."""
-    try:
-        schema = ipc.read_schema(pa.py_buffer(data))
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidData(f"the schema is not an Arrow IPC message: {error}") from error
-    check_names_are_text(schema)
-    return schema
-
-
 def rows_to_bytes(batch: pa.RecordBatch) -> bytes:
     """An Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
-
-
-def rows_from_bytes(data: bytes) -> Rows:
-    """Raises InvalidData. The values are checked too: what a client sends may be anything."""
-    try:
-        with ipc.open_stream(pa.py_buffer(data)) as reader:
-            check_names_are_text(reader.schema)
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidData(f"the rows are not an Arrow IPC stream: {error}") from error
-    return table
 
 
 def bounds_to_pb(bucket: BucketKey, bounds: BucketOffsets) -> embedded_pb2.ListOffsetsResponse.BucketOffsets:
@@ -206,3 +184,11 @@ def segment_to_pb(segment: Segment) -> embedded_pb2.PbSegment:
 
 def segment_from_pb(pb: embedded_pb2.PbSegment) -> Segment:
     return Segment(pb.path, pb.starting_offset, pb.stopping_offset, pb.size_bytes, pb.crc32, pb.commit_timestamp_us, pb.columns)
+
+
+def refused_to_pb(record: RefusedRecord) -> embedded_pb2.PbRefusedRecord:
+    return embedded_pb2.PbRefusedRecord(offset=record.offset, value=record.value, error=record.error, is_skipped=record.is_skipped)
+
+
+def refused_from_pb(pb: embedded_pb2.PbRefusedRecord) -> RefusedRecord:
+    return RefusedRecord(pb.offset, pb.value, pb.error, pb.is_skipped)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from tiering.cluster.embedded.refused_records import RefusedRecord, changes_of_nothing, stopped
 from tiering.cluster.embedded.segments import Segment, read_segment
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType, TieringLogSplit
@@ -23,8 +24,20 @@ TARGET_BATCH_BYTES = 16 * 1024 * 1024
 """Wide rows: join no further than this."""
 _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)
 
-ListSegments = Callable[[BucketKey, int, int], tuple[str, Sequence[Segment]]]
-"""(bucket, start, stop) -> the root folder, and the segments of the range in order."""
+
+@dataclass(frozen=True)
+class ListedRange:
+    """Where the records of a range are."""
+
+    root: str
+    segments: Sequence[Segment]
+    """Those of the range, in order."""
+    refused: Sequence[RefusedRecord] = ()
+    """Records of the bucket that its KV state refused, also outside of the range."""
+
+
+ListSegments = Callable[[BucketKey, int, int], ListedRange]
+"""(bucket, start, stop) -> where they are."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class EmbeddedSplitReader:
     segments: tuple[Segment, ...]
     changes: bool = False
     """Whether the segments hold change types."""
+    skipped: tuple[int, ...] = ()
+    """Offsets of records that were skipped: they are read as changes of nothing (`refused_records.py`)."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`."""
@@ -60,6 +75,7 @@ class EmbeddedSplitReader:
         batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
         start = max(segment.starting_offset, self.split.starting_offset)
         stop = min(segment.stopping_offset, self.split.stopping_offset)
+        batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in self.skipped])
         return _Piece(batch.slice(start - segment.starting_offset, stop - start), start, segment.commit_us)
 
     def _join(self, pieces: Sequence[_Piece]) -> pa.RecordBatch:
@@ -87,7 +103,7 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
     """The reader of `split`, whose whole range is covered by segments.
 
     Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), DataCorrupt (a hole in the metadata),
-    SourceChanged (the partition was dropped, or the log has columns that `table` does not have yet).
+    SourceChanged (the partition was dropped, or the log has columns that `table` does not have yet), BucketStopped.
     """
     start, stop = split.starting_offset, split.stopping_offset
     if bounds is None and split.bucket.partition_id is not None:
@@ -100,11 +116,16 @@ def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets 
         raise LogTruncated(
             f"the log of {table.path} bucket {split.bucket} starts at offset {bounds.log_start}, after {start}", table_id=table.table_id
         )
-    root, segments = list_segments(split.bucket, start, stop)
+    listed = list_segments(split.bucket, start, stop)
+    root, segments = listed.root, listed.segments
+    for record in listed.refused:
+        if start <= record.offset < stop and not record.is_skipped:
+            raise stopped(table, split.bucket, split.partition_name, record)
     _check_covered(table, split, segments)
     if any(segment.columns > len(table.schema) for segment in segments):
         raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
-    return EmbeddedSplitReader(root, table.schema, split, tuple(segments), table.table_type is TableType.PRIMARY_KEY)
+    skipped = tuple(record.offset for record in listed.refused if record.is_skipped and start <= record.offset < stop)
+    return EmbeddedSplitReader(root, table.schema, split, tuple(segments), table.table_type is TableType.PRIMARY_KEY, skipped)
 
 
 def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[Segment]) -> None:

@@ -19,10 +19,10 @@ import tenacity
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
-from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
-from tiering.errors import InvalidArgument, InvalidData, ServiceUnreachable
+from tiering.errors import InvalidArgument, InvalidData, ServiceBusy, ServiceUnreachable
 from tiering.model import (
     BucketKey,
     BucketOffsets,
@@ -43,6 +43,7 @@ from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_channel import open_channel
 from tiering.rpc_errors import from_rpc_error
+from tiering.rpc_pages import Pages, readable
 
 CALL_TIMEOUT_S = 30.0
 """Longer than any call takes; an append waits for the disk."""
@@ -70,7 +71,7 @@ class RemoteEmbeddedCluster:
         )
 
     def _may_come_back(self, error: BaseException) -> bool:
-        return isinstance(error, ServiceUnreachable) and self._has_answered
+        return isinstance(error, ServiceBusy) or (isinstance(error, ServiceUnreachable) and self._has_answered)
 
     def _once(self, call: Callable[[], Answer]) -> Answer:
         try:
@@ -115,7 +116,7 @@ class RemoteEmbeddedCluster:
         """As `EmbeddedCluster.create_table`."""
         request = pb.spec_to_pb(path, spec, ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
-        return pb.table_from_pb(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def drop_table(self, path: TablePath) -> None:
         """As `EmbeddedCluster.drop_table`."""
@@ -126,30 +127,38 @@ class RemoteEmbeddedCluster:
         """As `EmbeddedCluster.alter_table`."""
         added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
         request = messages.AlterTableRequest(table_path=pb.path_to_pb(path), set_properties=set_properties, add_columns=added)
-        return pb.table_from_pb(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
         """As `Cluster.tables`."""
         found: list[TableInfo] = []
+        pages = Pages(self._uri, "tables")
         page_token = ""
         while True:
             request = messages.ListTablesRequest(database_name=database_name, page_token=page_token)
             answer = self._repeatable(partial(self._stub.ListTables, request, timeout=CALL_TIMEOUT_S))
-            found += map(pb.table_from_pb, answer.tables)
             page_token = answer.next_page_token
+            pages.check(answer, len(answer.tables), page_token or None)
+            with readable(self._uri):
+                found += map(pb.table_from_pb, answer.tables)
             if not page_token:
                 return found
 
     def table(self, path: TablePath) -> TableInfo:
         """As `Cluster.table`."""
         request = messages.GetTableRequest(table_path=pb.path_to_pb(path))
-        return pb.table_from_pb(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
+        return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def _table(self, message: messages.PbTable) -> TableInfo:
+        with readable(self._uri):
+            return pb.table_from_pb(message)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """As `Cluster.partitions`; a table without partition columns needs no question."""
         if not table.partition_keys:
             return ()
         found: list[Partition] = []
+        pages = Pages(self._uri, "partitions")
         more = True
         while more:
             after = found[-1].partition_id if found else 0
@@ -157,6 +166,8 @@ class RemoteEmbeddedCluster:
             answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
             found += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
             more = answer.more
+            pages.check(answer, len(answer.partitions), found[-1].partition_id if more and found else None)
+            more = more and bool(answer.partitions)
         return tuple(found)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
@@ -212,7 +223,8 @@ class RemoteEmbeddedCluster:
         segments = [pb.segment_from_pb(segment) for page in pages for segment in page.segments]
         told = pages[0].HasField("bounds")  # one question a split is enough
         bounds = pb.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
-        return open_reader(table, split, bounds, lambda *_: (pages[0].root, segments))
+        listed = ListedRange(pages[0].root, segments, [pb.refused_from_pb(record) for record in pages[0].refused])
+        return open_reader(table, split, bounds, lambda *_: listed)
 
     def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
         request = messages.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
@@ -229,11 +241,13 @@ class RemoteEmbeddedCluster:
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
     ) -> Iterator[messages.ListSegmentsResponse]:
+        pages = Pages(self._uri, "segments")
         while True:
             request = messages.ListSegmentsRequest(
                 table_id=table_id, bucket=bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
             )
             page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
+            pages.check(page, len(page.segments), page.segments[-1].stopping_offset if page.segments else None)
             yield page
             if not page.segments or page.segments[-1].stopping_offset >= stopping_offset:
                 return

@@ -8,7 +8,6 @@ synced, renamed, and belong to the log only once the metadata names them.
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
-from tiering.errors import ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
+from tiering.arrow_ipc import read_file_batch
+from tiering.durable_files import make_folder, sync_folder, write_whole
+from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
 from tiering.model import CHANGE_TYPE_FIELD, BucketKey
 
 LOG_FOLDER = "log"
@@ -27,7 +28,6 @@ DROPPED_SUFFIX = ".dropped"
 """Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
 LOG_STARTS_FILE = "log-starts.json"
 """Of a table: the log starts of buckets that were cut (`log_cut.py`), so that a cut segment is no damage either."""
-TEMPORARY_SUFFIX = ".tmp"
 SYNCING_THREADS = 16
 """Disks and journals take so many syncs together; more threads gain little."""
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -77,9 +77,7 @@ def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, Encoded
     files = [(folder / f"{name}{SUFFIX}", segment.content) for name, segment in named]
     if not files:
         return []
-    if not folder.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(folder.parent)
+    make_folder(folder)
     if len(files) == 1:
         write_whole(*files[0])
     else:
@@ -88,25 +86,6 @@ def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, Encoded
             list(pool.map(write_whole, *zip(*files, strict=True)))
     sync_folder(folder)
     return [str(final.relative_to(root)) for final, _ in files]
-
-
-def write_whole(final: Path, content: pa.Buffer) -> None:
-    """Writes a file that is there whole or not at all. Its name is durable once its folder was synced. Raises OSError."""
-    temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
-    with temporary.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(final)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: BucketKey, *, changes: bool = False) -> pa.RecordBatch:
@@ -136,11 +115,12 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         raise _corrupt(f"the segment has {content.size} bytes instead of {segment.size_bytes}", where, segment, bucket)
     if zlib.crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
-    batch = _decode(content)
     kind = [CHANGE_TYPE_FIELD] if changes else []
     held = pa.schema([*list(schema)[: segment.columns], *kind])
-    if batch is None or batch.num_rows != segment.stopping_offset - segment.starting_offset or not batch.schema.equals(held):
-        raise _corrupt("the segment does not hold the rows it should", where, segment, bucket)
+    try:
+        batch = read_file_batch(content, held, segment.stopping_offset - segment.starting_offset)
+    except BadRequest as error:
+        raise _corrupt(f"the segment does not hold the rows it should ({error.message})", where, segment, bucket) from error
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[segment.columns :]]
     columns = batch.columns
     whole = pa.schema([*schema, *kind])
@@ -177,17 +157,9 @@ def _is_cut(file: Path, segment: Segment, bucket: BucketKey) -> bool:
 
 def write_tombstone(file: Path) -> None:
     """Durably. Raises OSError."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     file.touch()
     sync_folder(file.parent)
-
-
-def _decode(content: pa.Buffer) -> pa.RecordBatch | None:
-    try:
-        with ipc.open_file(content) as reader:
-            return reader.get_batch(0) if reader.num_record_batches == 1 else None
-    except pa.ArrowException:
-        return None
 
 
 def _corrupt(what: str, where: str, segment: Segment, bucket: BucketKey) -> DataCorrupt:

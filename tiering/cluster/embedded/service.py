@@ -7,7 +7,7 @@ partitions and segments come in pages.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -15,13 +15,16 @@ from typing import Any, NoReturn, TypeVar
 import grpc.aio
 import structlog
 
+from tiering.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.cluster.embedded import pb
+from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
 from tiering.model import BucketOffsets, TableInfo
 from tiering.names import parse_table_path
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
+from tiering.panics import contained
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_errors import status_code, to_pb, trailing_metadata
@@ -56,7 +59,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def _run(self, context: Context, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, contained(work))
         except LakewardError as error:
             await _abort(context, error, status_code(error))
         except Exception as error:
@@ -85,7 +88,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def AlterTable(self, request: messages.AlterTableRequest, context: Context) -> messages.AlterTableResponse:
         def alter() -> TableInfo:
-            added = list(pb.schema_from_bytes(request.add_columns)) if request.add_columns else []
+            added = list(read_schema(request.add_columns)) if request.add_columns else []
             return self._storage.alter_table(pb.path_from_pb(request.table_path), dict(request.set_properties), added)
 
         return messages.AlterTableResponse(table=pb.table_to_pb(await self._run(context, alter)))
@@ -124,7 +127,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def Append(self, request: messages.AppendRequest, context: Context) -> messages.AppendResponse:
         def append() -> messages.AppendResponse:
-            rows = pb.rows_from_bytes(request.rows)
+            rows = read_rows(request.rows, WRITE_LIMITS)
             ranges = self._storage.append(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return messages.AppendResponse(ranges=map(pb.range_to_pb, ranges))
 
@@ -132,7 +135,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def Upsert(self, request: messages.UpsertRequest, context: Context) -> messages.UpsertResponse:
         def upsert() -> messages.UpsertResponse:
-            rows = pb.rows_from_bytes(request.rows)
+            rows = read_rows(request.rows, WRITE_LIMITS)
             ranges = self._storage.upsert(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return messages.UpsertResponse(ranges=map(pb.range_to_pb, ranges))
 
@@ -140,7 +143,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def Delete(self, request: messages.DeleteRequest, context: Context) -> messages.DeleteResponse:
         def delete() -> messages.DeleteResponse:
-            keys = pb.rows_from_bytes(request.keys)
+            keys = read_rows(request.keys, WRITE_LIMITS)
             ranges = self._storage.delete(pb.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
             return messages.DeleteResponse(ranges=map(pb.range_to_pb, ranges))
 
@@ -182,15 +185,17 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     async def ListSegments(self, request: messages.ListSegmentsRequest, context: Context) -> messages.ListSegmentsResponse:
         bucket, log = bucket_from_pb(request.bucket), self._storage.log
 
-        def look() -> tuple[list[Segment], BucketOffsets | None]:
+        def look() -> tuple[list[Segment], BucketOffsets | None, Sequence[RefusedRecord]]:
             wanted = (request.starting_offset, request.stopping_offset, SEGMENTS_PER_PAGE)
-            return log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
+            segments, bounds = log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
+            return segments, bounds, log.refused(request.table_id, bucket)
 
-        segments, bounds = await self._run(context, look)
+        segments, bounds, refused = await self._run(context, look)
         return messages.ListSegmentsResponse(
             root=str(self._storage.root),
             segments=map(pb.segment_to_pb, segments),
             bounds=None if bounds is None else pb.bounds_to_pb(bucket, bounds),
+            refused=map(pb.refused_to_pb, refused),
         )
 
     async def GetLakeSnapshot(self, request: messages.GetLakeSnapshotRequest, context: Context) -> messages.GetLakeSnapshotResponse:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from tiering.cluster.embedded.segments import sync_folder, write_whole
+from tiering.durable_files import make_folder, sync_folder, write_whole
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.model import BucketKey
 
@@ -51,9 +51,7 @@ def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema
     folder = root / SNAPSHOT_FOLDER / str(table_id)
     written: list[SnapshotFile] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for parent in (folder.parent.parent, folder.parent):
-            sync_folder(parent)
+        make_folder(folder)
         for number, rows in enumerate(_portions(batches)):
             sink = pa.BufferOutputStream()
             pq.write_table(rows.cast(schema), sink, compression="zstd", row_group_size=READ_BATCH_ROWS)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,14 @@ from tiering.cluster.embedded.log import NO_LIMIT, Log
 from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.primary_keys import check_log_table
-from tiering.cluster.embedded.reader import EmbeddedSplitReader, open_reader
+from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.times import SteadyTime
 from tiering.cluster.embedded.upkeep import Upkeep
+from tiering.cluster.skipping import SkippedRecord, SkipRequest
+from tiering.durable_files import sync_folder
 from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.errors import ClusterUnavailable, SetupError, UnknownTable
 from tiering.model import (
@@ -63,14 +65,19 @@ from tiering.names import check_database, table_path
 class EmbeddedStorage:
     """Opens the folder, sweeping what a crash left. Raises SetupError: in use, not writable, made by a newer version."""
 
-    def __init__(self, root: Path, clock: Clock | None = None, ids: Ids | None = None) -> None:
+    def __init__(
+        self, root: Path, clock: Clock | None = None, ids: Ids | None = None, check_lake: Callable[[TableInfo], None] | None = None
+    ) -> None:
+        """`check_lake` raises BadRequest for a table that its lake could not hold; None = whoever opens the folder tiers nothing."""
         self.root = root.absolute()
+        self._check_lake = check_lake or _holds_all
         self._clock: Clock = clock or SystemClock()
         ids = ids or RandomIds()
         self._lease_time = SteadyTime(self._clock)
         self._lock = lock_folder(self.root)
         try:
             self._metadata = Metadata.open(self.root, ids)
+            sync_folder(self.root)  # the name of a new database
             self._sweep()
             with self._metadata.write() as connection:
                 leases.rebase(connection, self._lease_time.now())
@@ -125,9 +132,11 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.create_table`."""
         _check_path(path)
         with self._listing.altering() as (connection, touched):
-            info = catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
-            touched.add(info.table_id)
-        return info
+            created = catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+            if created.is_new and created.info.lake_enabled:
+                self._check_lake(created.info)
+            touched.add(created.info.table_id)
+        return created.info
 
     def drop_table(self, path: TablePath) -> None:
         """As `EmbeddedCluster.drop_table`."""
@@ -166,8 +175,12 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.alter_table`."""
         _check_path(path)
         with self._listing.altering() as (connection, touched):
+            before = catalog.find_table(connection, path).info
             catalog.insert_columns(connection, path, add_columns)
             info = catalog.update_properties(connection, path, set_properties, self._clock.now())
+            # What an older version let in may still be altered in other ways, such as to disable the lake.
+            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
+                self._check_lake(info)
             touched.add(info.table_id)
         return info
 
@@ -212,6 +225,11 @@ class EmbeddedStorage:
         check_writer(writer_id, sequence)
         return self.keyed.delete(path, keys, writer_id, sequence)
 
+    def skip_record(self, request: SkipRequest) -> SkippedRecord:
+        """As `SkipsRecords.skip_record`."""
+        _check_path(request.path)
+        return self.keyed.skip(request)
+
     def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """As `EmbeddedCluster.snapshot_kv`."""
         _check_path(path)
@@ -234,7 +252,12 @@ class EmbeddedStorage:
         if isinstance(split, TieringSnapshotSplit):
             return open_snapshot_reader(str(self.root), table, split, self.kv_snapshot(table.table_id, split.bucket, split.snapshot_id))
         bounds = self.log.bounds(table.table_id, split.bucket)
-        return open_reader(table, split, bounds, lambda *wanted: (str(self.root), self.log.segments(table.table_id, *wanted)))
+
+        def listed(bucket: BucketKey, start: int, stop: int) -> ListedRange:
+            segments = self.log.segments(table.table_id, bucket, start, stop)
+            return ListedRange(str(self.root), segments, self.log.refused(table.table_id, bucket))
+
+        return open_reader(table, split, bounds, listed)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `Cluster.kv_snapshots`."""
@@ -295,6 +318,10 @@ class EmbeddedStorage:
         """As `Cluster.rewind_lake_snapshot`. Raises UnknownTable."""
         with self._metadata.write() as connection:
             write_lake_record(connection, table, snapshot, may_go_back=True)
+
+
+def _holds_all(_: TableInfo) -> None:
+    """What a lake that nobody tiers to refuses."""
 
 
 def _check_path(path: TablePath) -> None:

@@ -7,12 +7,12 @@ stored form; types that Iceberg v2 lacks are refused by name. What lies within a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnsupportedType
+from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.names import check_name
 
 MAX_DECIMAL_PRECISION = 38
@@ -107,22 +107,3 @@ def storable_schema(schema: pa.Schema) -> pa.Schema:
         raise InvalidArgument(f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {count}")
     _check_names(schema.names, "column")
     return pa.schema([pa.field(field.name, storable_type(field.name, field.type), field.nullable) for field in schema])
-
-
-def check_names_are_text(schema: pa.Schema) -> None:
-    """Raises InvalidData for a name of a column, a field within or a time zone that is not UTF-8: Arrow takes any bytes."""
-    try:
-        for field in schema:
-            list(_texts(field))
-    except UnicodeDecodeError as error:
-        raise InvalidData("a column's name or type is not UTF-8") from error
-
-
-def _texts(field: pa.Field[Any]) -> Iterator[str]:
-    """Decoded as they are looked at, which is when Arrow finds out."""
-    yield field.name
-    kind = field.type
-    if isinstance(kind, pa.TimestampType) and kind.tz is not None:
-        yield kind.tz
-    for index in range(kind.num_fields):
-        yield from _texts(kind.field(index))

@@ -1,18 +1,20 @@
 """Brings metadata of an older format up to the present one. One transaction: all of it or nothing.
 
-Format 1 has no partitions and never adds columns; format 2 has no primary keys. New tables are made by the caller.
+Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 no records that were refused. New tables
+are made by the caller.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
 import sqlalchemy as sa
-from pyarrow import ipc
+
+from tiering.arrow_ipc import read_schema
 
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
     """From format `version` to what `schema` has; segment files stay as they are."""
-    connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
+    if version < 3:
+        connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
     if version < 2:
         _add_partitions(connection, schema)
 
@@ -26,7 +28,7 @@ def _add_partitions(connection: sa.Connection, schema: sa.MetaData) -> None:
     ):
         connection.execute(sa.text(statement))
     for table_id, serialized in connection.execute(sa.select(tables.c.table_id, tables.c.schema)).all():
-        columns = len(ipc.read_schema(pa.py_buffer(serialized)))
+        columns = len(read_schema(serialized))
         connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(created_columns=columns))
     _rebuild(connection, schema.tables["buckets"], {"partition_id": "0"})
     columns_of_table = "(SELECT created_columns FROM tables WHERE tables.table_id = segments_v1.table_id)"

@@ -99,7 +99,7 @@ def running_upkeep(upkeep: Upkeep, period_s: float = PERIOD_S) -> Iterator[None]
                 upkeep.run()
             except LakewardError as error:
                 _log.warning("upkeep_failed", error=str(error))
-            except Exception:
+            except BaseException:  # a panic, too: without this thread no log is cut and no snapshot taken any more
                 _log.exception("upkeep_failed")
 
     thread = threading.Thread(target=keep, name="embedded-cluster-upkeep")

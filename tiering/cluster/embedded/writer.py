@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from tiering.arrow_ipc import WRITE_LIMITS
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster, Rows
 from tiering.cluster.embedded.types import count_fields
 from tiering.errors import InvalidData
@@ -62,19 +63,19 @@ def as_batch(rows: Rows) -> pa.RecordBatch:
 
 
 def cut_rows(batch: pa.RecordBatch, limit_bytes: int = MAX_APPEND_BYTES) -> Iterator[pa.RecordBatch]:
-    """`batch` in pieces whose stream stays below the limit, halving where rows are uneven.
+    """`batch` in pieces whose stream stays below the limit and in the rows that one write takes, halving where rows are uneven.
 
     Raises InvalidData for a row that is larger alone.
     """
     room = limit_bytes - _OVERHEAD_BYTES_PER_COLUMN * (1 + count_fields(batch.schema))
-    if batch.nbytes <= room or (batch.num_rows == 0):
+    if (batch.nbytes <= room and batch.num_rows <= WRITE_LIMITS.rows) or batch.num_rows == 0:
         if batch.num_rows:
             yield batch
         return
     if batch.num_rows == 1:
         raise InvalidData(f"one row has {batch.nbytes} bytes; an append takes at most {limit_bytes}")
     # Pieces of equal size: batches go to buckets in turn, and a short last piece would always meet the same bucket.
-    pieces = -(-batch.nbytes // room)
+    pieces = max(-(-batch.nbytes // room), -(-batch.num_rows // WRITE_LIMITS.rows))
     rows = min(batch.num_rows - 1, -(-batch.num_rows // pieces))
     for start in range(0, batch.num_rows, rows):
         yield from cut_rows(batch.slice(start, rows), limit_bytes)

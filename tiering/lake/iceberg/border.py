@@ -11,8 +11,8 @@ from pydantic import ValidationError as MetadataInvalid
 from pyiceberg import exceptions
 from sqlalchemy.exc import SQLAlchemyError
 
-from tiering.errors import LakeUnavailable, cut_message
-from tiering.redact import redact
+from tiering.errors import LakeUnavailable
+from tiering.redact import outside_text
 
 _DAMAGED: tuple[type[Exception], ...] = (
     MetadataInvalid,
@@ -55,5 +55,4 @@ def lake_border(action: str, **ids: object) -> Iterator[None]:
 
 def describe(error: BaseException) -> str:
     """Class and text of an outside error, without secrets, on one line."""
-    text = " ".join(str(error).split())
-    return cut_message(redact(f"{type(error).__name__}: {text}"), 1_000)
+    return " ".join(outside_text(f"{type(error).__name__}: {error}", 1_000).split())

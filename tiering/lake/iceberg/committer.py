@@ -66,7 +66,7 @@ class IcebergCommitter:
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, staged.requirements, staged.updates)
-        except Exception as error:
+        except BaseException as error:  # whatever it is: the request may have landed
             raise CommitOutcomeUnknown(
                 f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
                 hint="The lake is read again to learn it.",
@@ -91,7 +91,7 @@ class IcebergCommitter:
             with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 properties = self._marker_properties(table, marker, stager)
                 return stager.stage(changes, properties)
-        except Exception:
+        except BaseException:
             self._delete(stager.files)  # of this attempt alone, and never sent
             raise
 

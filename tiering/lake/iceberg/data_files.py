@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
     StatisticsCollector,
     StatsAggregator,
     compute_statistics_plan,
@@ -91,9 +94,10 @@ class DataFileBuilder:
 
     def build(self, location: str, size_bytes: int, metadata: pq.FileMetaData) -> DataFile:
         """The description of a closed file, with counts and bounds of its columns."""
-        statistics = data_file_statistics_from_parquet_metadata(metadata, self._plan, self._paths)
         unbounded = _unbounded(metadata, self._paths)
-        bounded = {field: one for field, one in statistics.column_aggregates.items() if field not in unbounded and _fits_utf8(one)}
+        plan = {**self._plan, **{field: _counted(self._plan[field]) for field in unbounded if field in self._plan}}
+        statistics = data_file_statistics_from_parquet_metadata(metadata, plan, self._paths)
+        bounded = {field: one for field, one in statistics.column_aggregates.items() if field not in unbounded and _has_bounds(one)}
         statistics = replace(statistics, column_aggregates=bounded)
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
 
@@ -144,9 +148,10 @@ def decode_files(data: bytes) -> FilesPayload:
 
 
 def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> set[int]:
-    """Columns with values in a row group that has no bounds for them: Parquet leaves out those of more than 4 KiB.
+    """Columns with values in a row group that has no bounds for them, or none that can be read.
 
-    pyiceberg takes the bounds of the other row groups for those of the file, and readers would skip rows that are in it.
+    Parquet leaves out those of more than 4 KiB; Python has no dates and times outside of the years 1 to 9999. pyiceberg takes the bounds
+    of the other row groups for those of the file, and readers would skip rows that are in it.
     """
     found: set[int] = set()
     for number in range(metadata.num_row_groups):
@@ -154,16 +159,36 @@ def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> set[int]:
         for position in range(group.num_columns):
             column = group.column(position)
             known = column.statistics
-            if known is None or (not known.has_min_max and known.num_values > 0):
+            if known is None or (not known.has_min_max and known.num_values > 0) or not _is_readable(known):
                 found.add(paths[column.path_in_schema])
     return found
 
 
-def _fits_utf8(aggregate: StatsAggregator) -> bool:
-    """pyiceberg shortens an upper bound by counting a character up, which after U+D7FF gives a surrogate: no text has it."""
+def _is_readable(statistics: Any) -> bool:
+    """Whether bounds of a row group are values that Python has."""
     try:
+        _ = statistics.min, statistics.max
+    except pa.ArrowNotImplementedError:  # of decimals stored as integers, which pyiceberg reads otherwise; of others it has none
+        return True
+    except (ValueError, OverflowError):  # UnicodeDecodeError is one, too
+        return False
+    return True
+
+
+def _counted(collector: StatisticsCollector) -> StatisticsCollector:
+    """Of that column values and nulls are counted, and nothing else is looked at."""
+    if collector.mode.type is MetricModeTypes.NONE:
+        return collector
+    return replace(collector, mode=MetricsMode(MetricModeTypes.COUNTS))
+
+
+def _has_bounds(aggregate: StatsAggregator) -> bool:
+    """Whether the bounds of a file can be written down: pyiceberg shortens an upper bound by counting a character up, which after U+D7FF
+    gives a surrogate, and no text has it."""
+    try:
+        aggregate.min_as_bytes()
         aggregate.max_as_bytes()
-    except UnicodeEncodeError:
+    except (ValueError, ArithmeticError):
         return False
     return True
 

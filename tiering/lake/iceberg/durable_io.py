@@ -16,6 +16,8 @@ from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from tiering.durable_files import make_folder, sync_folder
+
 CLASS_NAME = "tiering.lake.iceberg.durable_io.DurableFileIO"
 """What the catalog property `py-io-impl` names."""
 
@@ -52,7 +54,7 @@ class _DurableFile(PyArrowFile):
         self.path = Path(path)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         return _SyncedWriter(self.path, overwrite)
 
 
@@ -67,8 +69,4 @@ class _SyncedWriter(io.BufferedWriter):
         self.flush()
         os.fsync(self.fileno())
         super().close()
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self._folder)

@@ -31,6 +31,7 @@ from tiering.lake.iceberg.row_guard import RowGuard
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
 from tiering.model import TableType
+from tiering.redact import remember_secrets
 
 _STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
 _STORAGE_KEYS = ("py-io-impl", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC")
@@ -132,4 +133,5 @@ class IcebergTieringFactory:
         return results.deserialize_committable(data)
 
     def _open_io(self) -> FileIO:
+        remember_secrets(self.state.storage)
         return load_file_io(dict(self.state.storage), self.state.location)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import Lock
 from typing import cast
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,26 +20,26 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.file_lists import FileLists
-from tiering.lake.held_rows import Place
+from tiering.lake.held_rows import HeldOffsets
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import check_drift
-from tiering.lake.iceberg.durable_io import CLASS_NAME, is_local, is_location
 from tiering.lake.iceberg.evolve import send_new_columns
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.keyed.base import encode_base
 from tiering.lake.iceberg.keyed.live_files import live_buckets
-from tiering.lake.iceberg.layout import table_layout
+from tiering.lake.iceberg.layout import TableLayout, table_layout
+from tiering.lake.iceberg.open_catalog import open_catalog
 from tiering.lake.iceberg.partition import partition_values
+from tiering.lake.iceberg.places import new_location
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
 from tiering.lake.marker import Marker
 from tiering.model import BucketKey, TableInfo, TablePath
-from tiering.redact import redact
+from tiering.redact import redact, remember_secrets
 
-CATALOG_NAME = "lake"
 FORMAT = "iceberg"
 
 EVOLVE_ATTEMPTS = 5
@@ -72,7 +73,7 @@ class IcebergLake:
         table = self._load(path)
         return None if table is None else survey_of(path, table)
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> Mapping[Place, tuple[int, int]]:
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
         """See `LakeCare.held`."""
         return held_offsets(table, view, partitions)
 
@@ -166,16 +167,13 @@ class IcebergLake:
 
     def _create(self, table: TableInfo) -> Table:
         layout, path = table_layout(table), table.path
-        identifier = (path.database_name, path.table_name)
         with self._border(f"create the lake table {path}", path):
             catalog = self._open()
             self._create_namespace(catalog, path.database_name)
             try:
-                return catalog.create_table(
-                    identifier, layout.schema, partition_spec=layout.spec, sort_order=layout.sort_order, properties=layout.properties
-                )
+                return _create_in_own_folder(catalog, path, layout)
             except TableAlreadyExistsError:
-                return catalog.load_table(identifier)
+                return catalog.load_table((path.database_name, path.table_name))
 
     @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(2), wait=wait_random(0, 0.05), reraise=True)
     def _create_namespace(self, catalog: Catalog, name: str) -> None:
@@ -194,6 +192,25 @@ class IcebergLake:
         return lake_border(f"{action}{where}", table_path=path)
 
 
+def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout) -> Table:
+    """A server that keeps the choice of the folder to itself makes the choice."""
+    create = partial(
+        catalog.create_table,
+        (path.database_name, path.table_name),
+        layout.schema,
+        partition_spec=layout.spec,
+        sort_order=layout.sort_order,
+        properties=layout.properties,
+    )
+    location = new_location(catalog, path)
+    try:
+        return create(location=location)
+    except (BadRequestError, ForbiddenError):
+        if location is None:
+            raise
+        return create()
+
+
 def _is_of_another(table: TableInfo, view: LakeView) -> bool:
     """Whether the base check refuses this lake table anyway: then nothing of it is changed."""
     return bool(view.snapshots) if view.marker is None else view.marker.table_id != table.table_id
@@ -202,6 +219,5 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
-    warehouse = properties.get("warehouse")
-    durable = {"py-io-impl": CLASS_NAME} if warehouse is not None and is_location(warehouse) and is_local(warehouse) else {}
-    return load_catalog(CATALOG_NAME, **{**durable, **properties})
+    remember_secrets(properties)
+    return open_catalog(properties)

@@ -8,7 +8,7 @@ The layout is that of Fluss's own tiering (0.9.1), so that its readers can read 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."
 ICEBERG_PROPERTY_PREFIX = "iceberg."
+
+RESERVED_COLUMNS = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"})
+"""Iceberg's metadata columns (spec, "Reserved Field IDs"): Spark refuses every scan of a table that has a column of its own so named."""
 
 _UNHASHABLE = BooleanType | FloatType | DoubleType
 
@@ -51,6 +54,7 @@ def table_layout(table: TableInfo) -> TableLayout:
 def _schema(table: TableInfo) -> Schema:
     # The ids only tie this schema to its spec and order: creating the table numbers the columns 1..n in their order.
     columns = table.lake_schema()
+    _check_reserved_names(columns.names)
     nested = itertools.count(len(columns) + 1)
     fields = [
         NestedField(position, column.name, iceberg_type(column.name, column.type, lambda: next(nested)), required=not column.nullable)
@@ -60,6 +64,16 @@ def _schema(table: TableInfo) -> Schema:
         return Schema(*fields)
     _check_primary_key(table, {field.name: field for field in fields})
     return Schema(*fields, identifier_field_ids=[field.field_id for field in fields if field.name in table.primary_key])
+
+
+def _check_reserved_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name.lower() in RESERVED_COLUMNS:
+            raise InvalidName(
+                f"the column {name!r} has the name of one of Iceberg's metadata columns, so that no engine could read the lake table",
+                hint="Rename the column.",
+                column=name,
+            )
 
 
 def _check_primary_key(table: TableInfo, fields: Mapping[str, NestedField]) -> None:
@@ -107,12 +121,13 @@ def _check_bucket_key(table: TableInfo, schema: Schema, name: str) -> None:
         raise UnsupportedType(f"column {name!r} of type {field.field_type} cannot be a bucket key of a lake table", column=name)
     if field.optional:
         raise InvalidArgument(f"the bucket key {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
-    if any(f"{name}_bucket" == other.name for other in schema.fields):
-        raise InvalidName(
-            f"the column {name}_bucket has the name of the lake table's partition by the bucket key {name!r}",
-            hint="Rename the column.",
-            column=f"{name}_bucket",
-        )
+    for other in schema.fields:
+        if other.name.lower() == f"{name}_bucket".lower():  # engines compare names without regard to case
+            raise InvalidName(
+                f"the column {other.name} has the name of the lake table's partition by the bucket key {name!r}",
+                hint="Rename the column.",
+                column=other.name,
+            )
 
 
 def _check_partition_key(field: NestedField) -> None:

@@ -18,10 +18,11 @@ from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey
 from tiering.lake.held_rows import HeldOffsets, Place
 from tiering.lake.iceberg.border import lake_border
-from tiering.lake.iceberg.partition import VALUE_SEPARATOR
+from tiering.lake.iceberg.keyed.live_files import PartitionValue, live_buckets
+from tiering.lake.iceberg.partition import VALUE_SEPARATOR, partition_values
 from tiering.lake.iceberg.view import marker_in, view_of
 from tiering.lake.marker import Marker
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TablePath, TableType
+from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 OFFSETS_KEY = "fluss-offsets"
 """Summary key of Fluss's tiering: where the offsets of the snapshot are."""
@@ -67,21 +68,34 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def held_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> dict[Place, tuple[int, int]]:
-    """See `LakeCare.held`. Streams two columns and the partition's of the head."""
-    if info.table_type is TableType.PRIMARY_KEY:
-        raise CannotReconcile(
-            f"the rows of the primary-key table {info.path} do not tell how far it is tiered", hint="Use action => 'accept'."
-        )
+def held_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
+    """See `LakeCare.held`. Streams two columns and the partition's of the head; of a primary-key table reads manifests only."""
+    held = HeldOffsets()
     if view.head is None:
-        return {}
-    found = HeldOffsets()
+        return held
+    if info.table_type is TableType.PRIMARY_KEY:
+        for place in _standing_places(info, view, partitions):
+            held.add_place(place)
+        return held
     with lake_border(f"read the offsets in the lake table {info.path}", table_path=info.path):
         columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN)
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         for batch in scan.to_arrow_batch_reader():
-            _gather(found, pa.Table.from_batches([batch]), info, partitions)
-    return found.ranges()
+            _gather(held, pa.Table.from_batches([batch]), info, partitions)
+    return held
+
+
+def _standing_places(info: TableInfo, view: LakeView, partitions: Collection[str]) -> list[Place]:
+    """The buckets in which data files stand."""
+    table = cast(Table, view.handle)
+    names: Collection[str | None] = partitions if info.partition_keys else (None,)
+    places: dict[PartitionValue, Place] = {}
+    for name in names:
+        for bucket_id in range(info.bucket_count):
+            places[partition_values(info, BucketKey(None, bucket_id), name, table.schema())] = (name, bucket_id)
+    assert view.head is not None
+    standing = live_buckets(table, info.path, view.head, places.keys())
+    return [places[partition] for partition, base in standing.items() if base.data]
 
 
 def _gather(found: HeldOffsets, rows: pa.Table, info: TableInfo, partitions: Collection[str]) -> None:
@@ -132,7 +146,6 @@ def _parse(document: dict[str, object]) -> ForeignOffsets:
 def _unreadable(view: LakeView, snapshot_id: int, why: str) -> CannotReconcile:
     return CannotReconcile(
         f"what the other tiering service wrote with snapshot {snapshot_id} of {view.path} cannot be read: {why}",
-        hint="Use action => 'retier', which looks at the rows themselves.",
         table_path=view.path,
         lake_snapshot_id=snapshot_id,
     )

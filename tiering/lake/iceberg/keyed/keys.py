@@ -48,17 +48,22 @@ class ChangedKeys:
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
     def bounds(self) -> list[tuple[Any, Any]]:
-        """Smallest and largest value of each key column."""
+        """Smallest and largest value of each key column, as `plain` has them."""
         found: list[tuple[Any, Any]] = []
         for batch in self.batches():
             for number, column in enumerate(batch.columns):
-                extremes: Any = pc.min_max(column).as_py()
-                low, high = extremes["min"], extremes["max"]
+                extremes: Any = pc.min_max(column)
+                low, high = plain(extremes["min"]), plain(extremes["max"])
                 if number == len(found):
                     found.append((low, high))
                 else:
                     found[number] = (min(low, found[number][0]), max(high, found[number][1]))
         return found
+
+
+def plain(value: pa.Scalar[Any]) -> Any:
+    """A key's value, to be compared: dates and times as the number that is stored, for Python has them of the years 1 to 9999 only."""
+    return cast(Any, value).value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def last_of_each_key(rows: int, batches: Iterable[pa.RecordBatch]) -> Mask:

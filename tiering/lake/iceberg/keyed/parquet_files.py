@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, cast
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], 
     first = 0
     for group in range(parquet.metadata.num_row_groups):
         following = first + parquet.metadata.row_group(group).num_rows
-        if _may_hold(parquet.metadata.row_group(group), columns, bounds):
+        if _may_hold(parquet, group, columns, types, bounds):
             for batch in parquet.iter_batches(KEY_BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
                 arrays = [_as(batch.column(name), kind) for name, kind in zip(columns, types, strict=True)]
                 yield KeyRows(number, first, arrays)
@@ -78,15 +79,37 @@ def _column(parquet: pq.ParquetFile, key: NestedField) -> str:
     )
 
 
-def _may_hold(group: pq.RowGroupMetaData, columns: Sequence[str], bounds: Bounds) -> bool:
-    statistics = {group.column(index).path_in_schema: group.column(index).statistics for index in range(group.num_columns)}
-    for column, (low, high) in zip(columns, bounds, strict=True):
-        known = cast(Any, statistics.get(column))
-        if known is None or not known.has_min_max or type(known.min) is not type(low):
-            continue
-        if known.max < low or known.min > high:
+def _may_hold(parquet: pq.ParquetFile, group: int, columns: Sequence[str], types: Sequence[pa.DataType], bounds: Bounds) -> bool:
+    """Whether a key within `bounds` may be in a row group, as its statistics tell. Those that are not there, or that cannot be read or
+    compared, tell nothing: any key may be in it."""
+    chunks = parquet.metadata.row_group(group)
+    places = {chunks.column(index).path_in_schema: index for index in range(chunks.num_columns)}
+    for column, kind, (low, high) in zip(columns, types, bounds, strict=True):
+        comparable = column in places and _is_comparable(parquet.schema_arrow.field(column).type, kind)
+        known = _extremes(chunks.column(places[column]).statistics, kind) if comparable else None
+        if known is not None and (known[1] < low or known[0] > high):
             return False
     return True
+
+
+def _extremes(statistics: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
+    """Smallest and largest value of a key column of type `kind` in a row group, as `keys.plain` has them; None = unknown."""
+    if statistics is None or not statistics.has_min_max:
+        return None
+    try:
+        if pa.types.is_temporal(kind):
+            return statistics.min_raw, statistics.max_raw
+        if isinstance(kind, pa.Decimal128Type) and statistics.physical_type in ("INT32", "INT64"):
+            # pyarrow cannot read these.
+            return Decimal(statistics.min_raw).scaleb(-kind.scale), Decimal(statistics.max_raw).scaleb(-kind.scale)
+        return statistics.min, statistics.max
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # cut within a character, of no type that pyarrow knows, ...
+        return None
+
+
+def _is_comparable(stored: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether statistics of a file's column are values like those of the key. Ints are, of a column that became one of longs."""
+    return stored == kind or (pa.types.is_integer(stored) and pa.types.is_integer(kind))
 
 
 def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:

@@ -1,5 +1,6 @@
 package io.lakeward.spark;
 
+import io.grpc.StatusRuntimeException;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -7,9 +8,13 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.memory.OutOfMemoryException;
 import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.compression.NoCompressionCodec;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.arrow.vector.ipc.message.MessageChannelReader;
 import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.arrow.vector.util.ValueVectorUtility;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.types.DataTypes;
@@ -37,6 +42,12 @@ final class ArrowRows {
   private static final Spares<StructType, Function1<InternalRow, InternalRow>> TO_HEAP =
       new Spares<>(PROJECTIONS, UnsafeProjection::create);
 
+  /** Of a row on the heap: one for each column, NULL or not, and one more; texts come on top. */
+  private static final long ROW_WORD_BYTES = 8;
+
+  /** Room for what a schema's stream may bring beside it: nothing of use. */
+  private static final long MAX_SCHEMA_BYTES = 1 << 20;
+
   private ArrowRows() {}
 
   /**
@@ -44,15 +55,14 @@ final class ArrowRows {
    * for a type that Spark lacks.
    */
   static StructType schema(String table, byte[] stream) throws LakewardException {
-    try (BufferAllocator allocator = allocator();
-        ArrowStreamReader reader =
-            new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
+    try (BufferAllocator allocator = allocator(MAX_SCHEMA_BYTES);
+        ArrowStreamReader reader = reader(new ByteArrayInputStream(stream), allocator)) {
       List<StructField> fields = new ArrayList<>();
       for (Field field : reader.getVectorSchemaRoot().getSchema().getFields()) {
         fields.add(structField(table, field));
       }
       return DataTypes.createStructType(fields);
-    } catch (IOException error) {
+    } catch (IOException | RuntimeException | StackOverflowError error) {
       throw new LakewardException(
           "the service sent no readable schema of " + table + ": " + error.getMessage(), error);
     }
@@ -78,18 +88,16 @@ final class ArrowRows {
     }
   }
 
-  /** All rows of an IPC stream, with their schema. */
-  static RowsScan read(InputStream stream) throws LakewardException {
-    return read(stream, new StructType());
-  }
-
   /**
-   * The same; a column that came with Arrow's null type, since it holds only NULLs, has the type of
-   * the column at its place in {@code wanted}.
+   * All rows of an IPC stream, with their schema. A column that came with Arrow's null type, since
+   * it holds only NULLs, has the type of the column at its place in {@code wanted}. Throws
+   * LakewardException for more than the limits, and for what is no such stream; what the stream
+   * itself throws for a failed call passes through.
    */
-  static RowsScan read(InputStream stream, StructType wanted) throws LakewardException {
-    try (BufferAllocator allocator = allocator();
-        ArrowStreamReader reader = new ArrowStreamReader(stream, allocator)) {
+  static RowsScan read(InputStream stream, StructType wanted, ReadLimits limits)
+      throws LakewardException {
+    try (BufferAllocator allocator = allocator(limits.maxBytes());
+        ArrowStreamReader reader = reader(stream, allocator)) {
       VectorSchemaRoot root = reader.getVectorSchemaRoot();
       StructType schema = typed(ArrowUtils.fromArrowSchema(root.getSchema()), wanted);
       ColumnarBatch batch =
@@ -102,6 +110,11 @@ final class ArrowRows {
       // the heap. One that failed is not left for others.
       Function1<InternalRow, InternalRow> toHeap = TO_HEAP.take(schema);
       while (reader.loadNextBatch()) {
+        long count = rows.size() + (long) root.getRowCount();
+        limits.checkRows(count);
+        limits.checkBytes(reader.bytesRead() + count * (schema.length() + 1) * ROW_WORD_BYTES);
+        // Spark reads texts by their addresses: offsets beyond the buffers would end the JVM.
+        ValueVectorUtility.validateFull(root);
         batch.setNumRows(root.getRowCount());
         for (Iterator<InternalRow> more = batch.rowIterator(); more.hasNext(); ) {
           rows.add(toHeap.apply(more.next()).copy());
@@ -109,7 +122,11 @@ final class ArrowRows {
       }
       TO_HEAP.leave(schema, toHeap);
       return new RowsScan(schema, rows.toArray(InternalRow[]::new));
-    } catch (IOException error) {
+    } catch (OutOfMemoryException full) { // Arrow's: of this allocator
+      throw limits.tooManyBytes();
+    } catch (StatusRuntimeException failed) {
+      throw failed;
+    } catch (IOException | RuntimeException | StackOverflowError error) {
       throw new LakewardException(
           "the service's answer broke off or is no Arrow stream: " + error.getMessage(), error);
     }
@@ -135,7 +152,15 @@ final class ArrowRows {
     return row;
   }
 
-  private static BufferAllocator allocator() {
-    return ArrowUtils.rootAllocator().newChildAllocator("lakeward", 0, Long.MAX_VALUE);
+  /** Reads what it must: no more metadata than there can be, and no compressed bodies. */
+  private static ArrowStreamReader reader(InputStream stream, BufferAllocator allocator) {
+    return new ArrowStreamReader(
+        new MessageChannelReader(new LimitedChannel(stream), allocator),
+        allocator,
+        NoCompressionCodec.Factory.INSTANCE);
+  }
+
+  private static BufferAllocator allocator(long limit) {
+    return ArrowUtils.rootAllocator().newChildAllocator("lakeward", 0, limit);
   }
 }

@@ -17,7 +17,6 @@ import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.ReadTableResponse;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
 import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
@@ -55,6 +54,9 @@ final class ServiceClient {
 
   private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
 
+  private static final int MAX_MESSAGE_BYTES = 4 << 20;
+  private static final int MAX_METADATA_BYTES = 8 << 10;
+
   /** One question to the service. Throws StatusRuntimeException if the call fails. */
   @FunctionalInterface
   private interface Rpc<T> {
@@ -83,15 +85,15 @@ final class ServiceClient {
 
   /** Names of all tables of a namespace. */
   List<String> listTables(String namespace) throws LakewardException {
-    List<String> names = new ArrayList<>();
+    TableNames names = new TableNames(options.limits());
     ListTablesRequest request = ListTablesRequest.newBuilder().setNamespace(namespace).build();
     do {
       ListTablesRequest page = request;
       ListTablesResponse response = read(stub -> stub.listTables(page));
-      names.addAll(response.getTableNamesList());
+      names.add(response.getTableNamesList(), response.getNextPageToken());
       request = page.toBuilder().setPageToken(response.getNextPageToken()).build();
     } while (!request.getPageToken().isEmpty());
-    return names;
+    return names.all();
   }
 
   /** One data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
@@ -114,7 +116,8 @@ final class ServiceClient {
             stub ->
                 ArrowRows.read(
                     new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow),
-                    schema));
+                    schema,
+                    options.limits()));
     String found = read.readSchema().catalogString();
     if (!found.equals(schema.catalogString())) {
       throw new LakewardException(
@@ -128,13 +131,16 @@ final class ServiceClient {
   /** Executes a procedure and waits for its result. */
   RowsScan callProcedure(CallProcedureRequest request) throws LakewardException {
     Patience patience = new Patience(options.retryTimeout(), System::nanoTime, Thread::sleep);
+    ProgressLog progress = new ProgressLog(LOG, request.getNamespace() + "." + request.getName());
     while (true) {
       try {
         return attempt(
             stub ->
                 ArrowRows.read(
                     new PieceStream<>(
-                        stub.callProcedure(request), step -> heard(request, step, patience))),
+                        stub.callProcedure(request), step -> heard(step, patience, progress)),
+                    new StructType(),
+                    options.limits()),
             connected());
       } catch (StatusRuntimeException error) {
         if (!ServiceErrors.isUnreachable(error)) {
@@ -152,10 +158,10 @@ final class ServiceClient {
   }
 
   private static ByteString heard(
-      CallProcedureRequest request, CallProcedureResponse step, Patience patience) {
+      CallProcedureResponse step, Patience patience, ProgressLog progress) {
     patience.renew();
     if (step.hasProgress()) {
-      LOG.info("CALL {}.{}: {}", request.getNamespace(), request.getName(), step.getProgress());
+      progress.add(step.getProgress());
     }
     return step.getArrow();
   }
@@ -205,12 +211,16 @@ final class ServiceClient {
   }
 
   private static ManagedChannel open(String target) {
-    return NettyChannelBuilder.forTarget("dns:///" + target)
+    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
+    return NettyChannelBuilder.forTarget(target.startsWith("[") ? target : "dns:///" + target)
         .usePlaintext()
         .disableServiceConfigLookUp()
         // What comes in is only put where a blocking call waits for it: no thread more on the way.
         .directExecutor()
         .proxyDetector(address -> null)
+        // Said aloud, though both are gRPC's own: what a service may send at once.
+        .maxInboundMessageSize(MAX_MESSAGE_BYTES)
+        .maxInboundMetadataSize(MAX_METADATA_BYTES)
         .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
         .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
         .build();

@@ -44,6 +44,7 @@ final class SystemScanBuilder
   private final Conditions conditions;
   private final Aggregates aggregates;
   private final Set<String> capabilities;
+  private final PushDownBudget budget = new PushDownBudget();
   private final List<Predicate> pushed = new ArrayList<>();
   private final StructType whole;
   private StructType wanted;
@@ -73,11 +74,12 @@ final class SystemScanBuilder
 
   private boolean push(Predicate predicate) {
     Optional<Filter> filter = filters.translate(predicate);
-    filter.ifPresent(request::addFilters);
     if (filter.isPresent() || !capabilities.contains(CONDITIONS)) {
-      return filter.isPresent();
+      Optional<Filter> fitting = filter.filter(budget::takes);
+      fitting.ifPresent(request::addFilters);
+      return fitting.isPresent();
     }
-    Optional<Condition> condition = conditions.translate(predicate);
+    Optional<Condition> condition = conditions.translate(predicate).filter(budget::takes);
     condition.ifPresent(request::addConditions);
     return condition.isPresent();
   }

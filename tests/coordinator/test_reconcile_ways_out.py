@@ -1,0 +1,164 @@
+"""Every way that a lake table is broken x every way out: whatever is tried first, the printed hints lead to a healthy table.
+
+No circle, and no row lost unsaid: the lake equals the source table but for as many records as the CALLs said that they leave out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, tiered
+from support.lake_world import LakeWorld
+from tiering import errors
+from tiering.coordinator.api import ReconcileLake, ReconcileResult
+from tiering.lake.ways_out import is_empty
+from tiering.model import RoundState
+
+STEPS = 3
+"""A base check's hint, a refusal's, and the one that it names."""
+
+_RENAME = r"Rename or drop the lake table [^.]*\.?\S* in the lake's catalog, then "
+_WAY = re.compile(rf"(?P<rename>{_RENAME})?CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
+
+Way = tuple[bool, str]
+"""Whether the lake table is renamed first, and the action."""
+
+
+def ways(source: Source, hint: str) -> list[Way]:
+    """What a hint says to type."""
+    found = [(match["rename"] is not None, match["action"]) for match in _WAY.finditer(hint)]
+    assert all(match["table"] == str(source.info.path) for match in _WAY.finditer(hint))
+    return found
+
+
+def reconcile(source: Source, action: str, **more: bool) -> ReconcileResult:
+    call = ReconcileLake(source.info.path, action, caller="alice", **more)
+    return asyncio.run(source.world.coordinator.control.reconcile_lake(call))
+
+
+def go(source: Source, way: Way) -> ReconcileResult | errors.CannotReconcile:
+    """First a dry run, which says the same and changes nothing."""
+    rename, action = way
+    if rename:
+        source.world.iceberg_catalog().rename_table(str(source.info.path), f"sales.former-{next(_numbers)}")
+    before = source.world.lake.view(source.info.path)
+    shown = attempt(source, action, dry_run=True)
+    assert source.world.lake.view(source.info.path) == before
+    done = attempt(source, action)
+    if isinstance(done, ReconcileResult):
+        assert isinstance(shown, ReconcileResult)
+        assert (shown.offsets, shown.records_left_out) == (done.offsets, done.records_left_out)
+    else:
+        assert str(shown) == str(done)
+        assert source.world.lake.view(source.info.path) == before  # a refusal makes no table and commits nothing
+    return done
+
+
+def attempt(source: Source, action: str, **more: bool) -> ReconcileResult | errors.CannotReconcile:
+    try:
+        return reconcile(source, action, **more)
+    except errors.CannotReconcile as refusal:
+        return refusal
+
+
+_numbers = itertools.count()
+
+
+def follow(source: Source, way: Way) -> int | None:
+    """Takes a way, and what refusals say, to its end; how many records that left out, None if it said that it cannot tell."""
+    for _ in range(STEPS):
+        taken = go(source, way)
+        if isinstance(taken, ReconcileResult):
+            assert taken.records_left_out is not None or (source.keyed and taken.action != "retier")
+            return taken.records_left_out
+        others = ways(source, taken.hint)
+        assert others, taken.hint
+        assert way not in others, taken.hint
+        way = others[0]
+    raise AssertionError(f"the hints go in a circle: {way}")
+
+
+def broken(source: Source) -> errors.LakewardError | None:
+    """What the next round says of it; None if it is healthy."""
+    error = source.tier().error
+    assert error is None or not error.retryable
+    return error
+
+
+def prove_healthy(source: Source, left_out: int | None) -> None:
+    """Rounds go through, and the lake has what it should."""
+    assert source.world.record(source.info).state == "Pending"
+    assert source.world.begin(source.info).end().state in (RoundState.SUCCEEDED, RoundState.EMPTY)
+    source.write()
+    assert source.tier().state is RoundState.SUCCEEDED
+    record = source.world.record(source.info)
+    assert (record.state, record.error) == ("Scheduled", None)
+    if not source.keyed:
+        assert source.missing() == left_out
+    elif left_out == 0:
+        assert source.in_lake() == sorted(source.rows.items())
+    else:
+        source.missing()
+
+
+def walk(folder: Path, break_it: Callable[[LakeWorld], Source], every_way: bool) -> None:
+    """Each way from the same broken table: those that its error names first, then those that nobody named."""
+    todo: list[Way] = []
+    done: set[Way] = set()
+    while not done or set(todo) - done:
+        world = LakeWorld(folder / str(len(done)))
+        try:
+            source = break_it(world)
+            error = broken(source)
+            assert error is not None
+            hinted = ways(source, error.hint)
+            assert hinted, error.hint
+            if is_empty(world.lake.view(source.info.path)):
+                assert (False, "accept") not in hinted
+            todo = [*hinted, *((False, action) for action in ACTIONS)] if every_way else hinted[:1]
+            way = next(way for way in todo if way not in done)
+            done.add(way)
+            try:
+                prove_healthy(source, follow(source, way))
+            except BaseException as failure:
+                failure.add_note(f"the way was {way}, the error {error.error_class}: {error.message} {error.hint}")
+                raise
+        finally:
+            world.close()
+
+
+ACTIONS = ("retier", "accept", "adopt")
+KINDS = [(keyed, partitioned) for partitioned in (False, True) for keyed in (False, True)]
+
+
+def kind_name(kind: object) -> str:
+    keyed, partitioned = kind  # type: ignore[misc]
+    return f"{'primary-key' if keyed else 'log'}{'-partitioned' if partitioned else ''}"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=kind_name)
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_every_hint_leads_to_a_healthy_table(tmp_path: Path, state: State, kind: tuple[bool, bool]) -> None:
+    def break_it(world: LakeWorld) -> Source:
+        source = tiered(world, *kind)
+        state(source)
+        return source
+
+    walk(tmp_path, break_it, every_way=not kind[1])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=kind_name)
+@pytest.mark.parametrize("state", FIRST_STATES, ids=lambda state: state.__name__)
+def test_a_first_round_that_failed_behind_its_plan_is_no_trap(tmp_path: Path, state: State, kind: tuple[bool, bool]) -> None:
+    def break_it(world: LakeWorld) -> Source:
+        source = first_round_failed_behind_its_plan(world, *kind)
+        state(source)
+        return source
+
+    walk(tmp_path, break_it, every_way=not kind[1])

@@ -1,0 +1,111 @@
+"""Some 500 malformed inputs to a real coordinator: bounded memory and threads, clear answers, and everything works afterwards."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import grpc
+import pyarrow as pa
+
+from support import http2, malformed
+from support.cluster_of_processes import Deployment
+from tiering import errors
+from tiering.cli.system_catalog import SystemCatalog
+from tiering.client import LakewardClient
+from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.model import TablePath
+from tiering.rpc.v1.common_pb2 import PbError
+from tiering.rpc_errors import ERROR_METADATA_KEY
+
+SEED = 20_261_122
+REQUESTS = 400
+"""A dozen for each method."""
+NOISES = 40
+LEFT_OPEN = 64
+
+MAX_MEMORY_KB = 900_000
+"""Of the whole process at its worst; a coordinator at rest has some 250,000."""
+MAX_THREADS = 120
+"""Its pools have some 60, Arrow and gRPC a dozen for each core."""
+
+SECONDS = 20.0
+HELD = ("LakeTieringHeartbeat", "TierTable", "CallProcedure")
+"""They may wait on purpose, for as long as they were asked to."""
+HELD_SECONDS = 1.0
+OF_GRPC = {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
+HEALTHY = TablePath("sales", "orders")
+
+
+def figure(pid: int, name: str) -> int:
+    """A number of /proc/PID/status."""
+    match = re.search(rf"^{name}:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1])
+
+
+def complaint(channel: grpc.Channel, case: malformed.Case) -> str | None:
+    """What is wrong with the answer; None for a good one."""
+    seconds = HELD_SECONDS if case.method.name in HELD else SECONDS
+    try:
+        if case.streams:
+            for _ in channel.unary_stream(case.path)(case.body, timeout=seconds):
+                pass
+        else:
+            channel.unary_unary(case.path)(case.body, timeout=seconds)
+    except grpc.RpcError as error:
+        return _complaint(case, error)
+    return None
+
+
+def _complaint(case: malformed.Case, error: grpc.Call) -> str | None:
+    code, details = error.code(), error.details()
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return None if case.method.name in HELD else "it takes too long"
+    sent = [PbError.FromString(value) for key, value in error.trailing_metadata() or () if key == ERROR_METADATA_KEY]
+    if not sent:
+        return None if code in OF_GRPC else f"{code.name} without details: {details}"
+    if not hasattr(errors, sent[0].error_class):
+        return f"{code.name} with {sent[0].error_class}: {sent[0].message}"
+    return None
+
+
+def prepare(deployment: Deployment) -> None:
+    with RemoteEmbeddedCluster(deployment.uri) as cluster:
+        cluster.create_database(malformed.DATABASE)
+        plain = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
+        cluster.create_table(TablePath(malformed.DATABASE, malformed.LOG_TABLE), TableSpec(malformed.SCHEMA, 2, properties=plain))
+        keyed = TableSpec(malformed.SCHEMA, 2, primary_key=("id",), properties=plain)
+        cluster.create_table(TablePath(malformed.DATABASE, malformed.KEYED_TABLE), keyed)
+        rows = pa.Table.from_pylist([{"id": 1, "text": "a", "tags": []}], schema=malformed.SCHEMA)
+        cluster.append(TablePath(malformed.DATABASE, malformed.LOG_TABLE), rows, "w", 0)
+        cluster.upsert(TablePath(malformed.DATABASE, malformed.KEYED_TABLE), rows, "w", 0)
+
+
+def test_malformed_inputs_are_refused_clearly_and_cost_little(deployment: Deployment) -> None:
+    deployment.create(HEALTHY)
+    prepare(deployment)
+    pid, address = deployment.processes[0].popen.pid, ("127.0.0.1", deployment.port)
+    open_calls = [http2.say(address, http2.BEGUN + http2.opening(http2.READ), stay=True) for _ in range(LEFT_OPEN)]
+    for _, words in http2.conversations(SEED, NOISES):
+        http2.say(address, words)
+    with grpc.insecure_channel(deployment.uri) as channel:
+        complaints = [(case.path, case.what, complaint(channel, case)) for case in malformed.cases(SEED, REQUESTS)]
+    assert [some for some in complaints if some[2] is not None] == []
+    assert figure(pid, "VmHWM") < MAX_MEMORY_KB
+    assert figure(pid, "Threads") < MAX_THREADS
+    http2.close_all(open_calls)
+    assert_works(deployment)
+
+
+def assert_works(deployment: Deployment) -> None:
+    """A SELECT, a CALL, an append and a round."""
+    deployment.start_tierer("after")
+    deployment.append(HEALTHY, 0, 30)
+    with LakewardClient(deployment.uri) as client:
+        assert client.tier_table(HEALTHY).state == "SUCCEEDED"
+    deployment.assert_exact(HEALTHY, 30)
+    with SystemCatalog(deployment.uri) as catalog:
+        [row] = catalog.read("tables", ["table_name"], database_name=HEALTHY.database_name)
+    assert row == {"table_name": HEALTHY.table_name}

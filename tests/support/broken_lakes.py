@@ -1,0 +1,332 @@
+"""Lake tables that no round may build on, each broken for real, and the source table that tells which rows should be there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from support.lake_world import LakeWorld
+from tiering.cluster.embedded.writer import LogWriter
+from tiering.lake.base import FLUSS_COMMIT_USER, TAG, Committable, CommitterInitContext
+from tiering.lake.marker import Marker
+from tiering.model import RoundState
+from tiering.round import actions as act
+
+COLUMNS = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("region", pa.string(), nullable=False), pa.field("text", pa.string())]
+)
+LOG_TTL_S = 3_600
+OFTEN = "365 d"
+"""KV snapshots are taken by hand."""
+
+
+class Source:
+    """A table of one kind, written by `write` only."""
+
+    def __init__(self, world: LakeWorld, keyed: bool, partitioned: bool) -> None:
+        self.world, self.keyed, self.partitioned = world, keyed, partitioned
+        self._writes = 0
+        self.create()
+
+    def create(self) -> None:
+        """The table, empty."""
+        partition_keys = ("region",) if self.partitioned else ()
+        self.logged: list[int] = []
+        self.rows: dict[int, str] = {}
+        self.foreign: set[int] = set()
+        if self.keyed:
+            key = (*partition_keys, "id")
+            options = {"log_ttl": f"{LOG_TTL_S} s", "kv_snapshot_interval": OFTEN}
+            self.info = self.world.keyed_table("orders", 2, COLUMNS, key, partition_keys, **options)
+        else:
+            self.info = self.world.table("orders", 2, partition_keys, COLUMNS, log_ttl=f"{LOG_TTL_S} s")
+
+    def write(self) -> None:
+        """Twelve new rows; of a primary-key table then three updates and a deletion of older ones, too."""
+        self._writes += 1
+        writer = LogWriter(self.world.storage, self.info.path, f"writer-{self._writes}")
+        fresh = range(self._writes * 100, self._writes * 100 + 12)
+        text = f"write {self._writes}"
+        if not self.keyed:
+            for half in (fresh[:6], fresh[6:]):
+                writer.append(self._table(half, text))
+            self.logged += fresh
+            self.rows |= dict.fromkeys(fresh, text)
+            return
+        older = sorted(self.rows)[:4]
+        writer.upsert(self._table([*fresh, *older[:3]], text))
+        self.rows |= dict.fromkeys([*fresh, *older[:3]], text)
+        if older:
+            writer.delete(self._table(older[3:], None).drop_columns(["text"] if self.partitioned else ["text", "region"]))
+            del self.rows[older[3]]
+
+    def _table(self, ids: Collection[int], text: str | None) -> pa.Table:
+        columns = {"id": list(ids), "region": ["eu" if one % 2 else "us" for one in ids], "text": [text] * len(ids)}
+        return pa.table(columns, schema=COLUMNS)
+
+    def tier(self) -> act.RoundOutcome:
+        return self.world.tier(self.info)
+
+    def in_lake(self) -> list[tuple[int, str]]:
+        """What readers see, but for what somebody else added."""
+        rows = self.world.iceberg(self.info).scan(selected_fields=("id", "text")).to_arrow()
+        pairs = zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True)
+        return sorted(pair for pair in pairs if pair[0] not in self.foreign)
+
+    def missing(self) -> int:
+        """How many rows of a log table the lake lacks; of either kind, no row comes twice, and none is there that was not written."""
+        held = Counter(self.in_lake())
+        assert not [row for row, count in held.items() if count > 1]
+        written = Counter(self.rows.items())
+        if not self.keyed:
+            assert not held - written
+        return (written - held).total()
+
+    def cut_log(self) -> None:
+        """The log goes as far as it may; of a primary-key table a KV snapshot has the rest."""
+        if self.keyed:
+            for _ in range(2):
+                self.world.storage.snapshot_kv(self.info.path)
+        self.world.clock.advance(LOG_TTL_S + 1)
+        self.world.storage.upkeep.run()
+        assert all(log.log_start > 0 for log in self.world.storage.offsets(self.info).values() if log.log_end)
+
+
+def tiered(world: LakeWorld, keyed: bool, partitioned: bool) -> Source:
+    """Two rounds are in the lake, and more is in the log."""
+    source = Source(world, keyed, partitioned)
+    for _ in range(2):
+        source.write()
+        assert source.tier().state is RoundState.SUCCEEDED
+    source.write()
+    return source
+
+
+def _catalog(source: Source) -> Any:
+    return source.world.iceberg_catalog()
+
+
+def _snapshots(source: Source) -> list[int]:
+    return [snapshot.snapshot_id for snapshot in source.world.iceberg(source.info).metadata.snapshots]
+
+
+def _compact(source: Source) -> None:
+    loaded = source.world.iceberg(source.info)
+    loaded.overwrite(loaded.scan().to_arrow())
+
+
+def _add_foreign_row(source: Source, offset: int = 9_000, **summary: str) -> None:
+    """A row of somebody else, in the place and shape of ours."""
+    loaded = source.world.iceberg(source.info)
+    schema = loaded.schema().as_arrow()
+    row = {"id": offset, "region": "us", "text": "by hand", "__bucket": 0, "__offset": offset, "__timestamp": datetime.now(UTC)}
+    source.foreign.add(offset)
+    loaded.append(pa.Table.from_pylist([row], schema=schema), snapshot_properties=summary)
+
+
+def lost(source: Source) -> None:
+    _catalog(source).drop_table(str(source.info.path))
+
+
+def renamed(source: Source) -> None:
+    _catalog(source).rename_table(str(source.info.path), "sales.former")
+
+
+def recreated_empty(source: Source) -> None:
+    lost(source)
+    source.world.lake.ensure_table(source.info)
+
+
+def recreated_with_its_rows(source: Source) -> None:
+    rows = source.world.iceberg(source.info).scan().to_arrow()
+    recreated_empty(source)
+    source.world.iceberg(source.info).append(rows)
+
+
+def rolled_back(source: Source) -> None:
+    source.world.iceberg(source.info).manage_snapshots().rollback_to_snapshot(_snapshots(source)[0]).commit()
+
+
+def rolled_back_below_a_compaction(source: Source) -> None:
+    rolled_back(source)
+    _compact(source)
+
+
+def tag_removed(source: Source) -> None:
+    source.world.iceberg(source.info).manage_snapshots().remove_tag(TAG).commit()
+
+
+def tag_removed_from_an_emptied_table(source: Source) -> None:
+    tag_removed(source)
+    source.world.iceberg(source.info).delete()
+
+
+def tag_moved_back(source: Source) -> None:
+    tag_removed(source)
+    source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[0], TAG).commit()
+
+
+def tag_on_a_snapshot_without_marker(source: Source) -> None:
+    _compact(source)
+    tag_removed(source)
+    source.world.iceberg(source.info).manage_snapshots().create_tag(_snapshots(source)[-1], TAG).commit()
+
+
+def restored_from_a_backup(source: Source) -> None:
+    """Head and tag are those of the first round, and nothing tells of the second."""
+    first, *others = _snapshots(source)
+    loaded = source.world.iceberg(source.info)
+    loaded.manage_snapshots().rollback_to_snapshot(first).remove_tag(TAG).commit()
+    source.world.iceberg(source.info).manage_snapshots().create_tag(first, TAG).commit()
+    for snapshot in others:
+        source.world.iceberg(source.info).maintenance.expire_snapshots().by_id(snapshot).commit()
+
+
+def history_expired(source: Source) -> None:
+    _compact(source)
+    _compact(source)
+    source.world.iceberg(source.info).maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+
+
+def _another_owners(source: Source, cluster_id: str, table_id: int) -> None:
+    """Somebody else's service made the lake table and tiered a round to it."""
+    recreated_empty(source)
+    view = source.world.lake.view(source.info.path)
+    assert view is not None
+    marker = Marker(cluster_id, table_id, view.table_uuid, "their-round", 1, None, {})
+    committer = source.world.lake.tiering_factory(source.info).create_committer(CommitterInitContext(source.info, "their-round"))
+    committer.commit(Committable("their-round", ()), view, marker)
+    _add_foreign_row(source)
+
+
+def of_another_cluster(source: Source) -> None:
+    _another_owners(source, "another-cluster", source.info.table_id)
+
+
+def of_another_table(source: Source) -> None:
+    _another_owners(source, source.world.storage.cluster_id, source.info.table_id + 100)
+
+
+def source_made_anew(source: Source) -> None:
+    source.world.storage.drop_table(source.info.path)
+    source.world.coordinator.tick()
+    source.create()
+    source.write()
+    source.world.coordinator.tick()
+
+
+def _foreign_tiering(source: Source, offsets: str) -> None:
+    _add_foreign_row(source, **{"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": offsets})
+
+
+def foreign_tiering_that_cannot_be_read(source: Source) -> None:
+    _foreign_tiering(source, "/nowhere")
+
+
+def foreign_tiering(source: Source) -> None:
+    """Another service goes on from our offsets; its one row is none of the log's, which keeps the counting simple."""
+    view = source.world.view(source.info)
+    assert view.marker is not None
+    at = {bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}
+    document: dict[str, Any] = {"version": 1, "table_id": source.info.table_id}
+    if source.partitioned:
+        partitions = sorted({bucket.partition_id or 0 for bucket in at})
+        rows = [(one, [offset for bucket, offset in sorted(at.items(), key=str) if bucket.partition_id == one]) for one in partitions]
+        document["partition_offsets"] = [{"partition_id": one, "bucket_offsets": offsets} for one, offsets in rows]
+    else:
+        document["bucket_offsets"] = [offset for _, offset in sorted(at.items(), key=str)]
+    file = source.world.storage.root.parent / "lake" / "sales" / "orders" / "metadata" / "theirs.offsets"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document))
+    _foreign_tiering(source, str(file))
+
+
+def lost_and_the_log_cut(source: Source) -> None:
+    source.tier()
+    source.cut_log()
+    source.write()
+    lost(source)
+
+
+def rolled_back_and_the_log_cut(source: Source) -> None:
+    source.tier()
+    source.cut_log()
+    source.write()
+    rolled_back(source)
+
+
+def log_cut_beyond_the_lake(source: Source) -> None:
+    """While its lake was disabled, nothing kept the log."""
+    source.world.storage.alter_table(source.info.path, {"table.datalake.enabled": "false"})
+    source.cut_log()
+    source.info = source.world.storage.alter_table(source.info.path, {"table.datalake.enabled": "true"})
+    source.world.coordinator.tick()
+    source.write()
+
+
+def cluster_restored_from_a_copy(source: Source) -> None:
+    """The log ends before what the lake holds."""
+    world = source.world
+    root, copy = world.storage.root, world.storage.root.with_name("copy")
+    world.close()
+    shutil.copytree(root, copy)
+    world.reopen()
+    rows = dict(source.rows)
+    source.write()
+    assert source.tier().state is RoundState.SUCCEEDED
+    world.close()
+    shutil.rmtree(root)
+    shutil.move(copy, root)
+    world.reopen()
+    source.foreign |= source.rows.keys() - rows.keys()
+    source.rows = rows
+
+
+State = Callable[[Source], None]
+STATES: tuple[State, ...] = (
+    lost,
+    renamed,
+    recreated_empty,
+    recreated_with_its_rows,
+    rolled_back,
+    rolled_back_below_a_compaction,
+    tag_removed,
+    tag_removed_from_an_emptied_table,
+    tag_moved_back,
+    tag_on_a_snapshot_without_marker,
+    restored_from_a_backup,
+    history_expired,
+    of_another_cluster,
+    of_another_table,
+    source_made_anew,
+    foreign_tiering,
+    foreign_tiering_that_cannot_be_read,
+    lost_and_the_log_cut,
+    rolled_back_and_the_log_cut,
+    log_cut_beyond_the_lake,
+    cluster_restored_from_a_copy,
+)
+
+
+def first_round_failed_behind_its_plan(world: LakeWorld, keyed: bool, partitioned: bool) -> Source:
+    """Its lake table is known to the coordinator, and nothing was ever committed."""
+    source = Source(world, keyed, partitioned)
+    source.write()
+    world.due()
+    world.begin(source.info).advance_to(act.RunSplits)
+    world.clock.advance(200)
+    world.coordinator.tick()
+    return source
+
+
+def untracked_after_a_failed_first_round(source: Source) -> None:
+    _add_foreign_row(source)
+
+
+FIRST_STATES: tuple[State, ...] = (lost, renamed, recreated_empty, untracked_after_a_failed_first_round)

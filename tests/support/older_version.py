@@ -1,0 +1,23 @@
+"""What a version that did not look at maps would have logged: it was acknowledged, and no KV state takes it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tiering.cluster.embedded import batches
+from tiering.cluster.embedded.keyed_tables import KeyedTables
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.model import TablePath
+
+TWICE = [("a", 1), ("a", 2)]
+"""A map with a key twice."""
+
+
+def older_write(storage: EmbeddedStorage, path: TablePath, rows: pa.RecordBatch | pa.Table, sequence: int, *, applied: bool = True) -> None:
+    """Upserts rows with such maps. `applied` False: the process ended before the state was to take them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "check_map_keys", lambda _: None)
+        if not applied:
+            patch.setattr(KeyedTables, "_apply", lambda *_: None)
+        assert storage.upsert(path, rows, "older", sequence)

@@ -1,0 +1,65 @@
+"""Addresses of services: IPv4, names and IPv6, from what somebody types to where gRPC listens."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from support.coordinator_world import World
+from support.served import OPTIONS
+from tiering.client import LakewardClient
+from tiering.coordinator.server import serve
+from tiering.errors import InvalidArgument
+from tiering.rpc_channel import host_and_port, target
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1:7707"),
+        ("lakeward://host.example:1/", "host.example:1"),
+        ("[::1]:7708", "[::1]:7708"),
+        ("[::1]", "[::1]:7707"),
+        ("lakeward://[2001:db8::7]:443", "[2001:db8::7]:443"),
+    ],
+)
+def test_a_uri_is_an_address(uri: str, address: str) -> None:
+    assert target(uri) == address
+
+
+@pytest.mark.parametrize("uri", ["::1", "::1:7707", "[::1", "::1]:7707", "[::1]7707", "host:0", "host:65536", "a b:1", "http://a:1", ""])
+def test_another_text_is_refused_with_both_forms(uri: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        target(uri)
+    assert "[::1]:7707" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("::1", "[::1]:5"), ("[::1]", "[::1]:5"), ("::", "[::]:5"), ("localhost", "localhost:5")],
+)
+def test_host_and_port_are_joined_so_that_they_can_be_parted(host: str, address: str) -> None:
+    assert host_and_port(host, 5) == address
+    assert target(address) == address
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_a_coordinator_on_ipv6_listens_on_the_port_that_it_was_given(host: str) -> None:
+    """`::1:0` meant port 0 of nothing: gRPC took its own default, 443."""
+
+    async def ask() -> tuple[str, int]:
+        with socket.socket(socket.AF_INET6) as free:
+            free.bind(("::1", 0))
+            port: int = free.getsockname()[1]
+        server = await serve(World(options=OPTIONS).coordinator, host, port)
+        try:
+            with LakewardClient(server.address) as client:
+                await asyncio.to_thread(client.list_tiering_statuses)
+            return server.address, port
+        finally:
+            await server.stop()
+
+    address, port = asyncio.run(ask())
+    assert address == f"[::1]:{port}"

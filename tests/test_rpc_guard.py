@@ -1,0 +1,226 @@
+"""The guard in front of every servicer, over real gRPC on loopback: sizes, numbers, slow readers, bytes that are no message."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from support import http2
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, SysCatalogStub, add_SysCatalogServicer_to_server
+from tiering import rpc_errors, rpc_guard
+from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
+from tiering.rpc_guard import CALLS, CLUSTER, HELD_BYTES, LISTINGS, MAX_CALLS, MAX_STREAMS, READS, REQUEST_BYTES, TIERERS, RpcGuard
+from tiering.rpc_server import open_server
+
+SERVICE = "/sys_tables.rpc.v1.SysCatalog/"
+PIECE = b"x" * (1 << 20)
+
+
+class Held:
+    """What one read keeps while its reader takes it."""
+
+
+class Service(SysCatalogServicer):
+    """CALLs wait until they are let go; a read of `endless` never ends; a Describe fails as nobody thought of."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.waiting = 0
+        self.failure: BaseException = KeyError("password=hunter2")
+        self.held: weakref.WeakSet[Held] = weakref.WeakSet()
+
+    async def CallProcedure(self, request: Any, context: Any) -> AsyncGenerator[pb.CallProcedureResponse, None]:
+        self.waiting += 1
+        yield pb.CallProcedureResponse(progress="waiting")
+        await self.go.wait()
+
+    async def ReadTable(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
+        held = Held()
+        self.held.add(held)
+        while request.name == "endless":
+            yield pb.ReadTableResponse(arrow=PIECE)
+        yield pb.ReadTableResponse(arrow=b"rows")
+        del held
+
+    async def Describe(self, request: Any, context: Any) -> pb.DescribeResponse:
+        raise self.failure
+
+    async def ListTables(self, request: Any, context: Any) -> pb.ListTablesResponse:
+        self.waiting += 1
+        await self.go.wait()
+        return pb.ListTablesResponse()
+
+
+@asynccontextmanager
+async def served(guard: RpcGuard | None = None) -> AsyncGenerator[tuple[Service, str], None]:
+    server = open_server(guard=guard)
+    service = Service()
+    add_SysCatalogServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield service, f"127.0.0.1:{port}"
+    finally:
+        service.go.set()
+        await server.stop(None)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(60):
+            await test()
+
+    asyncio.run(within())
+
+
+async def until(probe: Callable[[], object]) -> None:
+    while not probe():
+        await asyncio.sleep(0.01)
+
+
+async def raised_by(call: Awaitable[object]) -> LakewardError:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return rpc_errors.from_rpc_error(caught.value, "test")
+
+
+async def to_the_end(answer: Any) -> None:
+    while await answer.read() is not grpc.aio.EOF:
+        pass
+
+
+def collected(held: weakref.WeakSet[Held]) -> bool:
+    gc.collect()
+    return not held
+
+
+def channel_of(uri: str, **options: int) -> grpc.aio.Channel:
+    """With a connection of its own."""
+    return grpc.aio.insecure_channel(uri, options=[("grpc.use_local_subchannel_pool", 1), *options.items()])
+
+
+def test_the_rooms_together_are_smaller_than_the_service_and_a_connection_has_streams_beyond_its_calls() -> None:
+    assert sum(room.total for room in (CALLS, READS, TIERERS, CLUSTER, LISTINGS)) < MAX_CALLS
+    assert CALLS.connection + READS.connection + LISTINGS.connection < MAX_STREAMS
+
+
+def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
+    async def test() -> None:
+        async with served() as (service, uri), channel_of(uri) as channel:
+            stub = SysCatalogStub(channel)
+            calls = [stub.CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
+            await until(lambda: service.waiting == CALLS.connection)
+            refused = await raised_by(stub.CallProcedure(pb.CallProcedureRequest()).read())
+            assert isinstance(refused, ServiceBusy)
+            assert refused.message == "128 CALLs are open over one connection already: no more are taken"
+            assert [piece.arrow async for piece in stub.ReadTable(pb.ReadTableRequest())] == [b"rows"]
+            async with channel_of(uri) as other:
+                more = [SysCatalogStub(other).CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
+                await until(lambda: service.waiting == CALLS.host)
+                async with channel_of(uri) as third:
+                    refused = await raised_by(SysCatalogStub(third).CallProcedure(pb.CallProcedureRequest()).read())
+                    assert "from ipv4:127.0.0.1 already" in refused.message
+                del more
+            for call in calls:
+                call.cancel()
+            # Whoever has gone holds no place.
+            service.waiting = 0
+            service.go.set()
+            again = [stub.CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
+            assert [[step.progress async for step in call] for call in again] == [["waiting"]] * CALLS.connection
+
+    run(test)
+
+
+def test_a_request_is_measured_before_it_is_decoded() -> None:
+    async def test() -> None:
+        async with served() as (_, uri), channel_of(uri) as channel:
+            read = SysCatalogStub(channel).ReadTable(pb.ReadTableRequest(name="x" * REQUEST_BYTES))
+            error = await raised_by(read.read())
+        assert isinstance(error, InvalidArgument)
+        assert f"at most {REQUEST_BYTES} are taken" in error.message
+
+    run(test)
+
+
+def test_requests_that_are_worked_on_have_a_size_together() -> None:
+    async def test() -> None:
+        async with served(RpcGuard(held_bytes=1_000)) as (service, uri), channel_of(uri) as channel:
+            stub = SysCatalogStub(channel)
+            first = asyncio.ensure_future(stub.ListTables(pb.ListTablesRequest(namespace="x" * 600)))
+            await until(lambda: service.waiting)
+            assert isinstance(await raised_by(stub.ListTables(pb.ListTablesRequest(namespace="x" * 600))), ServiceBusy)
+            service.go.set()
+            await first
+            await stub.ListTables(pb.ListTablesRequest(namespace="x" * 600))
+
+    run(test)
+    assert HELD_BYTES >= 16 * rpc_guard.LARGE_REQUEST_BYTES
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x02\xc3\x28", b"\x0a\x01\xff", b"\x0b" * 200])
+def test_bytes_that_are_no_message_are_refused_as_an_argument(raw: bytes) -> None:
+    async def test() -> None:
+        async with served() as (_, uri), channel_of(uri) as channel:
+            unary = channel.unary_unary(SERVICE + "ListTables")
+            streaming = channel.unary_stream(SERVICE + "ReadTable")
+            errors = [await raised_by(unary(raw)), await raised_by(streaming(raw).read())]
+        assert [type(error) for error in errors] == [InvalidArgument] * 2
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "path", ["/a/b", "/sys_tables.rpc.v1.SysCatalog/Nothing", b"/\xff\xfe\x80", b"/sys_tables.rpc.v1.SysCatalog/\xff", b"\xff"]
+)
+def test_an_unknown_method_of_any_name_is_refused_and_the_service_goes_on(path: str | bytes) -> None:
+    async def test() -> None:
+        async with served() as (_, uri), channel_of(uri) as channel:
+            host, _, port = uri.rpartition(":")
+            words = http2.BEGUN + http2.opening(path if isinstance(path, bytes) else path.encode())
+            await asyncio.to_thread(http2.say, (host, int(port)), words + http2.frame(http2.DATA, http2.END_STREAM, 1, http2.message(b"")))
+            if isinstance(path, str):
+                assert isinstance(await raised_by(channel.unary_unary(path)(b"")), PeerTooOld)
+            assert [piece.arrow async for piece in SysCatalogStub(channel).ReadTable(pb.ReadTableRequest())] == [b"rows"]
+
+    run(test)
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it."""
+
+
+@pytest.mark.parametrize("kind", [KeyError, Panic])
+def test_what_nobody_thought_of_arrives_by_its_class_and_redacted(kind: type[BaseException]) -> None:
+    async def test() -> None:
+        async with served() as (service, uri), channel_of(uri) as channel:
+            service.failure = kind("password=hunter2")
+            error = await raised_by(SysCatalogStub(channel).Describe(pb.DescribeRequest(), timeout=10))
+        assert isinstance(error, RoundFailed)
+        assert error.error_class == kind.__name__
+        assert "hunter2" not in error.message
+
+    run(test)
+
+
+def test_a_reader_that_stands_still_keeps_nothing_and_learns_it_when_it_goes_on() -> None:
+    async def test() -> None:
+        async with served(RpcGuard(stalled_seconds=0.2)) as (service, uri), channel_of(uri) as channel:
+            stalled = SysCatalogStub(channel).ReadTable(pb.ReadTableRequest(name="endless"))
+            await stalled.read()
+            await until(lambda: len(service.held) == 1)
+            await until(lambda: collected(service.held))
+            error = await raised_by(to_the_end(stalled))
+            assert isinstance(error, ServiceBusy)
+            assert "was read for 0.2 s" in error.message
+
+    run(test)

@@ -1,0 +1,337 @@
+"""Arrow IPC that somebody else wrote, bounded before it is decoded: requests of clients, answers of a service, files of a folder.
+
+A few hundred bytes of Arrow can stand for gigabytes: lists of size 0 and NULL columns have rows without bytes, compressed buffers
+say themselves how long they become, buffers may lie on each other, one field may be named a million times as a child. So what a
+message says of itself is looked at first (Arrow columnar format, "Serialization and Interprocess Communication"); only then
+Arrow decodes it, which copies nothing any more. Arrow has verified the structure of the message's flatbuffer by then.
+
+Every function raises InvalidData or UnsupportedType for what it does not take, and no other error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import ipc
+
+from tiering.errors import InvalidData, UnsupportedType
+
+MAX_FIELDS = 8_000
+"""Of a schema, nested ones included: four times what a table may have, since a map counts for more in Arrow."""
+MAX_DEPTH = 48
+"""Of fields within each other: three times what a table may have, for the same reason."""
+MAX_VIEW_BYTES = 64 * 1024 * 1024
+"""Of all values of string views and binary views of a batch, which may name the same bytes many times."""
+FILE_MAGIC = b"ARROW1\0\0"
+"""How an Arrow file begins; a stream follows."""
+
+
+@dataclass(frozen=True)
+class ArrowLimits:
+    """What one stream may hold. Its bytes are bounded by whoever takes them: a decoded stream is no larger than itself."""
+
+    rows: int
+    null_columns: bool = False
+    """Whether columns of type NULL are taken, whose rows are no bytes at all."""
+
+
+WRITE_LIMITS = ArrowLimits(rows=1_000_000)
+"""Of one write: a row of a single boolean takes an eighth of a byte on the wire, and a place in the log all the same."""
+
+
+def read_schema(data: bytes) -> pa.Schema:
+    """The schema of a serialized schema message."""
+    with _border("the schema is not an Arrow IPC message"):
+        return _schema(_first_message(pa.py_buffer(data)))
+
+
+def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
+    """All rows of a stream, their values checked too."""
+    with _border("the rows are not an Arrow IPC stream"):
+        messages = _messages(pa.py_buffer(data))
+        schema = _schema(next(messages, None))
+        layout = _layout(schema, limits.null_columns)
+        batches, rows = [], 0
+        for message in messages:
+            rows += _check_batch(message, layout)
+            if rows > limits.rows:
+                raise InvalidData(f"there are more than {limits.rows} rows", hint="Send fewer at once.")
+            batches.append(ipc.read_record_batch(message, schema))
+        table = pa.Table.from_batches(batches, schema=schema)
+        table.validate(full=True)
+        return table
+
+
+def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """The one record batch of an Arrow file, which must be of `schema` and have `rows` rows; copies nothing."""
+    with _border("the content is not an Arrow file"):
+        if content.slice(0, len(FILE_MAGIC)).to_pybytes() != FILE_MAGIC:
+            raise InvalidData("the content is not an Arrow file")
+        stop = len(FILE_MAGIC) + 8 + _unpack("<I", content, len(FILE_MAGIC) + 4)
+        message = ipc.read_message(content.slice(stop))
+        held = _known_schema(content.slice(len(FILE_MAGIC), stop - len(FILE_MAGIC)).to_pybytes())
+        if not held.equals(schema) or _check_batch(message, _layout(schema)) != rows:
+            raise InvalidData(f"the content is not an Arrow file of {rows} rows of these columns")
+        batch = ipc.read_record_batch(message, schema)
+        batch.validate()
+        return batch
+
+
+@lru_cache(maxsize=1_000)
+def _known_schema(message: bytes) -> pa.Schema:
+    """As `read_schema`; the files of a table begin with the same bytes."""
+    return _schema(_first_message(pa.py_buffer(message)))
+
+
+class _border:
+    """Turns whatever Arrow or a damaged message raises into InvalidData."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, pa.ArrowException | OSError | EOFError | struct.error | ValueError | IndexError | OverflowError):
+            raise InvalidData(f"{self._what}: {error}") from error
+
+
+def _messages(data: pa.Buffer) -> Iterator[Any]:
+    """Those of a stream up to its end mark, without a copy."""
+    reader = ipc.MessageReader.open_stream(pa.BufferReader(data))
+    while True:
+        try:
+            yield reader.read_next_message()
+        except StopIteration:
+            return
+
+
+def _first_message(data: pa.Buffer) -> Any:
+    return next(_messages(data), None)
+
+
+def _schema(message: Any) -> pa.Schema:
+    if message is None or message.type != "schema":
+        raise InvalidData("the Arrow stream does not begin with a schema")
+    header = _header(message)
+    if header.number(_SCHEMA_ENDIANNESS, "<h"):
+        raise InvalidData("the Arrow stream is big-endian", hint="Write it as little-endian.")
+    _check_fields(header)
+    schema = ipc.read_schema(message)
+    check_names_are_text(schema)
+    return schema
+
+
+def _check_fields(schema: _Fields) -> None:
+    """Counts each field as often as it is named: a flatbuffer may name one many times."""
+    count = 0
+    level = list(schema.tables(_SCHEMA_FIELDS))
+    for _ in range(MAX_DEPTH):
+        count += len(level)
+        if count > MAX_FIELDS:
+            raise InvalidData(f"the schema has more than {MAX_FIELDS} fields, nested ones included")
+        below: list[_Fields] = []
+        for field in level:
+            below += field.tables(_FIELD_CHILDREN, MAX_FIELDS - count)
+        if not below:
+            return
+        level = below
+    raise InvalidData(f"the schema has fields more than {MAX_DEPTH} deep within each other")
+
+
+def check_names_are_text(schema: pa.Schema) -> None:
+    """Raises InvalidData for a name of a column, a field within or a time zone that is not UTF-8: Arrow takes any bytes."""
+    try:
+        for field in schema:
+            list(_texts(field))
+    except UnicodeDecodeError as error:
+        raise InvalidData("a column's name or type is not UTF-8") from error
+
+
+def _texts(field: pa.Field[Any]) -> Iterator[str]:
+    """Decoded as they are looked at, which is when Arrow finds out."""
+    yield field.name
+    kind = field.type
+    if isinstance(kind, pa.TimestampType) and kind.tz is not None:
+        yield kind.tz
+    for index in range(kind.num_fields):
+        yield from _texts(kind.field(index))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a record batch of some schema looks on the wire: its field nodes and buffers in the order of a walk through the fields."""
+
+    nodes: int
+    without_nulls: tuple[int, ...]
+    """Nodes of maps' entries and keys. Arrow ends the process for one that says that it has nulls."""
+    buffers: tuple[int, ...]
+    """How many buffers each node has; -1 for views: two and a variable number."""
+
+
+@lru_cache(maxsize=1_000)
+def _layout(schema: pa.Schema, null_columns: bool = False) -> _Layout:
+    """Raises UnsupportedType for a type whose rows need no bytes, or which is not taken in rows."""
+    if not len(schema):
+        raise InvalidData("the rows have no columns")
+    buffers: list[int] = []
+    without_nulls: list[int] = []
+    for field in schema:
+        if null_columns and pa.types.is_null(field.type):
+            buffers.append(0)
+        else:
+            _lay_out(field.name, field.type, buffers, without_nulls)
+    return _Layout(len(buffers), tuple(without_nulls), tuple(buffers))
+
+
+def _lay_out(path: str, kind: pa.DataType, buffers: list[int], without_nulls: list[int]) -> None:
+    types = pa.types
+    if types.is_map(kind):
+        buffers.append(2)
+        without_nulls += [len(buffers), len(buffers) + 1]
+        buffers.append(1)
+        _lay_out(f"{path}.key", kind.key_type, buffers, without_nulls)
+        _lay_out(f"{path}.value", kind.item_type, buffers, without_nulls)
+    elif types.is_struct(kind) and kind.num_fields:
+        buffers.append(1)
+        for index in range(kind.num_fields):
+            _lay_out(f"{path}.{kind.field(index).name}", kind.field(index).type, buffers, without_nulls)
+    elif types.is_list(kind) or types.is_large_list(kind):
+        buffers.append(2)
+        _lay_out(f"{path}.element", kind.value_type, buffers, without_nulls)
+    elif types.is_fixed_size_list(kind) and kind.list_size > 0:
+        buffers.append(1)
+        _lay_out(f"{path}.element", kind.value_type, buffers, without_nulls)
+    elif types.is_string_view(kind) or types.is_binary_view(kind):
+        buffers.append(_VIEWS)
+    elif types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
+        buffers.append(3)
+    elif _has_fixed_width(kind):
+        buffers.append(2)
+    else:
+        raise UnsupportedType(
+            f"column {path!r} has type {kind}, which is not taken in rows",
+            hint="Send plain columns: no NULL-typed, dictionary-encoded or run-end encoded ones, no list views, no values of size 0.",
+            column=path,
+        )
+
+
+def _has_fixed_width(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_nested(kind):
+        return False
+    try:
+        return kind.bit_width > 0
+    except ValueError:
+        return False
+
+
+def _check_batch(message: Any, layout: _Layout) -> int:
+    """The number of rows that a record batch says it has, once all that it says fits its bytes. Raises InvalidData."""
+    if message.type != "record batch":
+        raise InvalidData(f"the Arrow stream has a {message.type} message, which is not taken", hint="Do not dictionary-encode columns.")
+    header, body_bytes = _header(message), 0 if message.body is None else message.body.size
+    if header.has(_BATCH_COMPRESSION):
+        raise InvalidData("the Arrow stream is compressed", hint="Send it without body compression.")
+    rows = header.number(_BATCH_LENGTH, "<q")
+    nodes, buffers = header.numbers(_BATCH_NODES, 2), header.numbers(_BATCH_BUFFERS, 2)
+    if len(nodes) != 2 * layout.nodes or rows < 0 or min(nodes) < 0:
+        raise InvalidData("the record batch does not fit its schema")
+    if any(nodes[2 * index + 1] for index in layout.without_nulls):
+        raise InvalidData("a map has an entry or a key that is NULL", hint="Leave such entries out.")
+    if min(buffers, default=0) < 0 or sum(buffers[1::2]) > body_bytes:
+        raise InvalidData("the buffers of a record batch are longer than its body")
+    variadic = header.numbers(_BATCH_VARIADIC)
+    if variadic or _VIEWS in layout.buffers:
+        _check_views(message.body, layout, buffers, variadic)
+    return rows
+
+
+def _check_views(body: pa.Buffer, layout: _Layout, buffers: Sequence[int], variadic: Sequence[int]) -> None:
+    """A view is 16 bytes, of which the first four are the length of its value (columnar format, "Variable-size Binary View Layout")."""
+    views = [index for index, count in enumerate(layout.buffers) if count == _VIEWS]
+    if len(variadic) != len(views) or min(variadic) < 0 or max(variadic) > len(buffers):
+        raise InvalidData("the record batch does not fit its schema")
+    at, total, counts = 0, 0, iter(variadic)
+    for count in layout.buffers:
+        if count == _VIEWS:
+            offset, size = buffers[2 * at + 2 : 2 * at + 4]
+            lengths = np.frombuffer(memoryview(body.slice(offset, size - size % 16)), dtype="<i4")[::4]
+            total += int(lengths.clip(min=0).sum(dtype=np.int64))
+            count = 2 + next(counts)
+        at += count
+    if total > MAX_VIEW_BYTES:
+        raise InvalidData(f"the values of view columns have {total} bytes; a batch takes at most {MAX_VIEW_BYTES}", hint="Send fewer rows.")
+
+
+_VIEWS = -1
+
+_MESSAGE_HEADER, _SCHEMA_ENDIANNESS, _SCHEMA_FIELDS, _FIELD_CHILDREN = 2, 0, 1, 5
+_BATCH_LENGTH, _BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION, _BATCH_VARIADIC = 0, 1, 2, 3, 4
+"""Numbers of fields in `format/Message.fbs` and `format/Schema.fbs` of Apache Arrow."""
+
+
+@dataclass(slots=True)
+class _Fields:
+    """A table of a flatbuffer: https://flatbuffers.dev/internals. Arrow has verified that all offsets lie inside."""
+
+    data: pa.Buffer
+    position: int
+
+    def _at(self, field: int) -> int | None:
+        """Where a field's value lies; None = it is not there."""
+        vtable = self.position - _unpack("<i", self.data, self.position)
+        if 4 + 2 * field >= _unpack("<H", self.data, vtable):
+            return None
+        offset = _unpack("<H", self.data, vtable + 4 + 2 * field)
+        return self.position + offset if offset else None
+
+    def has(self, field: int) -> bool:
+        return self._at(field) is not None
+
+    def number(self, field: int, kind: str) -> int:
+        at = self._at(field)
+        return 0 if at is None else _unpack(kind, self.data, at)
+
+    def table(self, field: int) -> _Fields:
+        at = self._at(field)
+        if at is None:
+            raise InvalidData("the Arrow message lacks its header")
+        return _Fields(self.data, at + _unpack("<I", self.data, at))
+
+    def _vector(self, field: int) -> tuple[int, int]:
+        """Where the elements of a vector begin, and how many they are."""
+        at = self._at(field)
+        if at is None:
+            return 0, 0
+        start = at + _unpack("<I", self.data, at)
+        return start + 4, _unpack("<I", self.data, start)
+
+    def tables(self, field: int, limit: int = MAX_FIELDS) -> list[_Fields]:
+        """The tables of a vector, of more than `limit` the first `limit` + 1."""
+        start, count = self._vector(field)
+        places = range(start, start + 4 * min(count, limit + 1), 4)
+        return [_Fields(self.data, place + _unpack("<I", self.data, place)) for place in places]
+
+    def numbers(self, field: int, width: int = 1) -> Sequence[int]:
+        """A vector of 64-bit numbers, or of structs of `width` of them, one after the other."""
+        start, count = self._vector(field)
+        if start + 8 * width * count > self.data.size:
+            raise InvalidData("the Arrow message is cut off")
+        return struct.unpack_from(f"<{width * count}q", self.data, start)
+
+
+def _header(message: Any) -> _Fields:
+    metadata = message.metadata
+    return _Fields(metadata, _unpack("<I", metadata, 0)).table(_MESSAGE_HEADER)
+
+
+def _unpack(kind: str, data: pa.Buffer, at: int) -> int:
+    value: int = struct.unpack_from(kind, data, at)[0]
+    return value

@@ -1,0 +1,41 @@
+"""Iceberg's bucket transform of Arrow columns (spec, appendix B: murmur3): the one place that calls pyiceberg-core.
+
+Rust's Arrow takes no buffer that is not aligned as its values are, and panics instead of raising an error. Columns that come out of an
+Arrow message are aligned to 8 bytes at best, decimals need 16: such a column is copied before it is hashed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg_core import transform
+
+from tiering.errors import InvalidData
+from tiering.panics import panics_raised_as
+
+_DECIMAL_ALIGNMENT_BYTES = 16
+_ALIGNMENT_BYTES = 8
+"""Of the widest other key: 64-bit integers and times. Offsets of strings need less."""
+
+
+def bucket_ids_of(column: pa.Array[Any], bucket_count: int) -> npt.NDArray[np.int32]:
+    """The bucket of each value of a key column without nulls. Raises InvalidData for a column that cannot be hashed."""
+    with panics_raised_as(lambda cause: InvalidData(f"a key column of type {column.type} cannot be hashed: {cause}")):
+        ids: npt.NDArray[np.int32] = transform.bucket(aligned(_widened(column)), bucket_count).to_numpy(zero_copy_only=False)
+    return ids
+
+
+def aligned(column: pa.Array[Any]) -> pa.Array[Any]:
+    """`column` if its buffers lie as Rust's Arrow wants them, else a copy that does. For columns that are not nested."""
+    alignment = _DECIMAL_ALIGNMENT_BYTES if pa.types.is_decimal(column.type) else _ALIGNMENT_BYTES
+    if all(buffer is None or buffer.address % alignment == 0 for buffer in column.buffers()):
+        return column
+    return pa.concat_arrays([column])  # Arrow allocates at 64 bytes
+
+
+def _widened(column: pa.Array[Any]) -> pa.Array[Any]:
+    """Iceberg has no 8- and 16-bit integers: the lake column is an int, and hashes as one."""
+    return column.cast(pa.int32()) if column.type in (pa.int8(), pa.int16()) else column

@@ -1,0 +1,102 @@
+"""Records of a primary-key table's log that its KV state cannot take, and what becomes of those that a person skips.
+
+This version logs none; a log that an older one wrote may hold some. A bucket stands at its first one: writes to it and rounds
+that would read it get `BucketStopped`, other buckets go on. `CALL sys.skip_record` leaves the record out for good, which means
+the same to everyone, for the log stays the truth:
+
+- whoever reads the log gets a change of nothing in its place: a `-U` of its key, which no reader of changelogs takes for a last
+  change, without its nested values, the only ones that may be refused. Offsets keep their places;
+- the KV state, and so every KV snapshot, is made from what is read that way;
+- a lake that took the record in before anybody knew gets it out again: with the skip, in one transaction, the log gets a change
+  that sets the key to what it is without the record (`-U`, `+U` with the present row, or `-D` where there is none);
+- validation reads the same log, so a lake that has that last change is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.errors import BucketStopped
+from tiering.model import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
+
+MAX_VALUE_CHARACTERS = 500
+"""Of a record's text in errors, events and answers."""
+
+
+@dataclass(frozen=True)
+class RefusedRecord:
+    """One of them. `value` is its text, cut; `error` what DuckDB said."""
+
+    offset: int
+    value: str
+    error: str
+    is_skipped: bool
+
+
+def standing_at(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
+    """The record at which a bucket stands; None = it goes on."""
+    return next((record for record in records if not record.is_skipped), None)
+
+
+def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, record: RefusedRecord) -> BucketStopped:
+    """What whoever needs the bucket gets."""
+    partition = "" if partition_name is None else f", partition => '{partition_name}'"
+    place = f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}")
+    return BucketStopped(
+        f"{place} of {table.path} stands at offset {record.offset}: its rows cannot take the record there, {record.value} ({record.error})",
+        hint=f"CALL sys.skip_record('{table.path}', {bucket.bucket_id}, {record.offset}{partition}, reason => '...') leaves that record "
+        "out for good; write its row again afterwards as it should be.",
+        table_id=table.table_id,
+        bucket=bucket,
+        offset=record.offset,
+    )
+
+
+def text_of(row: pa.RecordBatch) -> str:
+    """A batch of one row for people, cut: `id=3, tags=[('a', 1)]`."""
+    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name != CHANGE_TYPE_COLUMN)
+    text = ", ".join(texts)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
+
+
+def _text(value: pa.Scalar[Any]) -> str:
+    try:
+        return repr(value.as_py())
+    except (ValueError, OverflowError):  # a date or time that Python does not have
+        return "(a value beyond the years 1 to 9999)"
+
+
+def changes_of_nothing(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.RecordBatch:
+    """The same records, but those at `positions` (others than the batch's are passed by) change nothing."""
+    inside = [position for position in positions if 0 <= position < batch.num_rows]
+    if not inside:
+        return batch
+    chosen = np.zeros(batch.num_rows, dtype=bool)
+    chosen[inside] = True
+    columns = [
+        _emptied(column, field, chosen) if field.name != CHANGE_TYPE_COLUMN else _unchanged(column, chosen)
+        for column, field in zip(batch.columns, batch.schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _unchanged(kinds: Any, chosen: npt.NDArray[np.bool_]) -> pa.Array[Any]:
+    changed: pa.Array[Any] = pa.array(np.where(chosen, np.int8(ChangeType.UPDATE_BEFORE), kinds.to_numpy()), kinds.type)
+    return changed
+
+
+def _emptied(column: Any, field: pa.Field[Any], chosen: npt.NDArray[np.bool_]) -> Any:
+    """Without the values of nested types, the only ones that may be refused; NULL, or what is next to it in a NOT NULL column."""
+    if not pa.types.is_nested(field.type):
+        return column
+    if field.nullable:
+        return column.take(pa.array(np.arange(len(column)), mask=chosen))
+    blank = pa.array([{} if pa.types.is_struct(field.type) else []], field.type)
+    places = np.where(chosen, len(column), np.arange(len(column)))
+    return pa.concat_arrays([column, blank]).take(pa.array(places))

@@ -1,0 +1,131 @@
+"""The secrets that this process itself holds: wherever one stands in a text it is masked, in whatever form the text is.
+
+A secret gets here from where it enters the process: the environment (by the names of its variables, when the first text is redacted)
+and the properties of lakes and catalogs (`redact.remember_secrets`, by whoever opens one). Nothing of it is ever written anywhere.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import threading
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote, quote_plus, unquote
+
+from tiering.folded_text import Span
+from tiering.secret_forms import is_secret_name
+
+MAX_SECRETS = 256
+"""That are remembered; each costs a search through every text."""
+MAX_SECRET_LENGTH = 8_192
+_SHORTEST_SECRET = 6
+"""Characters: a shorter value would mask words of harmless texts."""
+_SHORTEST_UNNAMED = 16
+"""Of a value whose name does not say that it is a secret, and only if there are digits and letters in it."""
+_SHORTEST_ENCODED = 8
+_NOT_SECRET_VARIABLES = ("PWD", "OLDPWD")
+
+
+class KnownSecrets:
+    """Values to mask, in all their forms. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forms_of: dict[str, set[str]] = {}
+        self._forms: tuple[str, ...] = ()
+
+    def add(self, *secrets: str) -> None:
+        """From now on they are masked, but for the oldest when there are more than MAX_SECRETS. Too short ones are left to their looks."""
+        usable = [secret for secret in secrets if _SHORTEST_SECRET <= len(secret) <= MAX_SECRET_LENGTH]
+        with self._lock:
+            if all(secret in self._forms_of for secret in usable):
+                return
+            for secret in usable:
+                self._forms_of[secret] = self._forms_of.pop(secret, set()) or forms_of(secret)
+            while len(self._forms_of) > MAX_SECRETS:
+                del self._forms_of[next(iter(self._forms_of))]
+            self._forms = tuple(sorted(set().union(*self._forms_of.values()), key=len, reverse=True))
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest form."""
+        return len(self._forms[0]) if self._forms else 0
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where they stand in `text`."""
+        for form in self._forms:
+            position = text.find(form)
+            while position >= 0:
+                yield position, position + len(form)
+                position = text.find(form, position + len(form))
+
+
+def forms_of(secret: str) -> set[str]:
+    """A value as texts show it: as it is, escaped for URLs, JSON, Python and XML, in Base64 and as hex digits; of several lines each."""
+    encoded = secret.encode(errors="surrogatepass")
+    forms = {secret, quote(secret, safe="", errors="replace"), quote(secret, errors="replace"), quote_plus(secret, errors="replace")}
+    forms |= {
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        repr(secret)[1:-1],
+        html.escape(secret),
+        encoded.hex(),
+    }
+    forms |= {form for form in _base64_forms(encoded) if len(form) >= _SHORTEST_ENCODED}
+    lines = [line.strip() for line in secret.splitlines()]
+    if len(lines) > 1:
+        forms |= {line for line in lines if len(line) >= _SHORTEST_UNNAMED and not line.startswith("-----")}
+    return forms
+
+
+def _base64_forms(encoded: bytes) -> Iterator[str]:
+    """Base64 of any text that holds the value: how it looks depends on where in a group of three bytes the value begins."""
+    for shift in range(3):
+        text = b64encode(b"\0" * shift + encoded).decode().rstrip("=")
+        whole_bits = (shift + len(encoded)) * 8 // 6  # the last character depends on what follows
+        inner = text[(shift * 8 + 5) // 6 : whole_bits]
+        yield from (inner, inner.replace("+", "-").replace("/", "_"))
+
+
+KNOWN = KnownSecrets()
+"""Of this process."""
+
+
+def secrets_among(properties: Mapping[str, str], public: Iterable[str] = ()) -> Iterator[str]:
+    """Values that their names, or their looks, say are secrets. `public`: names whose values are none, but for passwords in URLs."""
+    known_public = frozenset(public)
+    for name, value in properties.items():
+        yield from _passwords_in_url(value)
+        if name in known_public:
+            continue
+        if is_secret_name(name) or (len(value) >= _SHORTEST_UNNAMED and _looks_made_up(value)):
+            yield value
+            yield from (part for part in value.split() if len(part) >= _SHORTEST_UNNAMED)  # `Bearer x`
+
+
+def environment_secrets(environment: Mapping[str, str]) -> Iterator[str]:
+    """Values of variables with secret names, and passwords within URLs."""
+    for name, value in environment.items():
+        yield from _passwords_in_url(value)
+        if name not in _NOT_SECRET_VARIABLES and is_secret_name(name):
+            yield value
+
+
+def remember_environment() -> None:
+    """The secrets of this process's environment."""
+    KNOWN.add(*environment_secrets(os.environ))
+
+
+def _passwords_in_url(value: str) -> Iterator[str]:
+    _, separator, rest = value.partition("://")
+    user, at, _ = rest.rpartition("@")
+    password = user.partition(":")[2]
+    if separator and at and password:
+        yield from (password, unquote(password))
+
+
+def _looks_made_up(value: str) -> bool:
+    """Letters and digits mixed without a blank, and neither a path nor a URL nor a class."""
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not any(sign in value for sign in " /\\:.,")

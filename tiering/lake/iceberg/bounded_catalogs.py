@@ -1,0 +1,104 @@
+"""pyiceberg's REST and SQL catalogs, with a time-out on every request. pyiceberg itself sets none.
+
+A request that ran into one may have landed all the same: whoever sends a commit reads the lake again (DESIGN 6 step 7).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest.auth import AuthManager, AuthManagerFactory, OAuth2AuthManager, OAuth2TokenProvider
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tiering.sql_timeouts import bound_waits
+
+CONNECT_KEY, SOCKET_KEY = "rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms"
+"""As Iceberg's own REST client names them."""
+CONNECT_MS, SOCKET_MS = 10_000, 60_000
+"""A catalog may have to read metadata of many snapshots before it answers to a commit."""
+
+TOKEN_SECONDS = (CONNECT_MS / 1_000, CONNECT_MS / 1_000)
+"""Of a request for a token, to connect and to answer."""
+
+
+class BoundedRestCatalog(RestCatalog):
+    """A REST catalog whose requests end, those for a token included."""
+
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        bound_requests(session, _limits(self.properties))
+        return session
+
+    def _create_legacy_oauth2_auth_manager(self, session: requests.Session) -> AuthManager:
+        bound_requests(session, _limits(self.properties))  # it asks for a token at once
+        return super()._create_legacy_oauth2_auth_manager(session)
+
+
+class BoundedSqlCatalog(SqlCatalog):
+    """A catalog in a database whose answers are not waited for without end."""
+
+    def _init_catalog(self) -> None:
+        bound_waits(self.engine)  # before its first connection
+        super()._init_catalog()
+
+
+class BoundedTokenProvider(OAuth2TokenProvider):
+    """As its base, which waits for a token without end."""
+
+    def _refresh_token(self) -> None:
+        data = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
+        headers = {"Authorization": self._client_secret_header}
+        response = requests.post(self.token_url, data=data, headers=headers, timeout=TOKEN_SECONDS)
+        response.raise_for_status()
+        answer = response.json()
+        self._token = answer["access_token"]
+        expires_in = answer.get("expires_in", self.expires_in)
+        if expires_in is None:
+            raise ValueError("the token's answer has no `expires_in`; set it in the catalog's `auth` properties")
+        self._expires_at = int(time.monotonic()) + expires_in - self.refresh_margin
+
+
+class BoundedOAuth2AuthManager(OAuth2AuthManager):
+    """`auth.type: oauth2`."""
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str,
+        token_url: str,
+        scope: str | None = None,
+        refresh_margin: int = 60,
+        expires_in: int | None = None,
+    ) -> None:
+        self.token_provider = BoundedTokenProvider(client_id, client_secret, token_url, scope, refresh_margin, expires_in)
+
+
+AuthManagerFactory.register("oauth2", BoundedOAuth2AuthManager)
+
+
+def bound_requests(session: requests.Session, limits: tuple[float, float]) -> None:
+    """Gives every request of `session` that has no time-out `limits`: seconds to connect, and between two pieces of an answer."""
+    send = session.send
+
+    def bounded_send(request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        if options.get("timeout") is None:
+            options["timeout"] = limits
+        return send(request, **options)
+
+    session.send = bounded_send  # type: ignore[method-assign]  # an adapter would be replaced by the one that signs requests
+
+
+def _limits(properties: Mapping[str, Any]) -> tuple[float, float]:
+    """Seconds to connect and to answer. Raises ValueError for a property that is no positive number."""
+    return _seconds(properties, CONNECT_KEY, CONNECT_MS), _seconds(properties, SOCKET_KEY, SOCKET_MS)
+
+
+def _seconds(properties: Mapping[str, Any], key: str, default_ms: int) -> float:
+    text = str(properties.get(key, default_ms))
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError(f"the catalog property {key} is {text!r}; it must be a positive number of milliseconds")
+    return int(text) / 1_000

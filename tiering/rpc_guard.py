@@ -1,0 +1,234 @@
+"""What stands between the network and every servicer: sizes, numbers of calls, slow readers, and errors nobody thought of.
+
+One interceptor for all services of a server. It refuses before any work is done, with InvalidArgument for a request that cannot
+be read or is too large and ServiceBusy for one call too many. A SELECT is never behind a waiting CALL or a long poll: each kind of
+call has its own number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+
+from tiering import rpc_errors
+from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
+
+REQUEST_BYTES = 1 << 20
+"""Of most requests: far above any statement, path or schema."""
+
+LARGE_REQUEST_BYTES = 4 << 20
+"""Of requests with rows, and with the offsets of many buckets: what gRPC takes by default."""
+
+HELD_BYTES = 128 << 20
+"""Of all requests that are worked on at once. Decoded they take several times as much."""
+
+STALLED_SECONDS = 60.0
+"""A reader that takes nothing for so long gets an error; what was kept for it is let go at once."""
+
+_ENDS = (grpc.aio.AbortError, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""They end the call, or all of the process, already."""
+
+_log = structlog.get_logger(__name__)
+_Context = grpc.aio.ServicerContext[Any, Any]
+_Behaviour = Callable[[Any, _Context], Any]
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many calls of one kind may be open at once."""
+
+    kind: str
+    total: int
+    """Of everybody."""
+    connection: int
+    """Of one connection: all sessions of a Spark driver share one."""
+
+    @property
+    def host(self) -> int:
+        """Of one address: half, so that no single one takes the service from the others."""
+        return self.total // 2
+
+
+CALLS = Room("CALLs", 512, 128)
+READS = Room("reads of system tables", 512, 128)
+TIERERS = Room("requests of tierers", 1_024, 512)
+CLUSTER = Room("requests to the embedded cluster", 512, 256)
+LISTINGS = Room("listings", 512, 128)
+
+MAX_STREAMS = 512
+"""Of one connection: above what CALLS and READS let it hold together, so that a SELECT finds a stream while CALLs wait."""
+
+MAX_CALLS = 4_096
+"""Of everybody and every kind; the rooms together are smaller, so that only calls that are being refused can fill it."""
+
+_ROOMS = {
+    "/sys_tables.rpc.v1.SysCatalog/CallProcedure": CALLS,
+    "/sys_tables.rpc.v1.SysCatalog/ReadTable": READS,
+    "/sys_tables.rpc.v1.SysCatalog/ReadAllTables": READS,
+    "/tiering.rpc.v1.TieringControl/TierTable": CALLS,
+    "/tiering.rpc.v1.TieringControl/SweepLake": CALLS,
+}
+_ROOMS_OF_SERVICES = {"tiering.rpc.v1.TieringCoordinator": TIERERS, "tiering.rpc.v1.EmbeddedCluster": CLUSTER}
+_LARGE = (
+    "/tiering.rpc.v1.EmbeddedCluster/Append",
+    "/tiering.rpc.v1.EmbeddedCluster/Upsert",
+    "/tiering.rpc.v1.EmbeddedCluster/Delete",
+    "/tiering.rpc.v1.EmbeddedCluster/ListOldestTimestamps",
+)
+
+
+def room_of(method: str) -> Room:
+    """The kind of a call, by `/package.Service/Method`."""
+    return _ROOMS.get(method) or _ROOMS_OF_SERVICES.get(method.split("/")[1], LISTINGS)
+
+
+def request_limit(method: str) -> int:
+    """Bytes of one request."""
+    return LARGE_REQUEST_BYTES if method in _LARGE or room_of(method) is TIERERS else REQUEST_BYTES
+
+
+class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
+    """For one server, on its event loop."""
+
+    def __init__(self, stalled_seconds: float = STALLED_SECONDS, held_bytes: int = HELD_BYTES) -> None:
+        self._stalled_seconds = stalled_seconds
+        self._bytes_left = held_bytes
+        self._open: Counter[tuple[str, str]] = Counter()
+        self._handlers: dict[str, Any] = {}
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        """The method's handler, guarded; None for an unknown method."""
+        handler = self._handlers.get(details.method)
+        if handler is None:
+            bare = await continuation(details)
+            if bare is None:
+                return None
+            handler = self._handlers[details.method] = self._guarded(details.method, bare)
+        return handler
+
+    def _guarded(self, method: str, handler: Any) -> Any:
+        if handler.request_streaming:
+            raise TypeError(f"{method} takes a stream of requests: nothing here bounds one")
+        read: Callable[[bytes], Any] = handler.request_deserializer
+        if handler.response_streaming:
+            behaviour = self._streaming(method, read, handler.unary_stream)
+            return grpc.unary_stream_rpc_method_handler(behaviour, None, handler.response_serializer)
+        behaviour = self._answering(method, read, handler.unary_unary)
+        return grpc.unary_unary_rpc_method_handler(behaviour, None, handler.response_serializer)
+
+    def _answering(self, method: str, read: Callable[[bytes], Any], behaviour: _Behaviour) -> _Behaviour:
+        room, limit = room_of(method), request_limit(method)
+
+        async def answer(raw: bytes, context: _Context) -> Any:
+            try:
+                with self._admitted(room, limit, raw, context):
+                    return await behaviour(_parsed(read, raw), context)
+            except _ENDS:
+                raise
+            except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
+                await _end(method, context, error)
+
+        return answer
+
+    def _streaming(self, method: str, read: Callable[[bytes], Any], behaviour: _Behaviour) -> _Behaviour:
+        room, limit = room_of(method), request_limit(method)
+
+        async def stream(raw: bytes, context: _Context) -> None:
+            try:
+                with self._admitted(room, limit, raw, context):
+                    await self._send(context, behaviour(_parsed(read, raw), context))
+            except _ENDS:
+                raise
+            except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
+                await _end(method, context, error)
+
+        return stream
+
+    async def _send(self, context: _Context, items: AsyncGenerator[Any, None]) -> None:
+        """All items. Raises ServiceBusy when a reader that stood still goes on."""
+        async with aclosing(items):
+            async for item in items:
+                with _Stall(self._stalled_seconds, items) as stall:
+                    await context.write(item)
+                if stall.over:
+                    raise ServiceBusy(
+                        f"nothing of the answer was read for {self._stalled_seconds:g} s, so the rest was let go",
+                        hint="Ask again, and read the answer as it comes.",
+                    )
+
+    @contextmanager
+    def _admitted(self, room: Room, limit: int, raw: bytes, context: _Context) -> Iterator[None]:
+        """Counts the call and its bytes while it is open. Raises InvalidArgument, ServiceBusy."""
+        size = len(raw)
+        if size > limit:
+            raise InvalidArgument(f"the request has {size} bytes: at most {limit} are taken", hint="Ask for less at once.")
+        if size > self._bytes_left:
+            raise ServiceBusy("the service works on as many large requests as it can hold")
+        counted = self._counted(room, context.peer())
+        self._bytes_left -= size
+        try:
+            yield
+        finally:
+            self._bytes_left += size
+            for key in counted:
+                self._open[key] -= 1
+                if not self._open[key]:
+                    del self._open[key]
+
+    def _counted(self, room: Room, peer: str) -> tuple[tuple[str, str], ...]:
+        """The places that the call takes. Raises ServiceBusy if there is none left."""
+        host = peer.rpartition(":")[0]
+        keys = ((room.kind, ""), (room.kind, host), (room.kind, peer))
+        limits = (room.total, room.host, room.connection)
+        whose = ("", f" from {host}", " over one connection")
+        for key, limit, owner in zip(keys, limits, whose, strict=True):
+            if self._open[key] >= limit:
+                raise ServiceBusy(f"{limit} {room.kind} are open{owner} already: no more are taken")
+        self._open.update(keys)
+        return keys
+
+
+class _Stall:
+    """Lets go of `items` when what is inside takes longer than `seconds`; `over` says so."""
+
+    def __init__(self, seconds: float, items: AsyncIterator[Any]) -> None:
+        self.over = False
+        self._items = items
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._let_go)
+        self._closing: asyncio.Task[None] | None = None
+
+    def _let_go(self) -> None:
+        self.over = True
+        # The generator waits for its turn and nobody will give it one: closing it is safe, and frees what it holds.
+        self._closing = asyncio.ensure_future(self._items.aclose())  # type: ignore[attr-defined]
+
+    def __enter__(self) -> _Stall:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
+def _parsed(read: Callable[[bytes], Any], raw: bytes) -> Any:
+    try:
+        return read(raw)
+    except Exception as error:  # protobuf's own, which differ between its implementations
+        raise InvalidArgument("the request is no message of this call", hint="Is the client of the service's version?") from error
+
+
+async def _end(method: str, context: _Context, error: BaseException) -> None:
+    """Ends the call with the status of `error`."""
+    if isinstance(error, LakewardError):
+        code = rpc_errors.status_code(error)
+    else:
+        code = grpc.StatusCode.INTERNAL
+        _log.exception("a call failed unexpectedly", method=method, error_class=type(error).__name__)
+    await context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))

@@ -1,0 +1,106 @@
+"""The gRPC server that all services are added to: how it treats its connections, and what it is kept from.
+
+grpc.aio's own loop reads the name of an unknown method as UTF-8 and ends for good when it is not (1.85): one request with such a
+path would end every service of the process. All of our methods are registered with gRPC's core, which matches them by their
+bytes, so what comes to that loop without a match is unknown whatever its name is: it is refused before the name is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc._cython import cygrpc
+from grpc.aio import _server as aio_server
+
+from tiering.rpc_guard import LARGE_REQUEST_BYTES, MAX_CALLS, MAX_STREAMS, RpcGuard
+
+PING_INTERVAL_MS = 10_000
+PING_TIMEOUT_MS = 5_000
+"""A client whose machine or network is gone says no goodbye: its calls end when it left a ping without an answer."""
+
+MAX_IDLE_MS = 30 * 60 * 1_000
+MAX_AGE_MS = 12 * 60 * 60 * 1_000
+"""Connections are left and made anew: an unused one after half an hour, any after half a day. Calls under way have as long again."""
+
+HANDSHAKE_MS = 10_000
+"""Until then a connection has said that it speaks HTTP/2."""
+
+METADATA_BYTES = 8 * 1_024
+"""Of one call's headers; ours have some hundred."""
+
+PING_STRIKES = 10
+"""So many pings above the pace end a connection: a flood of them, and not a client that is a little early."""
+
+UNKNOWN_AT_ONCE = 100
+"""Calls of unknown methods that are being answered; any more of them are cut off."""
+
+
+def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: int = PING_TIMEOUT_MS) -> list[tuple[str, int]]:
+    """How the server treats its connections."""
+    return [
+        # Two servers on one port would share its calls without a word.
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", ping_interval_ms),
+        ("grpc.keepalive_timeout_ms", ping_timeout_ms),
+        # Without it gRPC waits a minute for the answer to a ping.
+        ("grpc.http2.ping_timeout_ms", ping_timeout_ms),
+        # However long a call has nothing to say: only the ping tells whether anybody waits for it.
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients ping on purpose, each 30 s: held requests must not look like an attack.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.max_ping_strikes", PING_STRIKES),
+        ("grpc.max_concurrent_streams", MAX_STREAMS),
+        ("grpc.max_receive_message_length", LARGE_REQUEST_BYTES),
+        ("grpc.max_metadata_size", METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", METADATA_BYTES),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+        ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
+        ("grpc.max_connection_age_ms", MAX_AGE_MS),
+        ("grpc.max_connection_age_grace_ms", MAX_AGE_MS),
+    ]
+
+
+def open_server(options: Sequence[tuple[str, int]] | None = None, guard: RpcGuard | None = None) -> grpc.aio.Server:
+    """A server behind a guard, to add servicers and a port to. Make it inside its event loop."""
+    return _Server(server_options() if options is None else options, guard or RpcGuard())
+
+
+class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without types
+    """Refuses unknown methods itself, by order of arrival and not by name."""
+
+    def _make_request_call_future(self, method_bytes: bytes | None) -> Any:
+        if method_bytes is None:
+            return asyncio.get_running_loop().create_task(self._refuse_unknown())
+        return super()._make_request_call_future(method_bytes)
+
+    async def _refuse_unknown(self) -> None:
+        """Until the server ends, which raises gRPC's own error for that."""
+        refusing: set[asyncio.Task[None]] = set()
+        while True:
+            call = await self._request_call()
+            if len(refusing) < UNKNOWN_AT_ONCE:
+                task = asyncio.create_task(_refuse(call))
+                refusing.add(task)
+                task.add_done_callback(refusing.discard)
+            del call  # gRPC cuts off what nobody has
+
+
+class _Server(aio_server.Server):
+    """grpc.aio's server over another core."""
+
+    def __init__(self, options: Sequence[tuple[str, int]], guard: RpcGuard) -> None:
+        self._loop = cygrpc.get_working_loop()
+        arguments = aio_server._augment_channel_arguments(options, None)
+        self._server = _CoreServer(self._loop, None, (), (guard,), arguments, MAX_CALLS)
+
+
+async def _refuse(call: Any) -> None:
+    context = cygrpc._ServicerContext(call, None, None, asyncio.get_running_loop())
+    with suppress(cygrpc.BaseError):  # it is over, or its client has gone
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the service has no such method")

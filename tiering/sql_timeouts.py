@@ -1,0 +1,62 @@
+"""Time-outs of database connections: whoever asks a database hears from it, or of a time-out.
+
+Drivers wait for ever unless they are told otherwise, and a thread that waits for ever is lost. What the URL says itself stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+CONNECT_SECONDS = 10
+STATEMENT_SECONDS = 60
+"""Of one statement. They are short; what takes so long waits for a lock."""
+SQLITE_BUSY_SECONDS = 20
+"""How long SQLite waits for whoever else writes. Its driver's own 5 are few on a disk that is busy."""
+
+_LIBPQ: Mapping[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "tcp_user_timeout": STATEMENT_SECONDS * 1_000,
+    # A peer that is gone without a word is noticed after a minute.
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+_MYSQL: Mapping[str, Any] = {"connect_timeout": CONNECT_SECONDS, "read_timeout": STATEMENT_SECONDS, "write_timeout": STATEMENT_SECONDS}
+_ARGUMENTS: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("sqlite", "pysqlite"): {"timeout": SQLITE_BUSY_SECONDS},
+    ("postgresql", "psycopg"): _LIBPQ,
+    ("postgresql", "psycopg2"): _LIBPQ,
+    ("postgresql", "pg8000"): {"timeout": STATEMENT_SECONDS},
+    ("mysql", "pymysql"): _MYSQL,
+    ("mysql", "mysqldb"): _MYSQL,
+    ("mariadb", "pymysql"): _MYSQL,
+    ("mariadb", "mysqldb"): _MYSQL,
+}
+
+
+def bound_waits(engine: sa.Engine) -> sa.Engine:
+    """`engine`, whose connections from now on have time-outs; of drivers that are not known here they stay as they are."""
+    arguments = _ARGUMENTS.get((engine.dialect.name, engine.dialect.driver), {})
+
+    def add_arguments(_dialect: object, _record: object, _positional: object, named: dict[str, Any]) -> None:
+        for name, value in arguments.items():
+            named.setdefault(name, value)
+
+    sa.event.listen(engine, "do_connect", add_arguments)
+    if engine.dialect.name == "postgresql" and "statement_timeout" not in str(engine.url.query.get("options", "")):
+        sa.event.listen(engine, "connect", limit_statements)
+    return engine
+
+
+def limit_statements(connection: Any, _record: object = None) -> None:
+    """PostgreSQL's own limit. Set by a statement: a pooler in between may refuse it as an option of the connection."""
+    cursor = connection.cursor()
+    try:
+        cursor.execute(f"SET statement_timeout = {STATEMENT_SECONDS * 1_000}")
+    finally:
+        cursor.close()
+    connection.commit()  # else the first rollback would take it back
