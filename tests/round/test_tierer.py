@@ -113,7 +113,7 @@ def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]
     def run(slots: int) -> Tierer:
         inline = InlineTaskRunner()
         world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, keeper(coordinator))
-        options = TiererOptions("t-1", "host", "app", "1", 0, slots=slots, poll_ms=5, stop_grace_ms=5_000)
+        options = TiererOptions("t-1", "host", "app", "1", 0, "random-1", slots=slots, poll_ms=5, stop_grace_ms=5_000)
         tierer = Tierer(world, options)
         thread = threading.Thread(target=tierer.run, daemon=True)
         thread.start()
@@ -135,6 +135,7 @@ def test_a_round_is_run_and_reported_as_finished(coordinator: ScriptedCoordinato
     wait_for("the report", lambda: "r1" in coordinator.finished())
     [report] = [report for request in coordinator.requests for report in request.finished_tables]
     assert (report.table_id, report.stats.records_written, report.empty) == (1, 5, False)
+    assert {request.tierer.incarnation for request in coordinator.requests} == {"random-1"}
 
 
 def test_a_report_is_repeated_until_a_heartbeat_was_answered(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:

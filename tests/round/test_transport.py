@@ -82,7 +82,7 @@ def connect() -> Iterator[Callable[[int], GrpcTransport]]:
     made: list[GrpcTransport] = []
 
     def open_transport(port: int) -> GrpcTransport:
-        made.append(GrpcTransport(f"127.0.0.1:{port}", "t-1"))
+        made.append(GrpcTransport(f"127.0.0.1:{port}", "t-1", "random-1"))
         return made[-1]
 
     yield open_transport
@@ -109,7 +109,8 @@ def test_an_ack_carries_the_marker_bucket_by_bucket(serve: Callable[..., int], c
     servicer = Acking()
     connect(serve(servicer)).commit_lake_snapshot(ASSIGNMENT, MARKER, 77)
     [ack] = servicer.acks
-    assert (ack.marker.lake_snapshot_id, ack.marker_round_id, ack.lake_table_uuid, ack.round.tierer_id) == (77, "round-3", "u", "t-1")
+    assert (ack.marker.lake_snapshot_id, ack.marker_round_id, ack.lake_table_uuid) == (77, "round-3", "u")
+    assert (ack.round.tierer_id, ack.round.incarnation) == ("t-1", "random-1")
     offsets = [
         (one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id, one.offset)
         for one in ack.marker.offsets

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from support.leases import keeper
@@ -29,10 +29,11 @@ from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, Perman
 from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState, TablePath
 from tiering.offsets_pb import offsets_to_pb
 from tiering.round.actions import RoundOutcome
+from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.reports import Report, renewal
 from tiering.round.requests import assignment_from_pb
-from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.state import TableState
 
@@ -63,6 +64,18 @@ class SimulatedTierer:
     sequence: int = 0
     running: tuple[Assignment, RoundRunner] | None = None
     outbox: list[Report] = field(default_factory=list)
+
+
+class HurriedTaskRunner(InlineTaskRunner):
+    """At times a round's time is over as soon as its work has begun: no clock runs on while the simulator works."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._random = chance
+
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+        if limits.budget_ms < NO_LIMIT_MS and self._random.random() < 0.2:
+            limits = replace(limits, budget_ms=0)
+        return super().run(round_id, tasks, limits)
 
 
 class Simulation:
@@ -368,7 +381,7 @@ class Simulation:
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:
         name = (tierer.tierer_id, tierer.incarnation)
-        transport, inline = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self.random), InlineTaskRunner()
+        transport, inline = SimulatedTransport(*name, lambda: self.coordinator, self._lost, self.random), HurriedTaskRunner(self.random)
         return RoundWorld(transport, self.cluster, lambda _: self.lake, inline, inline, self.clock, self.ids, 0, keeper(transport))
 
     def _lost(self) -> bool:

@@ -26,6 +26,7 @@ from tiering.coordinator.records import LakeCommitRecord, LakeSize, TableRecord,
 from tiering.coordinator.table_locks import TableLocks
 from tiering.lake.base_check import Base, tiered_offsets
 from tiering.model import RecordedLakeSnapshot, TableInfo
+from tiering.panics import contained
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 _log = structlog.get_logger(__name__)
@@ -76,7 +77,7 @@ class Commits:
 
     def submit_plan(self, request: pb.RecordPlanRequest) -> Future[None]:
         """`record_plan` where a lake that hangs holds up no heartbeat."""
-        return self._pool.submit(self.record_plan, request)
+        return self._pool.submit(contained(self.record_plan), request)
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
         """Grants the commit, or says why not."""
@@ -114,7 +115,7 @@ class Commits:
         with self._guard:
             running = self._running.get(key)
             if running is None:
-                running = self._running[key] = self._pool.submit(self.acknowledge, ref)
+                running = self._running[key] = self._pool.submit(contained(self.acknowledge), ref)
                 running.add_done_callback(lambda _: self._forget(key))
             return running
 

@@ -15,6 +15,7 @@ from tiering.coordinator.book import Book
 from tiering.coordinator.core import Change
 from tiering.errors import ClusterUnavailable
 from tiering.model import TableInfo
+from tiering.panics import contained
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +80,7 @@ class Discovery:
         """For a reader who names a table that is not known: `run_quietly`, for a short time. One look serves all who wait meanwhile."""
         with self._look_lock:
             if self._look is None or self._look.done():
-                self._look = self._looker.submit(self.run_quietly)
+                self._look = self._looker.submit(contained(self.run_quietly))
             look = self._look
         wait([look], timeout=LOOK_SECONDS)
 

@@ -46,22 +46,22 @@ class Pools:
 
     def __init__(self) -> None:
         self._tierers = ThreadPoolExecutor(8, thread_name_prefix="tierers")
-        self._leases = ThreadPoolExecutor(4, thread_name_prefix="leases")
+        self._cluster = ThreadPoolExecutor(4, thread_name_prefix="cluster")
         self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what waits for the store and nothing else."""
         return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(contained(work), *args))
 
-    async def for_leases(self, work: Callable[..., Result], *args: Any) -> Result:
+    async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what asks the cluster, which may hang."""
-        return await asyncio.get_running_loop().run_in_executor(self._leases, partial(contained(work), *args))
+        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(contained(work), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(contained(work), *args))
 
     def close(self) -> None:
-        for pool in (self._tierers, self._leases, self._readers):
+        for pool in (self._tierers, self._cluster, self._readers):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -96,7 +96,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def ListTieringStatuses(
         self, request: status_pb2.ListTieringStatusesRequest, context: Context
     ) -> status_pb2.ListTieringStatusesResponse:
-        page = await answer(context, self._pools.for_reader(self._page, request))
+        page = await answer(context, self._first_or_next(request))
         return status_pb2.ListTieringStatusesResponse(
             tiering_statuses=[status_pb.to_pb(status) for status in page.items],
             next_page_token=page.next_token,
@@ -106,7 +106,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def ListKvSnapshotLeases(
         self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
-        page = await answer(context, self._pools.for_leases(self._leases_page, request))
+        page = await answer(context, self._pools.for_cluster(self._leases_page, request))
         return status_pb2.ListKvSnapshotLeasesResponse(
             leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=wire.timestamp(page.observed_time)
         )
@@ -119,6 +119,14 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         found = (lease for lease in view.leases() if wanted in (None, lease.lease_id))
         listing = Listing(tuple(part for lease in found for part in parts(lease)), view.now)
         return self._lease_listings.first(listing, request.page_size)
+
+    async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
+        """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
+        if request.HasField("table_path") and not request.page_token:
+            path = table_path(request.table_path.database_name, request.table_path.table_name)
+            if self._coordinator.book.by_path(path) is None:
+                await self._pools.for_cluster(self._coordinator.discovery.look)
+        return await self._pools.for_reader(self._page, request)
 
     def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
         if request.page_token:
@@ -137,10 +145,8 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         return self._listings.first(Listing(tuple(found), view.now), request.page_size)
 
     def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
-        """The path of a lake table; one that was made a moment ago is looked for first."""
+        """The path of a lake table."""
         path = table_path(pb.database_name, pb.table_name)
-        if self._coordinator.book.by_path(path) is None:
-            self._coordinator.discovery.look()
         if self._coordinator.book.by_path(path) is None:
             raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
         return path.database_name, path.table_name
@@ -183,17 +189,17 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def AcquireKvSnapshotLease(
         self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_leases(self._coordinator.leases.acquire, request))
+        return await answer(context, self._pools.for_cluster(self._coordinator.leases.acquire, request))
 
     async def ReleaseKvSnapshotLease(
         self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_leases(self._coordinator.leases.release, request))
+        return await answer(context, self._pools.for_cluster(self._coordinator.leases.release, request))
 
     async def DropKvSnapshotLease(
         self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_leases(self._coordinator.leases.drop, request))
+        return await answer(context, self._pools.for_cluster(self._coordinator.leases.drop, request))
 
     async def GetServiceConfig(
         self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
