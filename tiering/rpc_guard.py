@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -176,7 +176,8 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             async for item in items:
                 with _Stall(self._stalled_seconds, items) as stall:
                     await context.write(item)
-                if stall.over:
+                if stall.closing is not None:
+                    await stall.closing
                     raise ServiceBusy(
                         f"nothing of the answer was read for {self._stalled_seconds:g} s, so the rest was let go",
                         hint="Ask again, and read the answer as it comes.",
@@ -222,18 +223,19 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
 
 class _Stall:
-    """Lets go of `items` when what is inside takes longer than `seconds`; `over` says so."""
+    """Lets go of `items` when what is inside takes longer than `seconds`; then `closing` is what does it."""
 
-    def __init__(self, seconds: float, items: AsyncIterator[Any]) -> None:
-        self.over = False
+    def __init__(self, seconds: float, items: AsyncGenerator[Any, None]) -> None:
+        self.closing: asyncio.Task[None] | None = None
         self._items = items
         self._timer = asyncio.get_running_loop().call_later(seconds, self._let_go)
-        self._closing: asyncio.Task[None] | None = None
 
     def _let_go(self) -> None:
-        self.over = True
         # The generator waits for its turn and nobody will give it one: closing it is safe, and frees what it holds.
-        self._closing = asyncio.ensure_future(self._items.aclose())  # type: ignore[attr-defined]
+        self.closing = asyncio.create_task(self._close())
+
+    async def _close(self) -> None:
+        await self._items.aclose()
 
     def __enter__(self) -> _Stall:
         return self
