@@ -48,9 +48,10 @@ def test_an_answer_has_bounds(answer: str, service: Service, monkeypatch: pytest
         client.read(TABLE)
 
 
-def test_trailers_of_any_size_are_an_error_of_the_tree(service: Service) -> None:
+@pytest.mark.parametrize("answer", ["huge trailers", "trailers that are no error", "ids that are arguments"])
+def test_trailers_of_any_kind_are_an_error_of_the_tree(answer: str, service: Service) -> None:
     uri, catalog = service
-    catalog.answer = "huge trailers"
+    catalog.answer = answer
     with SystemCatalog(uri) as client, pytest.raises(LakewardError):
         client.read(TABLE)
 

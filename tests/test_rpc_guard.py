@@ -179,6 +179,34 @@ def test_bytes_that_are_no_message_are_refused_as_an_argument(raw: bytes) -> Non
     run(test)
 
 
+def test_a_call_that_is_opened_and_left_so_ends() -> None:
+    async def test() -> None:
+        async with served(RpcGuard(request_seconds=0.1)) as (_, uri), channel_of(uri) as channel:
+            for left in (channel.stream_unary(SERVICE + "Describe")(), channel.stream_stream(SERVICE + "ReadTable")().read()):
+                error = await raised_by(left)
+                assert isinstance(error, InvalidArgument)
+                assert "no request came within 0.1 s" in error.message
+            ended = channel.stream_unary(SERVICE + "Describe")()
+            await ended.done_writing()
+            assert "without a request" in (await raised_by(ended)).message
+
+    run(test)
+
+
+def test_calls_that_are_opened_and_left_so_are_counted() -> None:
+    async def test() -> None:
+        async with served() as (_, uri), channel_of(uri) as channel:
+            left = [channel.stream_stream(SERVICE + "ReadTable")() for _ in range(READS.connection)]
+            await asyncio.gather(*(call.wait_for_connection() for call in left))
+            assert isinstance(await raised_by(channel.stream_stream(SERVICE + "ReadTable")().read()), ServiceBusy)
+            async with channel_of(uri) as other:
+                assert [piece.arrow async for piece in SysCatalogStub(other).ReadTable(pb.ReadTableRequest())] == [b"rows"]
+            for call in left:
+                call.cancel()
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     "path", ["/a/b", "/sys_tables.rpc.v1.SysCatalog/Nothing", b"/\xff\xfe\x80", b"/sys_tables.rpc.v1.SysCatalog/\xff", b"\xff"]
 )

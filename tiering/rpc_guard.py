@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,9 @@ LARGE_REQUEST_BYTES = 4 << 20
 
 HELD_BYTES = 128 << 20
 """Of all requests that are worked on at once. Decoded they take several times as much."""
+
+REQUEST_SECONDS = 30.0
+"""Until then a call's request has come: 4 MiB over a slow line. Calls that are opened and left so would fill the rooms."""
 
 STALLED_SECONDS = 60.0
 """A reader that takes nothing for so long gets an error; what was kept for it is let go at once."""
@@ -98,8 +101,11 @@ def request_limit(method: str) -> int:
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
     """For one server, on its event loop."""
 
-    def __init__(self, stalled_seconds: float = STALLED_SECONDS, held_bytes: int = HELD_BYTES) -> None:
+    def __init__(
+        self, stalled_seconds: float = STALLED_SECONDS, held_bytes: int = HELD_BYTES, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
         self._stalled_seconds = stalled_seconds
+        self._request_seconds = request_seconds
         self._bytes_left = held_bytes
         self._open: Counter[tuple[str, str]] = Counter()
         self._handlers: dict[str, Any] = {}
@@ -118,18 +124,19 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         if handler.request_streaming:
             raise TypeError(f"{method} takes a stream of requests: nothing here bounds one")
         read: Callable[[bytes], Any] = handler.request_deserializer
+        # As if they took streams of requests, which is the same on the wire: so a call is counted before its request has come.
         if handler.response_streaming:
-            behaviour = self._streaming(method, read, handler.unary_stream)
-            return grpc.unary_stream_rpc_method_handler(behaviour, None, handler.response_serializer)
-        behaviour = self._answering(method, read, handler.unary_unary)
-        return grpc.unary_unary_rpc_method_handler(behaviour, None, handler.response_serializer)
+            streaming = self._streaming(method, read, handler.unary_stream)
+            return grpc.stream_stream_rpc_method_handler(streaming, None, handler.response_serializer)
+        answering = self._answering(method, read, handler.unary_unary)
+        return grpc.stream_unary_rpc_method_handler(answering, None, handler.response_serializer)
 
     def _answering(self, method: str, read: Callable[[bytes], Any], behaviour: _Behaviour) -> _Behaviour:
         room, limit = room_of(method), request_limit(method)
 
-        async def answer(raw: bytes, context: _Context) -> Any:
+        async def answer(_: object, context: _Context) -> Any:
             try:
-                with self._admitted(room, limit, raw, context):
+                with self._admitted(room, context.peer()), self._held(await self._request(context), limit) as raw:
                     return await behaviour(_parsed(read, raw), context)
             except _ENDS:
                 raise
@@ -141,16 +148,27 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
     def _streaming(self, method: str, read: Callable[[bytes], Any], behaviour: _Behaviour) -> _Behaviour:
         room, limit = room_of(method), request_limit(method)
 
-        async def stream(raw: bytes, context: _Context) -> None:
+        async def stream(_: object, context: _Context) -> None:
             try:
-                with self._admitted(room, limit, raw, context):
+                with self._admitted(room, context.peer()), self._held(await self._request(context), limit) as raw:
                     await self._send(context, behaviour(_parsed(read, raw), context))
             except _ENDS:
                 raise
-            except BaseException as error:  # a panic of Rust is no Exception; without a status its client would wait for ever
+            except BaseException as error:
                 await _end(method, context, error)
 
         return stream
+
+    async def _request(self, context: _Context) -> bytes:
+        """The one message of the call. Raises InvalidArgument if it does not come."""
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                raw = await context.read()
+        except TimeoutError:
+            raise InvalidArgument(f"the call was opened, but no request came within {self._request_seconds:g} s") from None
+        if not isinstance(raw, bytes):
+            raise InvalidArgument("the call was opened and ended without a request")
+        return raw
 
     async def _send(self, context: _Context, items: AsyncGenerator[Any, None]) -> None:
         """All items. Raises ServiceBusy when a reader that stood still goes on."""
@@ -158,30 +176,38 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             async for item in items:
                 with _Stall(self._stalled_seconds, items) as stall:
                     await context.write(item)
-                if stall.over:
+                if stall.closing is not None:
+                    await stall.closing
                     raise ServiceBusy(
                         f"nothing of the answer was read for {self._stalled_seconds:g} s, so the rest was let go",
                         hint="Ask again, and read the answer as it comes.",
                     )
 
     @contextmanager
-    def _admitted(self, room: Room, limit: int, raw: bytes, context: _Context) -> Iterator[None]:
-        """Counts the call and its bytes while it is open. Raises InvalidArgument, ServiceBusy."""
+    def _admitted(self, room: Room, peer: str) -> Iterator[None]:
+        """Counts the call while it is open. Raises ServiceBusy."""
+        places = self._counted(room, peer)
+        try:
+            yield
+        finally:
+            for place in places:
+                self._open[place] -= 1
+                if not self._open[place]:
+                    del self._open[place]
+
+    @contextmanager
+    def _held(self, raw: bytes, limit: int) -> Iterator[bytes]:
+        """Counts the request's bytes while it is worked on. Raises InvalidArgument, ServiceBusy."""
         size = len(raw)
         if size > limit:
             raise InvalidArgument(f"the request has {size} bytes: at most {limit} are taken", hint="Ask for less at once.")
         if size > self._bytes_left:
             raise ServiceBusy("the service works on as many large requests as it can hold")
-        counted = self._counted(room, context.peer())
         self._bytes_left -= size
         try:
-            yield
+            yield raw
         finally:
             self._bytes_left += size
-            for key in counted:
-                self._open[key] -= 1
-                if not self._open[key]:
-                    del self._open[key]
 
     def _counted(self, room: Room, peer: str) -> tuple[tuple[str, str], ...]:
         """The places that the call takes. Raises ServiceBusy if there is none left."""
@@ -197,18 +223,19 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
 
 class _Stall:
-    """Lets go of `items` when what is inside takes longer than `seconds`; `over` says so."""
+    """Lets go of `items` when what is inside takes longer than `seconds`; then `closing` is what does it."""
 
-    def __init__(self, seconds: float, items: AsyncIterator[Any]) -> None:
-        self.over = False
+    def __init__(self, seconds: float, items: AsyncGenerator[Any, None]) -> None:
+        self.closing: asyncio.Task[None] | None = None
         self._items = items
         self._timer = asyncio.get_running_loop().call_later(seconds, self._let_go)
-        self._closing: asyncio.Task[None] | None = None
 
     def _let_go(self) -> None:
-        self.over = True
         # The generator waits for its turn and nobody will give it one: closing it is safe, and frees what it holds.
-        self._closing = asyncio.ensure_future(self._items.aclose())  # type: ignore[attr-defined]
+        self.closing = asyncio.create_task(self._close())
+
+    async def _close(self) -> None:
+        await self._items.aclose()
 
     def __enter__(self) -> _Stall:
         return self

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -68,7 +68,7 @@ def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: in
 
 def open_server(options: Sequence[tuple[str, int]] | None = None, guard: RpcGuard | None = None) -> grpc.aio.Server:
     """A server behind a guard, to add servicers and a port to. Make it inside its event loop."""
-    return _Server(server_options() if options is None else options, guard or RpcGuard())
+    return cast("grpc.aio.Server", _Server(server_options() if options is None else options, guard or RpcGuard()))
 
 
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without types

@@ -19,6 +19,7 @@ from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from tiering.rpc.v1 import embedded_pb2, status_pb2
+from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.embedded_pb2_grpc import EmbeddedClusterServicer, add_EmbeddedClusterServicer_to_server
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusServicer, add_TieringStatusServicer_to_server
 
@@ -96,6 +97,11 @@ class HostileCatalog(SysCatalogServicer):
     async def ReadTable(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadTableResponse, None]:
         if self.answer == "huge trailers":
             await context.abort(grpc.StatusCode.INTERNAL, "x" * 100_000, (("lakeward-error-bin", b"x" * 1_000_000),))
+        if self.answer == "trailers that are no error":
+            await context.abort(grpc.StatusCode.INTERNAL, "x", (("lakeward-error-bin", b"\xff" * 100),))
+        if self.answer == "ids that are arguments":
+            odd = PbError(error_class="InvalidArgument", message="odd", ids={"hint": "a", "message": "b", "self": "c", "table_id": "7"})
+            await context.abort(grpc.StatusCode.INTERNAL, "x", (("lakeward-error-bin", odd.SerializeToString()),))
         if self.answer == "bytes without end":
             yield pb.ReadTableResponse(arrow=SCHEMA.serialize().to_pybytes())
             while True:

@@ -15,7 +15,7 @@ from rich.live import Live
 
 from tiering.cli.status_view import StatusScreen
 from tiering.coordinator.api import TableStatus
-from tiering.errors import ServiceUnreachable
+from tiering.errors import ServiceBusy, ServiceUnreachable
 
 Look = Callable[[], Sequence[TableStatus]]
 
@@ -51,7 +51,7 @@ class Watch:
                 self.pause(self.interval_seconds)
                 try:
                     found = self.look()
-                except ServiceUnreachable as error:
+                except (ServiceUnreachable, ServiceBusy) as error:
                     complain(error.message)
                 else:
                     show(found)
@@ -61,5 +61,5 @@ class Watch:
     def _again(self, screen: StatusScreen) -> StatusScreen:
         try:
             return StatusScreen(self.look(), self.uri, self.now())
-        except ServiceUnreachable as error:
+        except (ServiceUnreachable, ServiceBusy) as error:
             return StatusScreen(screen.statuses, self.uri, screen.looked_at, f"{self.now():%H:%M:%S} {error.message}")
