@@ -43,7 +43,7 @@ class KnownSecrets:
             if all(secret in self._forms_of for secret in usable):
                 return
             for secret in usable:
-                self._forms_of[secret] = self._forms_of.pop(secret, None) or forms_of(secret)
+                self._forms_of[secret] = self._forms_of.pop(secret, set()) or forms_of(secret)
             while len(self._forms_of) > MAX_SECRETS:
                 del self._forms_of[next(iter(self._forms_of))]
             self._forms = tuple(sorted(set().union(*self._forms_of.values()), key=len, reverse=True))
