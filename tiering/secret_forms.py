@@ -16,7 +16,7 @@ from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator
 
 from tiering.folded_text import SOFT, SOFT_LINE, Folded, Span, fold, places
-from tiering.secret_shapes import SHAPES
+from tiering.secret_shapes import shapes_in
 
 Values = Callable[[str, int], Iterator[Span]]
 """Of the value that begins at a place of a text: where it stands."""
@@ -496,10 +496,9 @@ def _blocks(folded: Folded) -> Iterator[Span]:
 
 def _shapes(folded: Folded) -> Iterator[Span]:
     """Tokens that tell by themselves what they are."""
-    for start, pattern in SHAPES:
-        if start in folded.text:
-            for match in places(pattern, folded.text):
-                yield (match, len(folded.text)) if isinstance(match, int) else match.span()
+    for pattern in shapes_in(folded.text):
+        for match in places(pattern, folded.text):
+            yield (match, len(folded.text)) if isinstance(match, int) else match.span()
 
 
 _DETECTORS = (_named, _elements, _flags, _worded, _urls, _connections, _signed, _schemes, _blocks, _shapes)
