@@ -237,7 +237,7 @@ HARMLESS = (
     "snapshot 4812345678901234567 of sales.orders, epoch 17, offset 9223372036854775807",
     "round 7f1c9e64-5717-4562-b3fc-2c963f66afa6 of db.t",
     "round_id=7f1c9e6457174562b3fc2c963f66afa6",
-    "/tmp/lake/sales/orders/data/00000-0-7f1c9e64-5717-4562-b3fc-2c963f66afa6.parquet",
+    "/data/lake/sales/orders/data/00000-0-7f1c9e64-5717-4562-b3fc-2c963f66afa6.parquet",
     "s3://bucket/warehouse/sales/orders/metadata/00001-abc.metadata.json",
     "abfss://container@account.dfs.core.windows.net/path",
     "https://catalog:8181/v1/namespaces/a@b",
