@@ -6,6 +6,7 @@ Errors list what there is, or the nearest of it. Everything here may ask the clu
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -13,11 +14,13 @@ from sys_tables.definitions import Call
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model import TableInfo, TablePath
-from tiering.names import SYSTEM_DATABASE
+from tiering.names import NAME_LIMIT, SYSTEM_DATABASE
 
 _LISTED = 20
 """Names a hint lists in full; of more, only the nearest."""
 _NEAR = 5
+_COMPARED = 400
+"""Names that are compared letter by letter, those beside the wanted one in the alphabet: each takes a tenth of a millisecond."""
 
 
 def resolve_name(name: str, known: Sequence[str]) -> str | None:
@@ -38,7 +41,9 @@ def near_hint(name: str, known: Sequence[str], what: str) -> str:
     if len(known) <= _LISTED:
         return f"The {what} are: {', '.join(sorted(known))}."
     by_folded = {candidate.lower(): candidate for candidate in known}
-    near = [by_folded[folded] for folded in get_close_matches(name.lower(), list(by_folded), n=_NEAR)]
+    ordered, wanted = sorted(by_folded), name[:NAME_LIMIT].lower()
+    start = max(bisect_left(ordered, wanted) - _COMPARED // 2, 0)
+    near = [by_folded[folded] for folded in get_close_matches(wanted, ordered[start : start + _COMPARED], n=_NEAR)]
     if not near:
         return f"There are {len(known)} {what}, none with a name like that."
     return f"Of {len(known)} {what}, the nearest names are: {', '.join(near)}."

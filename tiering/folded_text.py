@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 Span = tuple[int, int]
 """From, up to: characters of the text."""
+
+Values = Callable[[str, int], Iterator[Span]]
+"""Of the value that begins at a place of a text: where it stands."""
 
 MAX_PLACES = 5_000
 """Places of one kind that are looked at one by one. A text with more of them is noise or an attack."""
@@ -138,3 +141,15 @@ def places(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.M
             yield match.start()
             return
         yield match
+
+
+def behind(pattern: re.Pattern[str], lower: str, values: Values) -> Iterator[Span]:
+    """The values behind the matches. A match within a value is none: it would look at the value's rest again."""
+    done = 0
+    for match in places(pattern, lower):
+        if isinstance(match, int):
+            yield match, len(lower)
+        elif match.start() >= done:
+            for span in values(lower, match.end()):
+                done = span[1]
+                yield span

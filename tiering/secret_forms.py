@@ -11,15 +11,10 @@ are folded to what they stand for first, with the place of every character kept.
 from __future__ import annotations
 
 import re
-from base64 import b64decode
-from binascii import Error as NotBase64
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from tiering.folded_text import SOFT, SOFT_LINE, Folded, Span, fold, places
-from tiering.secret_shapes import SHAPES
-
-Values = Callable[[str, int], Iterator[Span]]
-"""Of the value that begins at a place of a text: where it stands."""
+from tiering import unnamed_secrets
+from tiering.folded_text import SOFT, SOFT_LINE, Folded, Span, behind, fold, places
 
 # -- Names ---------------------------------------------------------------------------------------------------------------------------
 _KEY_OF = (
@@ -29,9 +24,10 @@ _KEY_OF = (
 _ALONE = r"(?![a-z-])(?=[\\\"']{0,8}+[ ]?[=:])"
 """Behind a short word: it is the end of its name, and a value follows."""
 _BEFORE_PASS = ("[-_.]", "db", "pg", "my", "user", "ssh", "ftp", "smtp", "root")
+_ENDS_IN_PASS = "|".join(f"(?<={before}pass)" for before in _BEFORE_PASS)
 _WORDS = (
-    rf"pass(?:word(?!less)|wd|phrase|code|(?![a-z])(?:{'|'.join(f'(?<={before}pass)' for before in _BEFORE_PASS)})|(?<![a-z]pass){_ALONE})",
-    *("pwd", r"secret(?!ar)", "credential", "authorization"),
+    rf"pass(?:word(?!less)|wd|wort|[-_ ]?phrase|code|(?![a-z])(?:{_ENDS_IN_PASS})|(?<![a-z]pass){_ALONE})",
+    *("pwd", "kennwort", r"secret(?!ar)", "credential", "authorization", r"client[-_]?assertion", r"code[-_]?verifier", r"azure\.sas"),
     *(rf"{kind}[-_. ]?key(?:[-_. ]?id(?![a-z]))?" for kind in _KEY_OF.split("|")),
     *(r"token(?!i[sz])", "signature", "cookie", "sessid", "bearer"),
     *(rf"{word}(?<![a-z]{word}){_ALONE}" for word in ("auth", "sas", "pw")),
@@ -40,7 +36,24 @@ _WORDS = (
 _WORD = rf"(?P<word>{'|'.join(_WORDS)})"
 _HEADERS = ("authorization", "cookie")
 """Their values have blanks in them."""
-_STEMS = ("pass", "pwd", "secret", "credential", "key", "token", "signature", "cookie", "sessid", "auth", "bearer", "sas", "pw")
+_STEMS = (
+    "pass",
+    "pwd",
+    "kennwort",
+    "assertion",
+    "verifier",
+    "secret",
+    "credential",
+    "key",
+    "token",
+    "signature",
+    "cookie",
+    "sessid",
+    "auth",
+    "bearer",
+    "sas",
+    "pw",
+)
 """A text without any of them has no secret name."""
 _ABOUT_A_SECRET = re.compile(
     r"s?[-_. ]?(?:ids?|counts?|types?|names?|length|len|size|ttl|ms|expiry|expires(?:[-_.](?:at|in))?|expiration|url|uri|endpoint|path|"
@@ -57,7 +70,7 @@ _FEW_CHARACTERS, _FEW_DIGITS = 2, 4
 
 _DECORATION = r"[\\\"'`\])]{0,16}+"
 _GAP = rf"[ \t{SOFT}]{{0,16}}+"
-_NAMED = re.compile(rf"{_WORD}(?P<rest>[\w.-]*+)(?P<decor>{_DECORATION}){_GAP}(?P<sep>=>|:=|={{1,3}}|:|,)?+")
+_NAMED = re.compile(rf"{_WORD}(?P<rest>[\w.-]*+)(?P<decor>{_DECORATION}){_GAP}(?P<sep>=>|->|:=|={{1,3}}|:|,)?+")
 """Takes a name without a sign behind it too: a search that failed would look at all of it again."""
 _NAME_IN_NAME = re.compile(rf"{_WORD}(?P<rest>[\w.-]*+)")
 _PAIRED = re.compile(
@@ -69,6 +82,8 @@ _FLAG = re.compile(r"(?<![\w-])--?([\w.-]{1,64}+)[ \t]{1,8}+(?=[^\s-])")
 _QUOTED_NEXT = re.compile(
     r"(?P<word>pass(?:word|wd|phrase)|identified\s{1,4}+by|(?<=[(,]\s)secret|(?<=[(,])secret|key_id|session_token)\s{1,8}+(?=[\"'])"
 )
+_SAID = re.compile(r"(?:password|passwd|passphrase|pwd)\s{1,4}+(?:is\s|was\s)?(?=\S{6})(?=[^\s\d]{1,64}+\d)")
+"""A word behind it with letters and digits is no word."""
 _LOGIN = re.compile(r"(?<!\w)login\s{1,4}+\S{1,128}+\s{1,4}+password\s{1,4}+")
 _ON_A_COMMAND_LINE = re.compile(
     r"(?<!\w)(?:(?:mysql|mysqldump|mysqladmin|mariadb)(?!\w)[^\n]{0,200}?\s-p(?=\S)|sshpass\s{1,4}+-p\s{0,4}+"
@@ -88,31 +103,6 @@ _LINE = re.compile(f"[^{_LINE_ENDS}]*+[{_LINE_ENDS}]|[^{_LINE_ENDS}]++")
 _BLOCK_VALUE = re.compile(f"[ \t]{{0,8}}+[|>]?[+-]?\r?[{_LINE_ENDS}]")
 _BRACKET = re.compile(r"[\[\]{}()]")
 _ENDS_WORD = " .,;:!?\"'"
-
-# -- Without a name ------------------------------------------------------------------------------------------------------------------
-_AUTHORITY = re.compile(r":(?:\\{0,4}/){2}")
-_URL_REST = re.compile(r"(?:[^\s\"'<>`:]++|'(?![\s,;:)}\]]|\Z)|:(?!\\{0,4}/\\{0,4}/))++")
-_PORTS = re.compile(r":\d{1,5}+(?:,[^,/@:]{1,256}+:\d{1,5}+){0,64}+")
-_PLAIN_AUTHORITY = ("abfs", "abfss", "wasb", "wasbs")
-"""Schemes with a container before the '@'."""
-_ORACLE = re.compile(r"jdbc:oracle:[a-z0-9]{2,6}+:")
-_ORACLE_REST = re.compile(r"(?:[^\sj]++|j(?!dbc:))++")
-_GO_DSN = re.compile(r"(?<![\w.-])[\w.-]{1,64}+:([^\s@\"']{1,256}+)@(?:tcp|unix)\(")
-_SIGNED = re.compile(
-    r"(?:[?&](?:x-(?:amz|goog)-[a-z-]{1,40}+|sig|se|sp|sv|signature|expires|awsaccesskeyid|googleaccessid|code|key(?==[\w-]{16}))"
-    r"|(?<![\w-])sig)=(?=[^&\s\"'<>])"
-)
-_QUERY_VALUE = re.compile(r"[^&\s\"'<>]++")
-_BEARER = re.compile(rf"(?<![a-z])bearer[\s{SOFT}]{{1,4}}+(?P<token>[a-z0-9._~+/=-]++)")
-_NO_BEARER = re.compile(
-    r"token|tokens|auth|authentication|authorization|is|was|scheme|realm|credentials|header|not|and|or|of|expired|"
-    r"missing|required"
-)
-_BASIC = re.compile(rf"(?<![a-z])basic[\s{SOFT}]{{1,4}}+(?P<token>[A-Za-z0-9+/_-]{{4,}}+={{0,2}})", re.IGNORECASE)
-_BLANK = f"[ +{SOFT}]"
-_BLOCK_BEGIN = re.compile(rf"-{{4,5}}{_BLANK}?begin(?P<kind>[a-z0-9 +{SOFT}]{{1,64}}+)-{{4,5}}|(?P<putty>private-lines:)")
-_BLOCK_END = re.compile(rf"-{{4,5}}{_BLANK}?end[a-z0-9 +{SOFT}]{{1,64}}+-{{4,5}}|private-mac:")
-_PUBLIC_BLOCKS = ("certificate", "public")
 
 
 def secret_spans(text: str, *, cut: bool = False) -> list[Span]:
@@ -373,133 +363,15 @@ def _flags(folded: Folded) -> Iterator[Span]:
 def _worded(folded: Folded) -> Iterator[Span]:
     """`IDENTIFIED BY 'x'`, `PASSWORD 'x'`, `login me password x`, `curl -u me:x`, `mysql -px`."""
     lower = folded.lower
-    for pattern, stems in ((_QUOTED_NEXT, ("pass", "identified", "secret", "key_id", "session_token")), (_LOGIN, ("login",))):
+    for pattern, stems in (
+        (_QUOTED_NEXT, ("pass", "identified", "secret", "key_id", "session_token")),
+        (_SAID, ("pass", "pwd")),
+        (_LOGIN, ("login",)),
+    ):
         if any(stem in lower for stem in stems):
-            yield from _behind(pattern, lower, _value_at)
+            yield from behind(pattern, lower, _value_at)
     if "-u" in lower or "--" in lower or "-p" in lower:
-        yield from _behind(_ON_A_COMMAND_LINE, lower, _value_at)
+        yield from behind(_ON_A_COMMAND_LINE, lower, _value_at)
 
 
-def _behind(pattern: re.Pattern[str], lower: str, values: Values) -> Iterator[Span]:
-    """The values behind the matches. A match within a value is none: it would look at the value's rest again."""
-    done = 0
-    for match in places(pattern, lower):
-        if isinstance(match, int):
-            yield match, len(lower)
-        elif match.start() >= done:
-            for span in values(lower, match.end()):
-                done = span[1]
-                yield span
-
-
-# -- Without a name ------------------------------------------------------------------------------------------------------------------
-def _urls(folded: Folded) -> Iterator[Span]:
-    """`scheme://user:password@host`, also where the password holds a `/` or an `@`."""
-    lower = folded.lower
-    if ":/" not in lower and ":\\" not in lower:
-        return
-    for match in places(_AUTHORITY, lower):
-        if isinstance(match, int):
-            yield match, len(lower)
-            return
-        run = _URL_REST.match(lower, match.end())
-        if run is None:
-            continue
-        user_end = _user_end(run[0], open_ended=folded.cut and run.end() == len(lower))
-        plain = lower[max(0, match.start() - 8) : match.start()].endswith(_PLAIN_AUTHORITY) and ":" not in run[0][:user_end]
-        if user_end and not plain:
-            yield run.start(), run.start() + user_end
-
-
-def _user_end(rest: str, *, open_ended: bool) -> int:
-    """Where user and password of a URL end, behind its `//`; 0 = it has none."""
-    colon = rest.find(":")
-    slash = min((place for place in map(rest.find, "/?#") if place >= 0), default=-1)
-    end = rest.rfind("@")
-    if end < 0:
-        hidden = open_ended and colon >= 0 and not _PORTS.match(rest, colon)
-        return len(rest) if hidden else 0
-    if slash < 0 or end < slash:
-        return end
-    before_slash = 0 <= colon < slash and not _PORTS.fullmatch(rest, colon, slash)
-    return end if before_slash else max(rest.rfind("@", 0, slash), 0)
-
-
-def _connections(folded: Folded) -> Iterator[Span]:
-    """`jdbc:oracle:thin:me/x@host`, `me:x@tcp(host)/db`."""
-    lower = folded.lower
-    if "jdbc:oracle" in lower:
-        for match in places(_ORACLE, lower):
-            if isinstance(match, int):
-                yield match, len(lower)
-                return
-            run = _ORACLE_REST.match(lower, match.end())
-            end = run[0].rfind("@") if run else -1
-            if run and end > 0:
-                yield run.start(), run.start() + end
-            elif run and end < 0 and folded.cut and run.end() == len(lower):
-                yield run.span()
-    if "@tcp(" in lower or "@unix(" in lower:
-        for match in places(_GO_DSN, lower):
-            yield (match, len(lower)) if isinstance(match, int) else match.span(1)
-
-
-def _signed(folded: Folded) -> Iterator[Span]:
-    """What signs a URL."""
-    if "=" in folded.lower:
-        yield from _behind(_SIGNED, folded.lower, _query_value)
-
-
-def _query_value(lower: str, start: int) -> Iterator[Span]:
-    if value := _QUERY_VALUE.match(lower, start):
-        yield value.span()
-
-
-def _schemes(folded: Folded) -> Iterator[Span]:
-    """`Bearer x`, `Basic dTpw`."""
-    if "bearer" in folded.lower:
-        for match in places(_BEARER, folded.lower):
-            if isinstance(match, int):
-                yield match, len(folded.lower)
-            elif _NO_BEARER.fullmatch(match["token"].strip(".")) is None and len(match["token"]) > _FEW_CHARACTERS:
-                yield match.span("token")
-    if "basic" in folded.lower:
-        for match in places(_BASIC, folded.text):
-            if isinstance(match, int):
-                yield match, len(folded.text)
-            elif _is_user_and_password(match["token"]):
-                yield match.span("token")
-
-
-def _is_user_and_password(token: str) -> bool:
-    """Whether a text, as Base64, is `user:password`."""
-    head = token.rstrip("=")[:400].replace("-", "+").replace("_", "/")
-    try:
-        return b":" in b64decode(head[: len(head) // 4 * 4]) or b":" in b64decode(head + "=" * (-len(head) % 4))
-    except (NotBase64, ValueError):
-        return False
-
-
-def _blocks(folded: Folded) -> Iterator[Span]:
-    """`-----BEGIN PRIVATE KEY-----` ... `-----END PRIVATE KEY-----`, or up to the text's end."""
-    lower, position = folded.lower, 0
-    if "begin" not in lower and "private-lines" not in lower:
-        return
-    while begin := _BLOCK_BEGIN.search(lower, position):
-        if begin["kind"] and any(word in begin["kind"] for word in _PUBLIC_BLOCKS):
-            position = begin.end()
-            continue
-        end = _BLOCK_END.search(lower, begin.end())
-        position = end.end() if end else len(lower)
-        yield begin.start(), position
-
-
-def _shapes(folded: Folded) -> Iterator[Span]:
-    """Tokens that tell by themselves what they are."""
-    for start, pattern in SHAPES:
-        if start in folded.text:
-            for match in places(pattern, folded.text):
-                yield (match, len(folded.text)) if isinstance(match, int) else match.span()
-
-
-_DETECTORS = (_named, _elements, _flags, _worded, _urls, _connections, _signed, _schemes, _blocks, _shapes)
+_DETECTORS = (_named, _elements, _flags, _worded, *unnamed_secrets.DETECTORS)

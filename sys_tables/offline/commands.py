@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
@@ -57,9 +56,25 @@ def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
     """Sorted. Spark's patterns: `*` is any text, `|` separates alternatives, in any case."""
     if pattern is None:
         return sorted(names)
-    alternatives = [re.escape(one.strip()).replace(r"\*", ".*") for one in pattern.split("|")]
-    wanted = re.compile("|".join(f"(?:{one})" for one in alternatives), re.IGNORECASE)
-    return sorted(name for name in names if wanted.fullmatch(name))
+    alternatives = [alternative.strip().lower().split("*") for alternative in pattern.split("|")]
+    return sorted(name for name in names if any(_fits(name.lower(), pieces) for pieces in alternatives))
+
+
+def _fits(name: str, pieces: Sequence[str]) -> bool:
+    """Whether `name` is the pieces with any text between them. Each is taken where it comes first: nothing is tried twice."""
+    first, *rest = pieces
+    if not rest:
+        return name == first
+    *middle, last = rest
+    if not name.startswith(first):
+        return False
+    position = len(first)
+    for piece in middle:
+        position = name.find(piece, position)
+        if position < 0:
+            return False
+        position += len(piece)
+    return name.endswith(last) and len(name) - len(last) >= position
 
 
 def describe(wanted: Describe, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:

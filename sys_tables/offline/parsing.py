@@ -50,6 +50,9 @@ NEEDS_SPARK = (
 )
 """First words of Spark's statements that are neither a query nor answered here."""
 
+MAX_ARGUMENTS = 50
+"""Of a CALL; each is parsed by itself."""
+
 SHOWN = ("NAMESPACES", "DATABASES", "SCHEMAS", "TABLES", "PROCEDURES")
 
 
@@ -201,6 +204,8 @@ class _Words:
         self._expect(TokenType.L_PAREN, "a '(' is missing behind the name of the procedure")
         arguments: list[Argument] = []
         while not self._took_type(TokenType.R_PAREN):
+            if len(arguments) == MAX_ARGUMENTS:
+                raise self._wrong(f"no procedure has more than {MAX_ARGUMENTS} arguments")
             if arguments:
                 self._expect(TokenType.COMMA, "expected ',' or ')'")
             arguments.append(self._argument())

@@ -6,6 +6,7 @@ Unquoted `NA` and its like (`ingest_types.NULL_TEXTS`) are null in every column;
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,10 +35,11 @@ class CsvSource:
         if header is None:
             raise InvalidData(f"{file} is empty", hint="Its first line must name the columns.")
         self._names = header[1]
+        counts = Counter(self._names)
         for name in self._names:
             if not _is_unicode(name):
                 raise InvalidData(f"{file}, line {header[0]}: the text is not UTF-8", hint=NOT_UTF8_HINT)
-            if self._names.count(name) > 1:
+            if counts[name] > 1:
                 raise InvalidData(f"{file}, line {header[0]}: the column {name!r} is named twice")
         self.schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
 

@@ -10,6 +10,7 @@ import csv
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from enum import StrEnum
@@ -144,12 +145,15 @@ def _csv_field(value: Any) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """`a, b, a` -> `a, b, a_2`; never a name that is there already."""
+    taken, counts = set(names), Counter[str]()
     found: list[str] = []
     for name in names:
-        count, candidate = 1, name
-        while candidate in found or (count > 1 and candidate in names):
-            count += 1
-            candidate = f"{name}_{count}"
+        counts[name] += 1
+        candidate = name
+        while counts[name] > 1 and candidate in taken:
+            candidate = f"{name}_{counts[name]}"
+            counts[name] += candidate in taken
+        taken.add(candidate)
         found.append(candidate)
     return found
 

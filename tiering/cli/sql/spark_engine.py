@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from tiering.cli.spark_reader import open_reader_spark
 from tiering.cli.sql.engine import Result
-from tiering.errors import StatementFailed, cut_message
+from tiering.errors import StatementFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 Convert = Callable[[Any], Any]
 
-_HINT = re.compile(r"\s*Hint: ")
+_HINT = "Hint: "
 """How the plugin tells the service's hint (ServiceErrors.java)."""
-_NOISE = re.compile(r"\n+(?:JVM stacktrace:|Driver stacktrace:|\tat |== DataFrame ==)")
+_NOISE = re.compile(r"\n(?:JVM stacktrace:|Driver stacktrace:|\tat |== DataFrame ==)")
 _PLAN = re.compile(r";\n(?=\S)")
 """Behind it an AnalysisException shows the logical plan."""
 
@@ -79,11 +79,11 @@ def _has_times(kind: DataType) -> bool:
 
 def failure(said: str) -> StatementFailed:
     """What Spark says about a statement, without plans and stacks; the service's hint as ours."""
-    text = _NOISE.split(said.strip(), maxsplit=1)[0]
+    text = _NOISE.split(said.strip(), maxsplit=1)[0].rstrip()
     if "== SQL" not in text:
         text = _PLAN.split(text, maxsplit=1)[0]
-    message, *hint = _HINT.split(text, maxsplit=1)
-    return StatementFailed(cut_message(message.strip()), hint=hint[0] if hint else None)
+    message, _, hint = text.partition(_HINT)
+    return StatementFailed(message.strip(), hint=hint or None)
 
 
 def converter(kind: DataType, zone: tzinfo) -> Convert:

@@ -44,13 +44,21 @@ def split(text: str) -> Script:
     """Raises InvalidData if a string, a quoted name or a comment is still open at the end of the text."""
     found: list[Statement] = []
     pending: list[Token] = []
+    line, counted = 1, 0
+
+    def statement() -> Statement:
+        nonlocal line, counted
+        start = pending[0].start
+        line, counted = line + text.count("\n", counted, start), start
+        return Statement(text[start : pending[-1].end + 1], line)
+
     for token, ends in _marked(_tokens(text)):
         if not ends:
             pending.append(token)
         elif pending:
-            found.append(_statement(text, pending))
+            found.append(statement())
             pending = []
-    return Script(tuple(found), _statement(text, pending) if pending else None)
+    return Script(tuple(found), statement() if pending else None)
 
 
 def _tokens(text: str) -> Sequence[Token]:
@@ -81,8 +89,3 @@ def _marked(tokens: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
         ends = token.token_type is TokenType.SEMICOLON and depth == 0
         yield token, ends
         first = ends or (first and token.token_type is TokenType.SEMICOLON)
-
-
-def _statement(text: str, tokens: Sequence[Token]) -> Statement:
-    start = tokens[0].start
-    return Statement(text[start : tokens[-1].end + 1], text.count("\n", 0, start) + 1)

@@ -27,7 +27,7 @@ from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, of
 from tiering.panics import contained
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
-from tiering.rpc_errors import status_code, to_pb, trailing_metadata
+from tiering.rpc_errors import status_code, status_text, trailing_metadata
 
 KEYED_THREADS = 4
 """Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
@@ -206,5 +206,5 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
 
 async def _abort(context: Context, error: Exception, code: grpc.StatusCode) -> NoReturn:
-    await context.abort(code, to_pb(error).message, trailing_metadata(error))
+    await context.abort(code, status_text(error), trailing_metadata(error))
     raise AssertionError("abort returned")

@@ -27,8 +27,7 @@ from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, Ta
 OFFSETS_KEY = "fluss-offsets"
 """Summary key of Fluss's tiering: where the offsets of the snapshot are."""
 OFFSETS_LIMIT_BYTES = 64 << 20
-_OFFSETS_PATH = re.compile(r"[^?#]*/lake/[^?#]*/metadata/[A-Za-z0-9_-]+\.offsets")
-"""The path comes out of a summary that any writer may set: no other file is read."""
+_OFFSETS_FILE = re.compile(r"[A-Za-z0-9_-]+\.offsets")
 
 
 def survey_of(path: TablePath, table: Table) -> LakeSurvey:
@@ -110,12 +109,18 @@ def _gather(found: HeldOffsets, rows: pa.Table, info: TableInfo, partitions: Col
         found.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
 
 
+def _is_offsets_path(path: str) -> bool:
+    """Whether it is where Fluss puts offsets. It comes out of a summary that any writer may set: no other file is read."""
+    folder, _, name = path.rpartition("/metadata/")
+    return "/lake/" in folder and _OFFSETS_FILE.fullmatch(name) is not None and not any(part in path for part in ("?", "#", "/../"))
+
+
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     """See `LakeCare.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
     path = summary_of(snapshot).get(OFFSETS_KEY)
-    if path is None or _OFFSETS_PATH.fullmatch(path) is None or "/../" in path:
+    if path is None or not _is_offsets_path(path):
         raise _unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
     with lake_border(f"read the offsets {path}", table_path=view.path):
         file = table.io.new_input(path)

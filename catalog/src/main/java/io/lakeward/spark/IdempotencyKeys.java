@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.SqlScriptingContextManager;
  */
 final class IdempotencyKeys {
 
-  /** Below the limit of the service (tiering/coordinator/operations.py). */
+  /** Below the limit of the service (tiering/request_bounds.py), which refuses control characters. */
   private static final int LONGEST_TAG = 200;
 
   private IdempotencyKeys() {}
@@ -35,7 +35,9 @@ final class IdempotencyKeys {
         .findFirst()
         .map(
             tag ->
-                tag.length() <= LONGEST_TAG ? tag : StatementTags.CONNECT_OPERATION + digest(tag))
+                tag.length() <= LONGEST_TAG && VisibleText.isPlain(tag)
+                    ? tag
+                    : StatementTags.CONNECT_OPERATION + digest(tag))
         .orElseGet(() -> UUID.randomUUID().toString());
   }
 

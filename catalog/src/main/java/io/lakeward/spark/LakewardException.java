@@ -17,7 +17,7 @@ final class LakewardException extends AnalysisException {
 
   LakewardException(String message) {
     super(
-        message,
+        VisibleText.of(message),
         Option.empty(),
         Option.empty(),
         Option.empty(),
@@ -33,7 +33,7 @@ final class LakewardException extends AnalysisException {
 
   private LakewardException(String message, String condition, Map<String, String> parameters) {
     super(
-        message,
+        VisibleText.of(message),
         Option.empty(),
         Option.empty(),
         Option.empty(),
@@ -51,7 +51,7 @@ final class LakewardException extends AnalysisException {
     return new LakewardException(
         "[" + missing.name() + "] " + message,
         missing.name(),
-        parameters.updated(missing.parameter, name));
+        parameters.updated(missing.parameter, VisibleText.of(name)));
   }
 
   /** Whether this says that something is not there. */

@@ -69,7 +69,11 @@ final class ServiceErrors {
     if (error.getHint().isEmpty()) {
       return message;
     }
-    return message + (message.matches("(?s).*[.!?]") ? " " : ". ") + "Hint: " + error.getHint();
+    return message + (endsSentence(message) ? " " : ". ") + "Hint: " + error.getHint();
+  }
+
+  private static boolean endsSentence(String message) {
+    return message.endsWith(".") || message.endsWith("!") || message.endsWith("?");
   }
 
   private String words(Status status) {

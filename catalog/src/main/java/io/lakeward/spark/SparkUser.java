@@ -1,15 +1,14 @@
 package io.lakeward.spark;
 
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
 
 /** Who runs the current statement, as far as Spark knows. Not authenticated. */
 final class SparkUser {
 
   /** Spark Connect puts the user's id into a tag. */
-  private static final Pattern CONNECT_TAG =
-      Pattern.compile("SparkConnect_OperationTag_User_(.*?)_Session_");
+  private static final String BEFORE_USER = "SparkConnect_OperationTag_User_";
+
+  private static final String BEHIND_USER = "_Session_";
 
   private SparkUser() {}
 
@@ -18,9 +17,15 @@ final class SparkUser {
    * this is.
    */
   static String current() {
-    Matcher connect = CONNECT_TAG.matcher(StatementTags.current());
-    return connect.find() && !connect.group(1).isEmpty()
-        ? connect.group(1)
-        : CurrentUserContext.getCurrentUser();
+    String connect = ofTags(StatementTags.current());
+    return connect.isEmpty() ? CurrentUserContext.getCurrentUser() : connect;
+  }
+
+  /** The user of a Connect session with these tags; empty if there is none. */
+  static String ofTags(String tags) {
+    int before = tags.indexOf(BEFORE_USER);
+    int start = before + BEFORE_USER.length();
+    int end = before < 0 ? -1 : tags.indexOf(BEHIND_USER, start);
+    return end < 0 ? "" : tags.substring(start, end);
   }
 }

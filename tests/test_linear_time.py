@@ -1,0 +1,96 @@
+"""Text from outside costs time in proportion to its length, wherever it is taken apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sys_tables.lookup import near_hint
+from sys_tables.offline.commands import show
+from sys_tables.offline.parsing import Show, parse
+from sys_tables.registry import default_registry
+from tiering.cli.output import distinct
+from tiering.cli.sql.spark_engine import failure
+from tiering.cli.sql.statements import split
+from tiering.durations import parse_duration_ms
+from tiering.errors import LakewardError, StatementFailed
+from tiering.lake.iceberg.survey import _is_offsets_path
+from tiering.names import parse_table_path
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    with suppress(LakewardError, RecursionError):
+        work()
+    return time.process_time() - begun
+
+
+CASES: dict[str, tuple[Callable[[str], object], str]] = {
+    "a message of Spark, blanks": (failure, " "),
+    "a message of Spark, lines": (failure, "x\n\n"),
+    "a name, quotes": (parse_table_path, "`a``"),
+    "a name, parts": (parse_table_path, "a."),
+    "a duration": (parse_duration_ms, "1"),
+    "a duration with parts": (parse_duration_ms, "p1.1"),
+    "a path of offsets": (_is_offsets_path, "/lake/metadata/"),
+    "a script": (split, "a;\n"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_four_times_the_text_takes_about_four_times_as_long(case: str) -> None:
+    work, unit = CASES[case]
+    short, long = (min(_seconds(lambda size=size: work(unit * (size // len(unit)) + "!")) for _ in range(2)) for size in (30_000, 120_000))
+    assert long < max(10 * short, 0.2)
+
+
+def test_a_pattern_with_many_stars_is_not_tried_in_all_ways() -> None:
+    names = ["a" * 200]
+    view = cast(Any, SimpleNamespace(databases=lambda: names))
+    begun = time.process_time()
+    answer = show(Show("NAMESPACES", (), "*a" * 60 + "*b"), view, default_registry())
+    assert time.process_time() - begun < 1
+    assert list(answer.rows) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("*", True),
+        ("sales", True),
+        ("SALES", True),
+        ("s*s", True),
+        ("*ale*", True),
+        ("s*sales", False),
+        ("x|sal*", True),
+        ("sale", False),
+        ("s*e*l*s", False),
+    ],
+)
+def test_patterns_mean_what_they_mean_in_spark(pattern: str, fits: bool) -> None:
+    view = cast(Any, SimpleNamespace(databases=lambda: ["sales"]))
+    rows = list(show(Show("NAMESPACES", (), pattern), view, default_registry()).rows)
+    assert (["sales"] in rows) is fits
+
+
+def test_names_near_a_wrong_one_are_looked_for_among_few() -> None:
+    known = [f"table_{number:060}" for number in range(20_000)]
+    begun = time.process_time()
+    hint = near_hint("table_" + "0" * 55 + "12346", known, "tables")
+    assert time.process_time() - begun < 1
+    assert f"table_{12346:060}" in hint
+
+
+def test_a_call_has_a_bounded_number_of_arguments() -> None:
+    with pytest.raises(StatementFailed, match="more than 50 arguments"):
+        parse(f"CALL sys.help({', '.join('1' for _ in range(20_000))})")
+
+
+def test_names_of_columns_are_made_distinct_in_one_pass() -> None:
+    assert distinct(["a", "b", "a", "a_2", "a"]) == ["a", "b", "a_3", "a_2", "a_4"]
+    assert len(set(distinct(["a"] * 50_000))) == 50_000

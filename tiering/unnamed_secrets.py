@@ -1,0 +1,150 @@
+"""Secrets that tell by themselves what they are: a URL with a password, what signs a URL, a header's scheme, a key block, a token's shape.
+
+Linear, as `secret_forms` says.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Iterator
+
+from tiering.folded_text import SOFT, Folded, Span, behind, places
+from tiering.secret_shapes import shapes_in
+
+_AUTHORITY = re.compile(r":(?:\\{0,4}/){2}")
+_URL_REST = re.compile(r"(?:[^\s\"'<>`:]++|'(?![\s,;:)}\]]|\Z)|:(?!\\{0,4}/\\{0,4}/))++")
+_PORTS = re.compile(r":\d{1,5}+(?:,[^,/@:]{1,256}+:\d{1,5}+){0,64}+")
+_PLAIN_AUTHORITY = ("abfs", "abfss", "wasb", "wasbs")
+"""Schemes with a container before the '@'."""
+_ORACLE = re.compile(r"jdbc:oracle:[a-z0-9]{2,6}+:")
+_ORACLE_REST = re.compile(r"(?:[^\sj]++|j(?!dbc:))++")
+_GO_DSN = re.compile(r"(?<![\w.-])[\w.-]{1,64}+:([^\s@\"']{1,256}+)@(?:tcp|unix)\(")
+_SIGNED = re.compile(
+    r"(?:[?&](?:x-(?:amz|goog)-[a-z-]{1,40}+|sig|se|sp|sv|signature|expires|awsaccesskeyid|googleaccessid|code|key(?==[\w-]{16}))"
+    r"|(?<![\w-])sig)=(?=[^&\s\"'<>])"
+)
+_QUERY_VALUE = re.compile(r"[^&\s\"'<>]++")
+_BEARER = re.compile(rf"(?<![a-z])bearer[\s{SOFT}]{{1,4}}+(?P<token>[a-z0-9._~+/=-]++)")
+_NO_BEARER = re.compile(
+    r"token|tokens|auth|authentication|authorization|is|was|scheme|realm|credentials|header|not|and|or|of|expired|"
+    r"missing|required"
+)
+_BASIC = re.compile(rf"(?<![a-z])basic[\s{SOFT}]{{1,4}}+(?P<token>[A-Za-z0-9+/_-]{{4,}}+={{0,2}})", re.IGNORECASE)
+_BLANK = f"[ +{SOFT}]"
+_BLOCK_BEGIN = re.compile(rf"-{{4,5}}{_BLANK}?begin(?P<kind>[a-z0-9 +{SOFT}]{{1,64}}+)-{{4,5}}|(?P<putty>private-lines:)")
+_BLOCK_END = re.compile(rf"-{{4,5}}{_BLANK}?end[a-z0-9 +{SOFT}]{{1,64}}+-{{4,5}}|private-mac:")
+_PUBLIC_BLOCKS = ("certificate", "public")
+_FEW_CHARACTERS = 2
+
+
+def _urls(folded: Folded) -> Iterator[Span]:
+    """`scheme://user:password@host`, also where the password holds a `/` or an `@`."""
+    lower = folded.lower
+    if ":/" not in lower and ":\\" not in lower:
+        return
+    for match in places(_AUTHORITY, lower):
+        if isinstance(match, int):
+            yield match, len(lower)
+            return
+        run = _URL_REST.match(lower, match.end())
+        if run is None:
+            continue
+        user_end = _user_end(run[0], open_ended=folded.cut and run.end() == len(lower))
+        plain = lower[max(0, match.start() - 8) : match.start()].endswith(_PLAIN_AUTHORITY) and ":" not in run[0][:user_end]
+        if user_end and not plain:
+            yield run.start(), run.start() + user_end
+
+
+def _user_end(rest: str, *, open_ended: bool) -> int:
+    """Where user and password of a URL end, behind its `//`; 0 = it has none."""
+    colon = rest.find(":")
+    slash = min((place for place in map(rest.find, "/?#") if place >= 0), default=-1)
+    end = rest.rfind("@")
+    if end < 0:
+        hidden = open_ended and colon >= 0 and not _PORTS.match(rest, colon)
+        return len(rest) if hidden else 0
+    if slash < 0 or end < slash:
+        return end
+    before_slash = 0 <= colon < slash and not _PORTS.fullmatch(rest, colon, slash)
+    return end if before_slash else max(rest.rfind("@", 0, slash), 0)
+
+
+def _connections(folded: Folded) -> Iterator[Span]:
+    """`jdbc:oracle:thin:me/x@host`, `me:x@tcp(host)/db`."""
+    lower = folded.lower
+    if "jdbc:oracle" in lower:
+        for match in places(_ORACLE, lower):
+            if isinstance(match, int):
+                yield match, len(lower)
+                return
+            run = _ORACLE_REST.match(lower, match.end())
+            end = run[0].rfind("@") if run else -1
+            if run and end > 0:
+                yield run.start(), run.start() + end
+            elif run and end < 0 and folded.cut and run.end() == len(lower):
+                yield run.span()
+    if "@tcp(" in lower or "@unix(" in lower:
+        for match in places(_GO_DSN, lower):
+            yield (match, len(lower)) if isinstance(match, int) else match.span(1)
+
+
+def _signed(folded: Folded) -> Iterator[Span]:
+    """What signs a URL."""
+    if "=" in folded.lower:
+        yield from behind(_SIGNED, folded.lower, _query_value)
+
+
+def _query_value(lower: str, start: int) -> Iterator[Span]:
+    if value := _QUERY_VALUE.match(lower, start):
+        yield value.span()
+
+
+def _schemes(folded: Folded) -> Iterator[Span]:
+    """`Bearer x`, `Basic dTpw`."""
+    if "bearer" in folded.lower:
+        for match in places(_BEARER, folded.lower):
+            if isinstance(match, int):
+                yield match, len(folded.lower)
+            elif _NO_BEARER.fullmatch(match["token"].strip(".")) is None and len(match["token"]) > _FEW_CHARACTERS:
+                yield match.span("token")
+    if "basic" in folded.lower:
+        for match in places(_BASIC, folded.text):
+            if isinstance(match, int):
+                yield match, len(folded.text)
+            elif _is_user_and_password(match["token"]):
+                yield match.span("token")
+
+
+def _is_user_and_password(token: str) -> bool:
+    """Whether a text, as Base64, is `user:password`."""
+    head = token.rstrip("=")[:400].replace("-", "+").replace("_", "/")
+    try:
+        return b":" in b64decode(head[: len(head) // 4 * 4]) or b":" in b64decode(head + "=" * (-len(head) % 4))
+    except (NotBase64, ValueError):
+        return False
+
+
+def _blocks(folded: Folded) -> Iterator[Span]:
+    """`-----BEGIN PRIVATE KEY-----` ... `-----END PRIVATE KEY-----`, or up to the text's end."""
+    lower, position = folded.lower, 0
+    if "begin" not in lower and "private-lines" not in lower:
+        return
+    while begin := _BLOCK_BEGIN.search(lower, position):
+        if begin["kind"] and any(word in begin["kind"] for word in _PUBLIC_BLOCKS):
+            position = begin.end()
+            continue
+        end = _BLOCK_END.search(lower, begin.end())
+        position = end.end() if end else len(lower)
+        yield begin.start(), position
+
+
+def _shapes(folded: Folded) -> Iterator[Span]:
+    """Tokens that tell by themselves what they are."""
+    for pattern in shapes_in(folded.text):
+        for match in places(pattern, folded.text):
+            yield (match, len(folded.text)) if isinstance(match, int) else match.span()
+
+
+DETECTORS = (_urls, _connections, _signed, _schemes, _blocks, _shapes)
