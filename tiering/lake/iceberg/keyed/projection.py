@@ -45,7 +45,7 @@ def _id_of(field: pa.Field[Any]) -> int | None:
 
 def _of_type(column: pa.Array[Any], stored: pa.DataType, kind: IcebergType) -> pa.Array[Any]:
     if isinstance(kind, StructType) and pa.types.is_struct(stored):
-        return _struct(cast(Any, column), cast(pa.StructType, stored), kind)
+        return _struct(cast(Any, column), stored, kind)
     if isinstance(kind, ListType) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
         return _list(cast(Any, column), cast(Any, stored), kind)
     if isinstance(kind, MapType) and pa.types.is_map(stored):
