@@ -82,7 +82,7 @@ class Simulation:
     """See the module. `step` does one random thing."""
 
     def __init__(self, seed: int, tierers: int = 2) -> None:
-        self.random = random.Random(seed)
+        self.random, self.haste = random.Random(seed), random.Random(seed)
         self.clock, self.ids = SimulatedClock(), SeededIds()
         self.cluster, self.lake, self.store = MemoryCluster(TABLE), SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
@@ -377,6 +377,8 @@ class Simulation:
             tierer.running[1].cancel("the coordinator cancelled the round")
         if answer.HasField("tiering_table"):
             assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+            if self.faulty and self.haste.random() < 0.1:  # work takes no simulated time: at times there is none for it
+                assignment = replace(assignment, max_duration_ms=0)
             tierer.running = (assignment, RoundRunner(self._world(tierer), assignment))
 
     def _world(self, tierer: SimulatedTierer) -> RoundWorld:
