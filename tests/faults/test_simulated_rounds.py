@@ -18,7 +18,7 @@ from tiering.lake.base import LakeView
 from tiering.lake.care import StoredFile
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
-STEPS = 250
+STEPS = 300
 
 
 @pytest.fixture(autouse=True)
