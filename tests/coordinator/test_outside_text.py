@@ -75,7 +75,9 @@ def test_a_class_from_outside_is_clean() -> None:
 
 def test_words_of_a_caller_are_cut_and_clean() -> None:
     pause = PauseTiering(path=PATH, caller="x" * 3_000_000, reason=HOSTILE)
-    cancel = CancelTiering(round_id="1", caller=HOSTILE + "\n", message=HOSTILE * 1_000)
+    cancel = CancelTiering(round_id="1", caller=HOSTILE + "\n", message=HOSTILE * 10)
+    with pytest.raises(InvalidArgument, match="message has at most"):
+        CancelTiering(round_id="1", caller="alice", message=HOSTILE * 1_000)
     assert len(pause.caller) <= 200
     assert len(cancel.message or "") <= MESSAGE_LIMIT
     for text in (str(pause.reason), str(cancel.message), cancel.caller):

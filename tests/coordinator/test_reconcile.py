@@ -16,6 +16,7 @@ from tiering.coordinator.api import ReconcileLake, ReconcileResult, RetryTiering
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
 from tiering.lake.base_check import tiered_offsets
 from tiering.model import RoundState, TableInfo
+from tiering.panics import UnexpectedEnd
 from tiering.round import actions as act
 
 
@@ -230,7 +231,7 @@ def test_wherever_a_reconciliation_dies_the_same_call_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(crash_points, "reach", kill)
-        with pytest.raises(Killed):
+        with pytest.raises(UnexpectedEnd, match="Killed"):
             reconcile(world, table, action, idempotency_key=key)
     world.restart()
     asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob")))

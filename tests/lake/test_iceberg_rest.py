@@ -21,7 +21,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from support.hostile_lake import change_metadata, plant
 from tiering.errors import CommitOutcomeUnknown, ForbiddenLocation, InvalidArgument, LakeUnavailable
 from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
-from tiering.lake.iceberg.catalogs import open_catalog
+from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS, open_catalog
 from tiering.lake.iceberg.file_io import io_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model import BucketKey
@@ -251,11 +251,12 @@ def test_a_server_that_is_away_is_a_lake_that_is_away(rest: Any, server: RestSer
     assert rest.offsets_in_lake(table) == dense(10)
 
 
-def test_a_server_that_tells_where_its_tables_are_gets_each_in_a_folder_of_its_own(rest: Any, server: RestServer, tmp_path: Path) -> None:
-    server.namespace = {"location": f"{tmp_path}/elsewhere"}
+def test_a_server_that_tells_where_its_tables_are_gets_each_in_a_folder_of_its_own(rest: Any, server: RestServer) -> None:
+    warehouse = rest.properties["warehouse"].removeprefix("file://")
+    server.namespace = {"location": f"{warehouse}/elsewhere"}
     rest.lake.ensure_table(rest.table("visits"))
     location = rest.catalog().load_table("sales.visits").location()
-    assert re.fullmatch(rf"{tmp_path}/elsewhere/visits-[0-9a-f]{{12}}", location)
+    assert re.fullmatch(rf"{warehouse}/elsewhere/visits-[0-9a-f]{{12}}", location)
 
 
 @pytest.mark.parametrize("namespace", [{}, {"location": "/elsewhere"}])
@@ -311,7 +312,7 @@ def test_of_a_catalogs_answers_nothing_but_credentials_passes(
     assert not trace.exists()
     io = io_of(after.handle)
     passed = secrets if where in ("config", "storage-credentials") else {}
-    assert io.properties == passed
+    assert io.properties == {**STORE_TIMEOUTS, **passed}
     assert [f"file://{root.removeprefix('file://')}" for root in io.places.roots] == [own_places]
     assert after.handle.config == {}
     prefix = "/v1/a/b/" if where in ("defaults", "overrides") else "/v1/namespaces/"

@@ -1,4 +1,4 @@
-"""pyiceberg's REST and SQL catalogs, with a time-out on every request. pyiceberg itself sets none.
+"""pyiceberg's REST catalog, with a time-out on every request. pyiceberg itself sets none.
 
 A request that ran into one may have landed all the same: whoever sends a commit reads the lake again (DESIGN 6 step 7).
 """
@@ -12,9 +12,6 @@ from typing import Any
 import requests
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManager, AuthManagerFactory, OAuth2AuthManager, OAuth2TokenProvider
-from pyiceberg.catalog.sql import SqlCatalog
-
-from tiering.sql_timeouts import bound_waits
 
 CONNECT_KEY, SOCKET_KEY = "rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms"
 """As Iceberg's own REST client names them."""
@@ -36,14 +33,6 @@ class BoundedRestCatalog(RestCatalog):
     def _create_legacy_oauth2_auth_manager(self, session: requests.Session) -> AuthManager:
         bound_requests(session, _limits(self.properties))  # it asks for a token at once
         return super()._create_legacy_oauth2_auth_manager(session)
-
-
-class BoundedSqlCatalog(SqlCatalog):
-    """A catalog in a database whose answers are not waited for without end."""
-
-    def _init_catalog(self) -> None:
-        bound_waits(self.engine)  # before its first connection
-        super()._init_catalog()
 
 
 class BoundedTokenProvider(OAuth2TokenProvider):

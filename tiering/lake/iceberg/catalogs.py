@@ -18,6 +18,7 @@ from typing import Any, cast
 from pyiceberg.catalog import TYPE, URI, Catalog, MetastoreCatalog, infer_catalog_type
 from pyiceberg.catalog.rest import NAMESPACE_SEPARATOR_PROPERTY, TableResponse
 from pyiceberg.catalog.rest import PREFIX as REST_PREFIX
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import PY_IO_IMPL
 from pyiceberg.table import StagedTable, Table
@@ -29,10 +30,11 @@ from requests import Session
 
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import check_catalog_properties
-from tiering.lake.iceberg.bounded_catalogs import BoundedRestCatalog, BoundedSqlCatalog
+from tiering.lake.iceberg.bounded_catalogs import BoundedRestCatalog
 from tiering.lake.iceberg.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.marker_files import marker_path
 from tiering.lake_table_options import check_text
+from tiering.sql_timeouts import bound_waits
 from tiering.sqlite_files import distrust
 
 CATALOG_NAME = "lake"
@@ -132,10 +134,11 @@ class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
         )
 
 
-class SqlLakeCatalog(_LakeMetastoreCatalog, BoundedSqlCatalog):
+class SqlLakeCatalog(_LakeMetastoreCatalog, SqlCatalog):
     """Tables by rows of a database."""
 
     def _init_catalog(self) -> None:
+        bound_waits(self.engine)  # before its first connection
         distrust(self.engine)
         super()._init_catalog()
 
