@@ -56,7 +56,7 @@ def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
     with _border("the rows are not an Arrow IPC stream"):
         messages = _messages(pa.py_buffer(data))
         schema = _schema(next(messages, None))
-        layout = _layout(schema, limits.null_columns)
+        layout = _layout(schema.remove_metadata(), limits.null_columns)
         batches, rows = [], 0
         for message in messages:
             rows += _check_batch(message, layout)
@@ -76,7 +76,7 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
         stop = len(FILE_MAGIC) + 8 + _unpack("<I", content, len(FILE_MAGIC) + 4)
         message = ipc.read_message(content.slice(stop))
         held = _known_schema(content.slice(len(FILE_MAGIC), stop - len(FILE_MAGIC)).to_pybytes())
-        if not held.equals(schema) or _check_batch(message, _layout(schema)) != rows:
+        if not held.equals(schema) or _check_batch(message, _layout(schema.remove_metadata())) != rows:
             raise InvalidData(f"the content is not an Arrow file of {rows} rows of these columns")
         batch = ipc.read_record_batch(message, schema)
         batch.validate()
@@ -178,7 +178,10 @@ class _Layout:
 
 @lru_cache(maxsize=1_000)
 def _layout(schema: pa.Schema, null_columns: bool = False) -> _Layout:
-    """Raises UnsupportedType for a type whose rows need no bytes, or which is not taken in rows."""
+    """Of a schema without metadata: with it none can be hashed.
+
+    Raises UnsupportedType for a type whose rows need no bytes, or which is not taken in rows.
+    """
     if not len(schema):
         raise InvalidData("the rows have no columns")
     buffers: list[int] = []
