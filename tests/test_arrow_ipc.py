@@ -149,6 +149,13 @@ def file_of(rows: pa.RecordBatch, **options: Any) -> pa.Buffer:
     return sink.getvalue()
 
 
+def test_a_schema_may_carry_metadata() -> None:
+    """As pandas leaves it, and as system tables tell their comments."""
+    noted = pa.field("n", pa.int64(), metadata={"comment": "a number"})
+    rows = NUMBERS.cast(pa.schema([noted], metadata={"pandas": "{}"}))
+    assert read_rows(stream(rows), WRITE_LIMITS).equals(pa.Table.from_batches([rows]), check_metadata=True)
+
+
 def test_a_file_is_read_by_the_same_rules() -> None:
     assert read_file_batch(file_of(NUMBERS), NUMBERS.schema, 1_000).equals(NUMBERS)
     zstd = ipc.IpcWriteOptions(compression="zstd")

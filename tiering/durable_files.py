@@ -7,6 +7,7 @@ folder syncs the parent of each folder that was missing, and nothing when all we
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -29,21 +30,23 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path, mode: int | None = None) -> None:
+def make_folder(folder: Path, mode: int | None = None, *, like_parent: bool = False) -> None:
     """Makes `folder` and those above it that are missing, each durably; one that is there costs a look. Raises OSError.
 
-    `mode`: the rights of those that are made, whatever the umask; None = as the umask says.
+    `mode`: the rights of those that are made, whatever the umask; None = as the umask says. `like_parent`: those of the folder that
+    each lies in.
     """
-    if folder.is_dir():
-        return
-    with _making:
-        missing = [folder]
-        while not missing[-1].parent.is_dir():
-            missing.append(missing[-1].parent)
+    with _making:  # also to look: what another thread has just made has neither its rights nor a durable name yet
+        missing: list[Path] = []
+        above = folder
+        while not above.is_dir():
+            missing.append(above)
+            above = above.parent
         for new in reversed(missing):
             new.mkdir(exist_ok=True)
-            if mode is not None:
-                set_mode(new, mode)
+            rights = stat.S_IMODE(new.parent.stat().st_mode) if like_parent else mode
+            if rights is not None:
+                set_mode(new, rights)
             sync_folder(new.parent)
 
 

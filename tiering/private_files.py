@@ -68,10 +68,7 @@ def _user(uid: int) -> str:
 
 def make_folders_like_their_parent(folder: Path) -> None:
     """Makes a folder and those above it that are missing, durably, each with the rights of the one that it lies in. Raises OSError."""
-    if folder.is_dir():
-        return
-    existing = next(parent for parent in folder.parents if parent.is_dir())
-    make_folder(folder, mode=stat.S_IMODE(existing.stat().st_mode))
+    make_folder(folder, like_parent=True)
 
 
 def open_like_folder(file: Path, *, overwrite: bool) -> int:

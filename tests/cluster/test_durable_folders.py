@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
 from support.embedded import DAYS, PATH, cities, days, make_table
 from support.synced import watched_syncs
+from tiering import durable_files
 from tiering.cli.data_folder import open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.durable_files import make_folder
 from tiering.model import TablePath
+from tiering.private_files import make_folders_like_their_parent
 
 REPLACEABLE = {"kv", "LOCK", "meta.db-wal", "meta.db-shm"}
 """A KV state is made anew from the log; SQLite cares for its own files."""
@@ -45,6 +50,28 @@ def test_missing_folders_are_made_from_the_top_each_durable_before_the_next(tmp_
         make_folder(tmp_path / "a" / "b" / "c")
         make_folder(tmp_path / "a" / "b" / "c")
     assert syncs.paths == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+
+
+@pytest.mark.parametrize("make", [make_folder, make_folders_like_their_parent])
+def test_nobody_builds_on_a_folder_before_its_name_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    syncing, go_on = threading.Event(), threading.Event()
+
+    def slow_sync(folder: Path) -> None:
+        syncing.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(durable_files, "sync_folder", slow_sync)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(make, tmp_path / "new")
+        assert syncing.wait(10)
+        assert (tmp_path / "new").is_dir()
+        second = threads.submit(make, tmp_path / "new")
+        assert not wait([second], timeout=0.2).done
+        go_on.set()
+        first.result()
+        second.result()
 
 
 def test_a_data_folder_and_its_parts_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from support.served import Served, error_of, over_grpc
 from tiering import errors
 from tiering.coordinator.mutations import PauseTiering
 from tiering.coordinator.requests import ReconcileLake
+from tiering.coordinator.skip_calls import SkipRecord
 from tiering.rpc.v1 import common_pb2, status_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -192,6 +193,30 @@ def test_reconciliations_of_a_blocked_table_hold_up_no_other_call(world: World) 
 
     async def within() -> None:
         async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(within())
+
+
+def test_skips_that_wait_for_the_cluster_hold_up_no_other_call(world: World) -> None:
+    """A bucket's rows may have a long log to replay before it is known where it stands."""
+    control, path = world.coordinator.control, world.table.path
+
+    def refuse(_: object) -> None:
+        raise errors.ClusterUnavailable("the cluster was closed")
+
+    world.cluster.skip_record = refuse  # type: ignore[attr-defined]
+
+    async def test() -> None:
+        with hanging(world.cluster, "skip_record") as skips:
+            calls = [asyncio.ensure_future(control.skip_record(SkipRecord(path, 0, 1, caller="alice"))) for _ in range(REPEATS)]
+            await until(lambda: skips.inside > 0)
+            assert (await control.pause_tiering(PauseTiering(path=path, caller="alice"))).paused
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {errors.ClusterUnavailable}
+
+    async def within() -> None:
+        async with asyncio.timeout(10):
             await test()
 
     asyncio.run(within())

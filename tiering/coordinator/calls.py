@@ -122,7 +122,7 @@ class Calls:
 
     async def skip_record(self, call: SkipRecord) -> SkipRecordResult:
         """See `CoordinatorControl.skip_record`."""
-        return await self._run(partial(self._skips.skip, call))
+        return await _in(self._repairs, partial(self._skips.skip, call))
 
     async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
         """See `CoordinatorControl.sweep_lake`."""
