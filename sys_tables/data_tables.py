@@ -9,7 +9,7 @@ from tiering.errors import LakeDisabled
 from tiering.lake_table_options import public_options
 from tiering.model import TableInfo, TablePath
 from tiering.names import SYSTEM_DATABASE
-from tiering.redact import redact_property
+from tiering.redact import redact
 
 HIDDEN_VALUE = "***"
 
@@ -24,7 +24,7 @@ def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTa
     table = resolve_table(view, path)
     status = status_of(view, table)
     public = public_options(table.properties)
-    own = {name: redact_property(name, public[name]) if name in public else HIDDEN_VALUE for name in table.properties}
+    own = {name: redact(public[name]) if name in public else HIDDEN_VALUE for name in table.properties}
     said = _shape(table) | _lake(table, status)
     return pb.DescribeTableResponse(
         name=table.path.table_name,

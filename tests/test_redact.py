@@ -262,6 +262,8 @@ HARMLESS = (
     "übergröße der Straße: 中文 Ελληνικά привет",
     "credentials-provider=InstanceProfile",
     "password_file=/run/secrets/db",
+    "CALL sys.reconcile_lake('shop.secrets', 'retier') makes it anew",
+    "CALL sys.skip_record('shop.api_keys', 3, 12345, reason => '...') leaves it out",
 )
 
 
@@ -470,8 +472,6 @@ def test_a_property_is_public_by_its_name_alone() -> None:
     assert redact_property("warehouse", "s3://bucket/x") == "s3://bucket/x"
     assert redact_property("uri", f"postgresql://me:{S}@h/d") == "postgresql://***@h/d"
     assert redact_property("header.X-Custom", "abc") == MASK
-    assert redact_property("iceberg.write.parquet.compression-codec", "zstd") == "zstd"
-    assert redact_property("iceberg.write.secret-key", "zstd") == MASK
 
 
 @settings(max_examples=300, deadline=None)

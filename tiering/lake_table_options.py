@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tiering.errors import InvalidArgument
+from tiering.public_properties import TABLE_OPTIONS
 
 PREFIX = "iceberg."
 COLUMN = "<column>"
@@ -176,7 +177,7 @@ def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in table_options.items()
-        if name in _PUBLIC_NAMES or name.startswith("table.") or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
+        if name in _PUBLIC_NAMES or name in TABLE_OPTIONS or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
     }
 
 

@@ -89,6 +89,8 @@ _ON_A_COMMAND_LINE = re.compile(
     r"(?<!\w)(?:(?:mysql|mysqldump|mysqladmin|mariadb)(?!\w)[^\n]{0,200}?\s-p(?=\S)|sshpass\s{1,4}+-p\s{0,4}+"
     r"|(?:-u|--user|--proxy-user)[ =]{1,4}+[\"']?[^\s:\"'/]{1,64}+:)"
 )
+_OWN_CALL = re.compile(r"call sys\.\w{1,40}+\([\"']\Z")
+"""Before a table's name: hints print such statements, to be run as they are, and no procedure takes a secret."""
 
 # -- Values --------------------------------------------------------------------------------------------------------------------------
 _BEFORE_VALUE = re.compile(rf"[ \t{SOFT}]{{0,64}}+(?:\r?[\n{SOFT_LINE}][ \t]{{1,64}}+)?")
@@ -159,6 +161,8 @@ def _is_assignment(match: re.Match[str], lower: str) -> bool:
     if not set(match["decor"]) & {'"', "'"}:
         return False
     name_start = _name_start(lower, match.start())
+    if _OWN_CALL.search(lower, max(0, name_start - 64), name_start):
+        return False
     before = lower[max(0, name_start - 4) : name_start].rstrip("\\\"'").rstrip("b")
     return lower.startswith("-", name_start) or before.endswith("(")
 
