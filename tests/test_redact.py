@@ -25,6 +25,8 @@ PEM_BODY = f"MIIE{LONG}\n{LONG}"
 
 FORMS = (
     # names and signs
+    f"spark.hadoop.fs.s3a.secret.key {S}",
+    f"fs.s3a.access.key   {S}",
     f"password={S}",
     f"password: {S}",
     f"PASSWORD={S}",
@@ -262,6 +264,8 @@ HARMLESS = (
     "übergröße der Straße: 中文 Ελληνικά привет",
     "credentials-provider=InstanceProfile",
     "password_file=/run/secrets/db",
+    "the table shop.user_tokens has 12 columns",
+    "shop.secrets shop.orders_2024 shop.tokens",
     "CALL sys.reconcile_lake('shop.secrets', 'retier') makes it anew",
     "CALL sys.skip_record('shop.api_keys', 3, 12345, reason => '...') leaves it out",
 )

@@ -97,6 +97,10 @@ _BEFORE_VALUE = re.compile(rf"[ \t{SOFT}]{{0,64}}+(?:\r?[\n{SOFT_LINE}][ \t]{{1,
 _OPENING = re.compile(r"[bru]{0,2}(?P<slashes>\\{0,31}+)(?P<quote>[\"'`])", re.IGNORECASE)
 _UNQUOTED = re.compile(r"(?:[^\s,;&\"'`)}\]<]++|[,;&](?!\s|\Z|[\w.-]{1,64}+\s?[=:])|[\"'`)}\]](?![\s,;:.&)}\]>\"'`]|\\|\Z)|<(?!/))++")
 _TO_BLANK = re.compile(r"[^\s\"'`]++")
+_SETTING = re.compile(
+    rf"[ \t{SOFT}]{{1,64}}+((?=[^\s\d]{{0,64}}+\d)(?=[\d/+=_-]{{0,64}}+[a-z])[^\s.:,;\"'`()\[\]{{}}\\]{{8,}}+)(?=[\s)\]}}\"'\\]|\Z)"
+)
+"""`spark.hadoop.fs.s3a.secret.key x`, as files of settings have it: behind a name with dots, a word of letters and digits is a value."""
 _SCHEME = re.compile(r"(?:basic|bearer|token|apikey|negotiate|ntlm|sharedkey(?:lite)?)\s{1,4}+[^\s\"'`,;]++")
 _STRING_BEGINS = re.compile(r"(?<!\\)(?P<slashes>\\{0,31})(?P<quote>[\"'])$")
 _LINE_ENDS = "\n" + SOFT_LINE
@@ -150,6 +154,10 @@ def _values(folded: Folded, match: re.Match[str], pairs: bool) -> Iterator[Span]
         span = _value(folded, match)
         if span is not None:
             yield span
+    elif match["sep"] is None and not match["decor"] and (run := _SETTING.match(folded.lower, match.end("rest"))):
+        name = folded.lower[_name_start(folded.lower, match.start()) : match.end("rest")]
+        if "." in name:
+            yield run.span(1)
 
 
 def _is_assignment(match: re.Match[str], lower: str) -> bool:
