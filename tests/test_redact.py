@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64encode
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tiering import known_secrets
 from tiering.known_secrets import MAX_SECRETS, KnownSecrets, environment_secrets, secrets_among
 from tiering.redact import MASK, MESSAGE_LIMIT, cut_message, is_public_property, outside_text, redact, redact_named, redact_property
 from tiering.secret_forms import is_secret_name
@@ -437,6 +439,24 @@ def test_known_secrets_are_bounded_and_start_from_environment_and_properties() -
         "x": LONG,
     }
     assert set(secrets_among(properties, ("warehouse", "uri"))) == {f"Bearer {LONG}", LONG}
+
+
+def test_a_known_secret_that_is_a_word_leaves_longer_words_readable() -> None:
+    known = KnownSecrets()
+    known.add("postgres")
+    assert not list(known.spans("cannot connect to postgresql://db/lake or Xpostgres"))
+    for text in ("postgres", "user:postgres@h", "a\\npostgres", "p%3Dpostgres%26", "'postgres'", "postgres_1", "\\u003dpostgres"):
+        assert len(list(known.spans(text))) == 1, text
+
+
+def test_where_a_secret_lies_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KnownSecrets()
+    monkeypatch.setattr(known_secrets, "KNOWN", known)
+    monkeypatch.setenv("PASSWORD_STORE_DIR", str(tmp_path))
+    monkeypatch.setenv("MY_SECRET_KEY", f"/{LONG}")
+    known_secrets.remember_environment()
+    assert not list(known.spans(f"cannot read {tmp_path}/lake"))
+    assert list(known.spans(f"key /{LONG}"))
 
 
 def test_secrets_of_a_key_file_are_masked_line_by_line() -> None:
