@@ -167,7 +167,8 @@ def test_the_object_store_has_time_outs_too_wherever_a_writer_goes(kit: Any) -> 
 
 
 def test_catalogs_of_the_environment_are_bounded_too(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG.get_catalog_config", lambda name: {"type": "rest", "uri": server.uri, **QUICK})
+    for name, value in {"type": "rest", "uri": server.uri, **QUICK}.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name.upper().replace('.', '__').replace('-', '_')}", value)
     with pytest.raises(LakeUnavailable, match="timed out"):
         IcebergLake({}).view(PATH)
 

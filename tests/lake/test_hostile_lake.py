@@ -17,6 +17,7 @@ from support.hostile_lake import EVIL, change_metadata, head_of, metadata_file, 
 from support.lake_kit import LakeKit
 from support.watched_folder import Watch, watched
 from tiering.errors import ForbiddenLocation
+from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS
 from tiering.lake.iceberg.file_io import io_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import PATH_KEY
@@ -101,7 +102,7 @@ def test_a_tables_properties_choose_neither_code_nor_a_place(victim: Victim, nam
     victim.kit.lake = victim.lake()
     after = victim.kit.tier(victim.table, "r2", {B0: 25})
     table: Any = after.handle
-    assert victim.kit.lake.tiering_factory(victim.table).state.storage == {}
+    assert victim.kit.lake.tiering_factory(victim.table).state.storage == STORE_TIMEOUTS
     assert name == "write.target-file-size-bytes" or name not in io_of(table).properties
     assert after.marker is not None
     assert after.marker.round_id == "r2"

@@ -21,7 +21,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from support.hostile_lake import change_metadata, plant
 from tiering.errors import CommitOutcomeUnknown, ForbiddenLocation, InvalidArgument, LakeUnavailable
 from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
-from tiering.lake.iceberg.catalogs import open_catalog
+from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS, open_catalog
 from tiering.lake.iceberg.file_io import io_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.model import BucketKey
@@ -311,7 +311,7 @@ def test_of_a_catalogs_answers_nothing_but_credentials_passes(
     assert not trace.exists()
     io = io_of(after.handle)
     passed = secrets if where in ("config", "storage-credentials") else {}
-    assert io.properties == passed
+    assert io.properties == {**STORE_TIMEOUTS, **passed}
     assert [f"file://{root.removeprefix('file://')}" for root in io.places.roots] == [own_places]
     assert after.handle.config == {}
     prefix = "/v1/a/b/" if where in ("defaults", "overrides") else "/v1/namespaces/"

@@ -15,6 +15,7 @@ from pyiceberg.catalog.rest.auth import AuthManager, AuthManagerFactory, OAuth2A
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tiering.sql_timeouts import bound_waits
+from tiering.sqlite_files import distrust
 
 CONNECT_KEY, SOCKET_KEY = "rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms"
 """As Iceberg's own REST client names them."""
@@ -39,10 +40,11 @@ class BoundedRestCatalog(RestCatalog):
 
 
 class BoundedSqlCatalog(SqlCatalog):
-    """A catalog in a database whose answers are not waited for without end."""
+    """A catalog in a database whose answers are not waited for without end, and whose file anybody may have made."""
 
     def _init_catalog(self) -> None:
-        bound_waits(self.engine)  # before its first connection
+        bound_waits(self.engine)  # before its first connection, which `distrust` makes
+        distrust(self.engine)
         super()._init_catalog()
 
 

@@ -33,7 +33,6 @@ from tiering.lake.iceberg.bounded_catalogs import BoundedRestCatalog, BoundedSql
 from tiering.lake.iceberg.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.marker_files import marker_path
 from tiering.lake_table_options import check_text
-from tiering.sqlite_files import distrust
 
 CATALOG_NAME = "lake"
 """It is stored in the rows of SQL catalogs, so it is the same everywhere."""
@@ -134,10 +133,6 @@ class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
 
 class SqlLakeCatalog(_LakeMetastoreCatalog, BoundedSqlCatalog):
     """Tables by rows of a database."""
-
-    def _init_catalog(self) -> None:
-        distrust(self.engine)
-        super()._init_catalog()
 
 
 class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
