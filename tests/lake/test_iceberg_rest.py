@@ -251,11 +251,12 @@ def test_a_server_that_is_away_is_a_lake_that_is_away(rest: Any, server: RestSer
     assert rest.offsets_in_lake(table) == dense(10)
 
 
-def test_a_server_that_tells_where_its_tables_are_gets_each_in_a_folder_of_its_own(rest: Any, server: RestServer, tmp_path: Path) -> None:
-    server.namespace = {"location": f"{tmp_path}/elsewhere"}
+def test_a_server_that_tells_where_its_tables_are_gets_each_in_a_folder_of_its_own(rest: Any, server: RestServer) -> None:
+    folder = f"{server.catalog.properties['warehouse']}/elsewhere"
+    server.namespace = {"location": folder}
     rest.lake.ensure_table(rest.table("visits"))
     location = rest.catalog().load_table("sales.visits").location()
-    assert re.fullmatch(rf"{tmp_path}/elsewhere/visits-[0-9a-f]{{12}}", location)
+    assert re.fullmatch(rf"{re.escape(folder)}/visits-[0-9a-f]{{12}}", location)
 
 
 @pytest.mark.parametrize("namespace", [{}, {"location": "/elsewhere"}])
