@@ -6,12 +6,10 @@ from sys_tables.lookup import resolve_table
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.coordinator.api import CoordinatorView, TableStatus
 from tiering.errors import LakeDisabled
-from tiering.lake_table_options import public_options
+from tiering.lake_table_options import told_options
 from tiering.model import TableInfo, TablePath
 from tiering.names import SYSTEM_DATABASE
-from tiering.redact import redact_property
-
-HIDDEN_VALUE = "***"
+from tiering.redact import redact
 
 
 def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTableResponse:
@@ -23,8 +21,7 @@ def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTa
     """
     table = resolve_table(view, path)
     status = status_of(view, table)
-    public = public_options(table.properties)
-    own = {name: redact_property(name, public[name]) if name in public else HIDDEN_VALUE for name in table.properties}
+    own = {name: redact(value) for name, value in told_options(table.properties).items()}
     said = _shape(table) | _lake(table, status)
     return pb.DescribeTableResponse(
         name=table.path.table_name,

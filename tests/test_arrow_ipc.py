@@ -60,11 +60,12 @@ def overlapping() -> bytes:
     return whole
 
 
-def amplifying_views() -> bytes:
-    value = pa.array(["x" * 1_000_000], pa.string_view())
+def amplifying_views(length: int = 1_000_000, rows: int = 10_000, batches: int = 1) -> bytes:
+    value = pa.array(["x" * length], pa.string_view())
     _, views, data = value.buffers()
-    many = pa.py_buffer(views.to_pybytes() * 10_000)
-    return stream(pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.string_view(), 10_000, [None, many, data])], ["a"]))
+    many = pa.py_buffer(views.to_pybytes() * rows)
+    batch = pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.string_view(), rows, [None, many, data])], ["a"])
+    return stream(*[batch] * batches)
 
 
 def dictionaries() -> bytes:
@@ -97,6 +98,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "list views": lambda: stream(pa.RecordBatch.from_arrays([pa.array([[1]], pa.list_view(pa.int8()))], ["a"])),
     "overlapping buffers": overlapping,
     "views of the same bytes": amplifying_views,
+    "views of the same bytes, a little in each batch": lambda: amplifying_views(60_000, 1_000, 40),
     "a row more than its bytes": lambda: patched(stream(NUMBERS), 1_000, 1_001),
     "far more rows than bytes": lambda: patched(stream(NUMBERS), 1_000, 2**62),
     "rows below zero": lambda: patched(stream(NUMBERS), 1_000, -1),

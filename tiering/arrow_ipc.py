@@ -27,7 +27,7 @@ MAX_FIELDS = 8_000
 MAX_DEPTH = 48
 """Of fields within each other: three times what a table may have, for the same reason."""
 MAX_VIEW_BYTES = 64 * 1024 * 1024
-"""Of all values of string views and binary views of a batch, which may name the same bytes many times."""
+"""Of all values of string views and binary views of a stream, which may name the same bytes many times."""
 FILE_MAGIC = b"ARROW1\0\0"
 """How an Arrow file begins; a stream follows."""
 
@@ -57,11 +57,16 @@ def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
         messages = _messages(pa.py_buffer(data))
         schema = _schema(next(messages, None))
         layout = _layout(schema.remove_metadata(), limits.null_columns)  # pyarrow cannot hash metadata
-        batches, rows = [], 0
+        batches, rows, view_bytes = [], 0, 0
         for message in messages:
-            rows += _check_batch(message, layout)
+            size = _check_batch(message, layout)
+            rows, view_bytes = rows + size.rows, view_bytes + size.view_bytes
             if rows > limits.rows:
                 raise InvalidData(f"there are more than {limits.rows} rows", hint="Send fewer at once.")
+            if view_bytes > MAX_VIEW_BYTES:
+                raise InvalidData(
+                    f"the values of view columns have {view_bytes} bytes; at most {MAX_VIEW_BYTES} are taken", hint="Send fewer rows."
+                )
             batches.append(ipc.read_record_batch(message, schema))
         table = pa.Table.from_batches(batches, schema=schema)
         table.validate(full=True)
@@ -76,7 +81,7 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
         stop = len(FILE_MAGIC) + 8 + _unpack("<I", content, len(FILE_MAGIC) + 4)
         message = ipc.read_message(content.slice(stop))
         held = _known_schema(content.slice(len(FILE_MAGIC), stop - len(FILE_MAGIC)).to_pybytes())
-        if not held.equals(schema) or _check_batch(message, _layout(schema.remove_metadata())) != rows:
+        if not held.equals(schema) or _check_batch(message, _layout(schema.remove_metadata())).rows != rows:
             raise InvalidData(f"the content is not an Arrow file of {rows} rows of these columns")
         batch = ipc.read_record_batch(message, schema)
         batch.validate()
@@ -232,8 +237,16 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
         return False
 
 
-def _check_batch(message: Any, layout: _Layout) -> int:
-    """The number of rows that a record batch says it has, once all that it says fits its bytes. Raises InvalidData."""
+@dataclass(frozen=True, slots=True)
+class _BatchSize:
+    """What a record batch says it holds. `view_bytes`: of the values of its view columns."""
+
+    rows: int
+    view_bytes: int
+
+
+def _check_batch(message: Any, layout: _Layout) -> _BatchSize:
+    """What a record batch says it holds, once all that it says fits its bytes. Raises InvalidData."""
     if message.type != "record batch":
         raise InvalidData(f"the Arrow stream has a {message.type} message, which is not taken", hint="Do not dictionary-encode columns.")
     header, body_bytes = _header(message), 0 if message.body is None else message.body.size
@@ -248,12 +261,11 @@ def _check_batch(message: Any, layout: _Layout) -> int:
     if min(buffers, default=0) < 0 or sum(buffers[1::2]) > body_bytes:
         raise InvalidData("the buffers of a record batch are longer than its body")
     variadic = header.numbers(_BATCH_VARIADIC)
-    if variadic or _VIEWS in layout.buffers:
-        _check_views(message.body, layout, buffers, variadic)
-    return rows
+    has_views = variadic or _VIEWS in layout.buffers
+    return _BatchSize(rows, _view_bytes(message.body, layout, buffers, variadic) if has_views else 0)
 
 
-def _check_views(body: pa.Buffer, layout: _Layout, buffers: Sequence[int], variadic: Sequence[int]) -> None:
+def _view_bytes(body: pa.Buffer, layout: _Layout, buffers: Sequence[int], variadic: Sequence[int]) -> int:
     """A view is 16 bytes, of which the first four are the length of its value (columnar format, "Variable-size Binary View Layout")."""
     views = [index for index, count in enumerate(layout.buffers) if count == _VIEWS]
     if len(variadic) != len(views) or min(variadic) < 0 or max(variadic) > len(buffers):
@@ -266,8 +278,7 @@ def _check_views(body: pa.Buffer, layout: _Layout, buffers: Sequence[int], varia
             total += int(lengths.clip(min=0).sum(dtype=np.int64))
             count = 2 + next(counts)
         at += count
-    if total > MAX_VIEW_BYTES:
-        raise InvalidData(f"the values of view columns have {total} bytes; a batch takes at most {MAX_VIEW_BYTES}", hint="Send fewer rows.")
+    return total
 
 
 _VIEWS = -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ _SHORTEST_SECRET = 6
 _SHORTEST_UNNAMED = 16
 """Of a value whose name does not say that it is a secret, and only if there are digits and letters in it."""
 _SHORTEST_ENCODED = 8
+_ESCAPE = re.compile(r"(?:\\[a-z]|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|%[0-9a-f]{2})\Z", re.IGNORECASE)
 _NOT_SECRET_VARIABLES = ("PWD", "OLDPWD")
 
 
@@ -54,12 +56,21 @@ class KnownSecrets:
         return len(self._forms[0]) if self._forms else 0
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where they stand in `text`."""
+        """Where they stand in `text`; one that is a word is not masked within a longer one: `postgres` in `postgresql://`."""
         for form in self._forms:
+            is_word = len(form) < _SHORTEST_UNNAMED and form.isalpha() and form in self._forms_of
             position = text.find(form)
             while position >= 0:
-                yield position, position + len(form)
-                position = text.find(form, position + len(form))
+                end = position + len(form)
+                if not (is_word and _within_word(text, position, end)):
+                    yield position, end
+                position = text.find(form, end)
+
+
+def _within_word(text: str, start: int, end: int) -> bool:
+    """Whether letters stand before or behind; those of an escape such as `\\n` or `%3D` are none."""
+    before = text[max(0, start - 6) : start]
+    return text[end : end + 1].isalpha() or (before[-1:].isalpha() and _ESCAPE.search(before) is None)
 
 
 def forms_of(secret: str) -> set[str]:
@@ -114,8 +125,8 @@ def environment_secrets(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def remember_environment() -> None:
-    """The secrets of this process's environment."""
-    KNOWN.add(*environment_secrets(os.environ))
+    """The secrets of this process's environment; the path of a file or folder that is there only says where one lies."""
+    KNOWN.add(*(value for value in environment_secrets(os.environ) if not (value.startswith("/") and os.path.exists(value))))
 
 
 def _passwords_in_url(value: str) -> Iterator[str]:

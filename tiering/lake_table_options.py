@@ -14,10 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tiering.errors import InvalidArgument
+from tiering.public_properties import TABLE_OPTIONS
 
 PREFIX = "iceberg."
 COLUMN = "<column>"
 """Stands for the name of a column, at the end of an option's name."""
+
+HIDDEN_VALUE = "***"
+"""In place of a value that may be a secret."""
 
 _PUBLIC_NAMES = ("bucket.key", "bucket.num", "comment")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -176,8 +180,13 @@ def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in table_options.items()
-        if name in _PUBLIC_NAMES or name.startswith("table.") or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
+        if name in _PUBLIC_NAMES or name in TABLE_OPTIONS or (name.startswith(PREFIX) and option_named(name.removeprefix(PREFIX)))
     }
+
+
+def told_options(table_options: Mapping[str, str]) -> dict[str, str]:
+    """A table's options as whoever asks is told of them: by name all of them, by value those that are public."""
+    return {**dict.fromkeys(table_options, HIDDEN_VALUE), **public_options(table_options)}
 
 
 def _is_allowed(name: str, value: str) -> bool:

@@ -11,7 +11,7 @@ from functools import cache
 
 from tiering.folded_text import Span
 from tiering.known_secrets import KNOWN, remember_environment, secrets_among
-from tiering.public_properties import CATALOG_PROPERTIES, TABLE_OPTIONS
+from tiering.public_properties import CATALOG_PROPERTIES
 from tiering.secret_forms import is_secret_name, secret_spans
 from tiering.visible_text import visible
 
@@ -25,12 +25,6 @@ _AHEAD = 4_096
 """Characters behind the kept ones that are looked at, at least: a secret that begins among the kept ones shows what it is there."""
 _SHRINKS = 4
 """Masks shorten a text: so many times its limit are looked at, for as much as possible to be kept."""
-
-PUBLIC_PROPERTIES = CATALOG_PROPERTIES | TABLE_OPTIONS
-"""Names of properties, of catalogs and of tables, whose values may be shown to anybody. All others are secret."""
-
-PUBLIC_PREFIXES = ("iceberg.write.", "iceberg.commit.", "iceberg.history.", "iceberg.format-version", "iceberg.read.")
-"""Of table options: how the lake table is written. Their values are redacted too."""
 
 
 def redact(text: str) -> str:
@@ -52,13 +46,13 @@ def outside_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def is_public_property(name: str) -> bool:
-    """Whether anybody may see the value of a property of a lake, a catalog or a table."""
-    return name in PUBLIC_PROPERTIES or (name.startswith(PUBLIC_PREFIXES) and not is_secret_name(name))
+    """Whether anybody may see the value of a property of a lake or a catalog. Of tables: `lake_table_options.public_options`."""
+    return name in CATALOG_PROPERTIES
 
 
 def remember_secrets(properties: Mapping[str, str]) -> None:
     """From now on the secrets among the properties of a lake, a catalog or a storage are masked wherever they stand."""
-    KNOWN.add(*secrets_among(properties, PUBLIC_PROPERTIES))
+    KNOWN.add(*secrets_among(properties, CATALOG_PROPERTIES))
 
 
 def redact_property(name: str, value: str) -> str:

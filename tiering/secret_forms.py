@@ -89,12 +89,18 @@ _ON_A_COMMAND_LINE = re.compile(
     r"(?<!\w)(?:(?:mysql|mysqldump|mysqladmin|mariadb)(?!\w)[^\n]{0,200}?\s-p(?=\S)|sshpass\s{1,4}+-p\s{0,4}+"
     r"|(?:-u|--user|--proxy-user)[ =]{1,4}+[\"']?[^\s:\"'/]{1,64}+:)"
 )
+_OWN_CALL = re.compile(r"call sys\.\w{1,40}+\([\"']\Z")
+"""Before a table's name: hints print such statements, to be run as they are, and no procedure takes a secret."""
 
 # -- Values --------------------------------------------------------------------------------------------------------------------------
 _BEFORE_VALUE = re.compile(rf"[ \t{SOFT}]{{0,64}}+(?:\r?[\n{SOFT_LINE}][ \t]{{1,64}}+)?")
 _OPENING = re.compile(r"[bru]{0,2}(?P<slashes>\\{0,31}+)(?P<quote>[\"'`])", re.IGNORECASE)
 _UNQUOTED = re.compile(r"(?:[^\s,;&\"'`)}\]<]++|[,;&](?!\s|\Z|[\w.-]{1,64}+\s?[=:])|[\"'`)}\]](?![\s,;:.&)}\]>\"'`]|\\|\Z)|<(?!/))++")
 _TO_BLANK = re.compile(r"[^\s\"'`]++")
+_SETTING = re.compile(
+    rf"[ \t{SOFT}]{{1,64}}+((?=[^\s\d]{{0,64}}+\d)(?=[\d/+=_-]{{0,64}}+[a-z])[^\s.:,;\"'`()\[\]{{}}\\]{{8,}}+)(?=[\s)\]}}\"'\\]|\Z)"
+)
+"""`spark.hadoop.fs.s3a.secret.key x`, as files of settings have it: behind a name with dots, a word of letters and digits is a value."""
 _SCHEME = re.compile(r"(?:basic|bearer|token|apikey|negotiate|ntlm|sharedkey(?:lite)?)\s{1,4}+[^\s\"'`,;]++")
 _STRING_BEGINS = re.compile(r"(?<!\\)(?P<slashes>\\{0,31})(?P<quote>[\"'])$")
 _LINE_ENDS = "\n" + SOFT_LINE
@@ -148,6 +154,10 @@ def _values(folded: Folded, match: re.Match[str], pairs: bool) -> Iterator[Span]
         span = _value(folded, match)
         if span is not None:
             yield span
+    elif match["sep"] is None and not match["decor"] and (run := _SETTING.match(folded.lower, match.end("rest"))):
+        name = folded.lower[_name_start(folded.lower, match.start()) : match.end("rest")]
+        if "." in name:
+            yield run.span(1)
 
 
 def _is_assignment(match: re.Match[str], lower: str) -> bool:
@@ -159,6 +169,8 @@ def _is_assignment(match: re.Match[str], lower: str) -> bool:
     if not set(match["decor"]) & {'"', "'"}:
         return False
     name_start = _name_start(lower, match.start())
+    if _OWN_CALL.search(lower, max(0, name_start - 64), name_start):
+        return False
     before = lower[max(0, name_start - 4) : name_start].rstrip("\\\"'").rstrip("b")
     return lower.startswith("-", name_start) or before.endswith("(")
 

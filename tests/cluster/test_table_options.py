@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from support.embedded import served
 from support.lake_world import LakeWorld
 from tiering.cluster.embedded.base import TableSpec
 from tiering.errors import InvalidArgument
@@ -61,3 +62,13 @@ def test_a_table_of_an_older_version_goes_on_without_such_options(tmp_path: Path
     assert "topsecret" not in str(properties)
     assert world.iceberg(old).scan().to_arrow().num_rows == 10
     world.close()
+
+
+def test_values_that_may_be_secrets_are_told_to_nobody(world: LakeWorld) -> None:
+    options = {"table.datalake.enabled": "true", "iceberg.gc.enabled": "false", "comment": "Orders", "s3.secret-key": "topsecret"}
+    hidden = {**options, "s3.secret-key": "***"}
+    with served(world.storage) as remote:
+        answers = [remote.create_table(PATH, TableSpec(SCHEMA, 2, properties=options)), remote.table(PATH), *remote.tables()]
+        answers.append(remote.alter_table(PATH, set_properties={"table.datalake.freshness": "3 s"}))
+    assert [dict(info.properties) for info in answers] == [hidden, hidden, hidden, {**hidden, "table.datalake.freshness": "3 s"}]
+    assert world.storage.table(PATH).properties["s3.secret-key"] == "topsecret"

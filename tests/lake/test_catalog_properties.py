@@ -68,6 +68,10 @@ def test_nothing_is_public_that_is_not_listed() -> None:
         ("s3://bucket/a@b", "s3://bucket/a@b"),
         ("abfss://container@account.dfs.core.windows.net/lake", "abfss://container@account.dfs.core.windows.net/lake"),
         ("thrift://host:9083", "thrift://host:9083"),
+        ("thrift://a:9083,thrift://b:9083", "thrift://a:9083,thrift://b:9083"),
+        ("thrift://u:p@a:9083,thrift://u:p/w@b:9083", "thrift://a:9083,thrift://b:9083"),
+        ("postgresql://a:5432,b:5433/lake", "postgresql://a:5432,b:5433/lake"),
+        ("postgresql://u:5432,pw/lake", "postgresql://***"),
     ],
 )
 def test_a_uri_is_shown_without_what_may_be_secret(uri: str, shown: str) -> None:
@@ -97,6 +101,8 @@ def test_a_property_is_on_one_line(value: str) -> None:
         ("sql", "h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'"),
         ("sql", "derby+x://x"),
         ("sql", "jdbc:evil"),
+        ("", "h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'"),
+        ("", "jdbc:derby:/anywhere;create=true"),
         ("rest", "file:///x"),
         ("hive", "http://x"),
     ],
@@ -104,6 +110,25 @@ def test_a_property_is_on_one_line(value: str) -> None:
 def test_a_uri_for_another_driver_is_refused(kind: str, uri: str) -> None:
     with pytest.raises(InvalidArgument, match="begins with"):
         told_properties({"type": kind, "uri": uri})
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mysql://(host=evil,port=1,autoDeserialize=true)/x",
+        "mysql://h,address=(host=evil)(autoDeserialize=true)/x",
+        "mysql:loadbalance://(host=evil,autoDeserialize=true)/x",
+        "sqlite:///:resource:http://evil/x.db",
+    ],
+)
+def test_a_uri_names_a_database_and_no_settings_of_a_jvms_driver(uri: str) -> None:
+    with pytest.raises(InvalidArgument, match="more than a database"):
+        told_properties({"type": "sql", "uri": uri})
+
+
+def test_a_kind_that_spark_alone_knows_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="no kind of lake catalog 'jdbc'"):
+        told_properties({"type": "jdbc", "uri": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'"})
 
 
 def test_an_unknown_kind_of_catalog_is_named() -> None:

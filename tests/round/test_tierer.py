@@ -86,11 +86,11 @@ def hand_over(number: int, round_id: str) -> pb.LakeTieringHeartbeatResponse:
 
 
 def answers(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
-    """These, one a heartbeat; then reports are answered and empty requests held."""
+    """These, one a request for a table, as a coordinator would; then reports are answered and empty requests held."""
     rest = list(given)
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
-        if rest:
+        if rest and request.request_table:
             return rest.pop(0)
         return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
 

@@ -165,6 +165,25 @@ def test_a_data_table_has_the_users_columns_and_no_secrets(run: Run) -> None:
     run(scenario())
 
 
+def test_every_option_that_a_table_may_have_is_shown(run: Run) -> None:
+    options = {
+        "comment": f"Of {'x' * 20}.",
+        "iceberg.comment": "Of the lake.",
+        "iceberg.gc.enabled": "true",
+        "iceberg.write.metadata.metrics.column.password": "none",
+        "table.log.ttl": "7 d",
+    }
+    secrets = {"table.signing": "hunter2", "iceberg.s3.secret-access-key": "hunter2"}
+
+    async def scenario() -> None:
+        async with serving(MemoryCoordinator([table_info("d.t", properties=options | secrets)])) as client:
+            answer = await describe(client, "d", "t")
+        assert {name: answer.properties[name] for name in options} == options
+        assert {answer.properties[name] for name in secrets} == {"***"}
+
+    run(scenario())
+
+
 def test_a_data_table_says_how_its_lake_copy_stands_and_where_it_is(run: Run) -> None:
     async def scenario() -> None:
         infos = [table_info("d.t", freshness_ms=30_000), table_info("d.new"), table_info("d.off", lake_enabled=False)]

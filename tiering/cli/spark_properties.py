@@ -69,7 +69,7 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
     The catalog's name is stored in its rows, so it has to be `lake` everywhere (DESIGN 12). Raises SetupError for a jar that
     was not fetched.
     """
-    kind = properties.get("type", "sql")
+    kind = properties.get("type", "sql").lower()
     prefix = f"spark.sql.catalog.{LAKE_CATALOG}"
     found = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

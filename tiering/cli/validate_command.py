@@ -38,6 +38,7 @@ def validate(
     """
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.data_folder import read_data_folder
+    from tiering.lake.catalog_properties import with_own_catalog
     from tiering.validate.child import ValidationRequest, run_validation
 
     path = parse_table_path(table)
@@ -50,7 +51,7 @@ def validate(
         level=level.value,
         snapshot_id=snapshot,
         memory_limit=memory_limit,
-        lake_properties={**folder.read_only_lake_properties, **read_pairs(lake_property or (), "--lake-property")},
+        lake_properties=with_own_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties),
     )
     results = run_validation(request)
     print_rows([vars(one) for one in results], output, COLUMNS, {"ok": _colour})

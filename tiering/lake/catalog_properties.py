@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from urllib.parse import parse_qsl, urlencode
 
 from tiering.errors import InvalidArgument
@@ -19,6 +20,9 @@ from tiering.public_properties import CATALOG_PROPERTIES as PUBLIC
 STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
 STORAGE_KEYS = ("buffer-size",)
 
+KINDS = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
+"""Of catalogs: what the property `type` may be."""
+
 _URIS = ("uri", "warehouse", ALLOWED_LOCATIONS, "oauth2-server-uri")
 _URI_ENDINGS = ("endpoint", "-uri", ".host", "-authority")
 _URI_SCHEMES: Mapping[str, tuple[str, ...]] = {
@@ -26,6 +30,10 @@ _URI_SCHEMES: Mapping[str, tuple[str, ...]] = {
     "rest": ("http", "https"),
     "hive": ("thrift",),
 }
+_FOR_JDBC = re.compile(r"\A[^/]*//[^/]*[();]|:resource:", re.IGNORECASE)
+"""MySQL's driver takes settings in brackets for a host, SQLite's fetches a `:resource:` from anywhere."""
+_PORTS = re.compile(r"[0-9]*(?:,[^,:@]+:[0-9]+)*")
+"""Behind the first host: its port, and other hosts with theirs."""
 _CONTAINER_SCHEMES = ("abfs", "abfss", "wasb", "wasbs")
 _PUBLIC_QUERY = frozenset({"uri", "mode", "immutable", "timeout", "cache", "sslmode", "connect_timeout", "application_name", "charset"})
 """Parameters of a database's URI that are no secrets."""
@@ -41,17 +49,28 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
                 f"the lake property {name!r} names code to be imported",
                 hint="Lakeward opens catalogs and storages with classes of its own. Leave it out, also of .pyiceberg.yaml and PYICEBERG_*.",
             )
+    kind = str(properties.get("type") or "").lower()
+    if kind and kind not in KINDS:
+        raise InvalidArgument(
+            f"there is no kind of lake catalog {kind[:60]!r}", hint=f"The lake property `type` may be: {', '.join(KINDS)}."
+        )
     if isinstance(uri := properties.get("uri"), str):
-        _check_uri(str(properties.get("type") or "").lower(), uri)
+        _check_uri(kind, uri)
 
 
 def _check_uri(kind: str, uri: str) -> None:
     """What a URI begins with chooses a database's driver, here and in a JVM. Not all of them are for lakes."""
-    allowed = _URI_SCHEMES.get(kind)
+    allowed = _URI_SCHEMES.get(kind, () if kind else tuple(chain.from_iterable(_URI_SCHEMES.values())))
     scheme = uri.partition(":")[0].partition("+")[0].lower()
-    if allowed is not None and scheme not in allowed:
+    if allowed and scheme not in allowed:
         raise InvalidArgument(
-            f"the lake property 'uri' of a catalog of type {kind} begins with {scheme[:60]!r}", hint=f"It may be: {', '.join(allowed)}."
+            f"the lake property 'uri' of a catalog{kind and f' of type {kind}'} begins with {scheme[:60]!r}",
+            hint=f"It may be: {', '.join(allowed)}.",
+        )
+    if scheme in _URI_SCHEMES["sql"] and _FOR_JDBC.search(public_uri(uri)):
+        raise InvalidArgument(
+            "the lake property 'uri' names more than a database: a JVM's driver would read settings, or a file to fetch, in it",
+            hint="Write it as postgresql://host:port/database or sqlite:////path/of/a/file.db.",
         )
 
 
@@ -96,6 +115,9 @@ def public_uri(value: str) -> str:
 
     Not by a parser of URIs: a password may hold `/`, `?` or `@`, at which parsers split.
     """
+    several = value.split(",")
+    if len(several) > 1 and all("://" in one for one in several):  # of a Hive metastore
+        return ",".join(map(public_uri, several))
     scheme, mark, rest = value.partition("://") if "://" in value else ("", "", value)
     rest = _without_user(scheme.lower(), rest)
     location, _, query = rest.partition("#")[0].partition("?")
@@ -110,6 +132,6 @@ def _without_user(scheme: str, rest: str) -> str:
     if scheme in _CONTAINER_SCHEMES and at and ":" not in before:
         return rest  # abfss://container@account/...
     port = authority.rpartition("]")[2].partition(":")[2]
-    if at or (port and (not port.isdigit() or "@" in rest)):
+    if at or (port and (not _PORTS.fullmatch(port) or "@" in rest)):
         return rest.rpartition("@")[2] if "@" in rest else "***"
     return rest

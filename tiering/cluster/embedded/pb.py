@@ -16,6 +16,7 @@ from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
+from tiering.lake_table_options import told_options
 from tiering.model import BucketKey, BucketOffsets, KvSnapshot, Partition, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import common_pb2, embedded_pb2
@@ -40,6 +41,7 @@ def time_from_pb(pb: Timestamp) -> datetime:
 
 
 def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
+    """Anybody may ask for it: values of options that may be secrets are hidden."""
     return embedded_pb2.PbTable(
         table_id=table.table_id,
         table_path=path_to_pb(table.path),
@@ -49,7 +51,7 @@ def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
         bucket_keys=table.bucket_keys,
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
-        properties=table.properties,
+        properties=told_options(table.properties),
         created_at=time_to_pb(table.created_at),
         lake_enabled_at=None if table.lake_enabled_at is None else time_to_pb(table.lake_enabled_at),
         added_columns=table.added_columns,

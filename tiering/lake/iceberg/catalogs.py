@@ -29,7 +29,7 @@ from pyiceberg.utils.config import Config, merge_config
 from requests import Session
 
 from tiering.errors import InvalidArgument
-from tiering.lake.catalog_properties import check_catalog_properties
+from tiering.lake.catalog_properties import KINDS, check_catalog_properties
 from tiering.lake.iceberg.bounded_catalogs import BoundedRestCatalog
 from tiering.lake.iceberg.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.marker_files import marker_path
@@ -208,9 +208,7 @@ def _class_of(kind: str) -> type[Catalog]:
     if kind == "rest":
         return RestLakeCatalog
     if kind not in _OTHERS:
-        raise InvalidArgument(
-            f"there is no kind of lake catalog {kind!r}", hint=f"The lake property `type` may be: {', '.join(('sql', 'rest', *_OTHERS))}."
-        )
+        raise InvalidArgument("the lake has no catalog", hint=f"Set the lake property `type` to one of: {', '.join(KINDS)}.")
     module, name = _OTHERS[kind]
     base = getattr(import_module(module), name)
     return type(f"Lake{name}", (_LakeMetastoreCatalog, base), {})
