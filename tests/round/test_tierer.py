@@ -86,13 +86,23 @@ def hand_over(number: int, round_id: str) -> pb.LakeTieringHeartbeatResponse:
 
 
 def answers(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
-    """These, one a request for a table, as a coordinator would; then reports are answered and empty requests held."""
+    """These, one a heartbeat; then reports are answered and empty requests held."""
     rest = list(given)
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
-        if rest and request.request_table:
+        if rest:
             return rest.pop(0)
         return None if request.max_wait_ms else pb.LakeTieringHeartbeatResponse()
+
+    return answer
+
+
+def answers_to_requests(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
+    """These, one a heartbeat that requests a table."""
+    following = answers(*given)
+
+    def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
+        return following(request) if request.request_table else pb.LakeTieringHeartbeatResponse()
 
     return answer
 
@@ -227,7 +237,7 @@ def test_a_round_that_a_panic_ends_is_reported_as_failed(
         raise Panic("not aligned")
 
     monkeypatch.setattr(ScriptedCoordinator, "record_plan", panicking)
-    coordinator.answer = answers(hand_over(1, "r1"), hand_over(2, "r2"))
+    coordinator.answer = answers_to_requests(hand_over(1, "r1"), hand_over(2, "r2"))
     start(1)
     wait_for("both reports", lambda: {report.round_id for report in coordinator.failed()} == {"r1", "r2"})  # the slot is free again
     report = coordinator.failed()[0]
@@ -281,7 +291,7 @@ def test_a_round_that_gets_no_thread_is_given_back(
 def test_the_loop_survives_an_answer_that_makes_no_sense(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
     nonsense = hand_over(1, "r1")
     nonsense.tiering_table.table_path.database_name = "../.."
-    coordinator.answer = answers(nonsense, hand_over(2, "r2"))
+    coordinator.answer = answers_to_requests(nonsense, hand_over(2, "r2"))
     start(1)
     wait_for("the round after it", lambda: "r2" in coordinator.finished())
 
