@@ -12,7 +12,7 @@ import pytest
 
 from support.fuzzed_stories import Story
 
-STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "8"))
+STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
 """A second or two each."""
 FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "1"))
 STEPS = 25

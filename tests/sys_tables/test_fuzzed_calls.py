@@ -33,7 +33,7 @@ from tiering.rpc_errors import ERROR_METADATA_KEY
 from tiering.validate.results import CheckResult
 from tiering.validate.run import validate
 
-EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "200"))
 SEED = int(os.environ.get("LAKEWARD_FUZZ_SEED", "20261122"))
 AT_ONCE = 8
 SECONDS = 10.0
