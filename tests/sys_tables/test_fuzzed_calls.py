@@ -78,8 +78,11 @@ class CalledWorld(FolderWorld):
             pass
 
     def everything(self) -> list[object]:
-        """What is remembered of tables, rounds and leases; not when somebody looked."""
-        return [dict(self.coordinator.book.all()), list(self.storage.leases())]
+        """What CALLs change of tables and leases; not what the background sees of a lake."""
+        records = {
+            one.table_id: (one.state, one.tiering_epoch, one.pause, one.error, one.error_count) for one in self.coordinator.book.live()
+        }
+        return [records, list(self.storage.leases())]
 
 
 @pytest.fixture
