@@ -76,11 +76,11 @@ async def find_table(handle: CoordinatorHandle, path: TablePath) -> TableInfo:
 async def find_path(call: Call, path: TablePath) -> TablePath:
     """The path of the table that a CALL is about, as it is spelled. Raises UnknownDatabase, UnknownTable.
 
-    A repeat gets its answer also when the table is gone by now: then the path is taken as it was written.
+    A repeat gets its answer also when the table is gone by now: then the path is taken as it was written. A dry run repeats nothing.
     """
     try:
         return (await find_table(call.handle, path)).path
     except (UnknownDatabase, UnknownTable):
-        if call.idempotency_key is None or not await call.handle.control.knows(call.idempotency_key):
+        if call.idempotency_key is None or call.dry_run or not await call.handle.control.knows(call.idempotency_key):
             raise
         return path

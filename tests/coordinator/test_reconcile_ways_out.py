@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, tiered
+from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
 from support.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.api import ReconcileLake, ReconcileResult
@@ -169,3 +169,16 @@ def test_a_first_round_that_failed_behind_its_plan_is_no_trap(tmp_path: Path, st
         return source
 
     walk(tmp_path, break_it, every_way=not kind[1])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=kind_name)
+def test_a_table_made_anew_with_other_partitions_after_a_dead_first_round_is_no_trap(tmp_path: Path, kind: tuple[bool, bool]) -> None:
+    """The empty lake table of the former one stands in the way."""
+
+    def break_it(world: LakeWorld) -> Source:
+        source = first_round_failed_behind_its_plan(world, *kind)
+        source.partitioned = not source.partitioned
+        source_made_anew(source)
+        return source
+
+    walk(tmp_path, break_it, every_way=False)

@@ -80,6 +80,28 @@ def test_a_partition_that_came_again_is_compared_without_the_rows_of_the_former_
     assert (rows.expected, rows.actual) == ("10", "10")
 
 
+@pytest.mark.parametrize("kind", ["log", "keyed"])
+def test_an_empty_bucket_of_a_partition_that_came_again_has_only_rows_of_the_former_one(world: LakeWorld, kind: str) -> None:
+    if kind == "log":
+        table, write = world.table("visits", 2, ("day",), SCHEMA), world.storage.append
+    else:
+        table, write = world.keyed_table("visits", 2, SCHEMA, ("id", "day"), ("day",)), world.storage.upsert
+    for sequence, ids in enumerate((range(15), range(15, 30))):
+        write(table.path, visits(*ids, day="d0"), f"writer-{sequence}", 0)
+    world.tier(table)
+    world.storage.drop_partition(table.path, "d0")
+    world.clock.advance(5)
+    write(table.path, visits(100, day="d0"), "w", 2)
+    world.tier(table)
+    ends = {bucket.bucket_id: at.log_end for bucket, at in world.storage.offsets(table).items()}
+    assert sorted(ends.values()) == [0, 1], "one bucket got no row since"
+    former = world.iceberg(table).scan().to_arrow()["__bucket"].to_pylist()
+    results = check(world, table)
+    assert not faults(results), results
+    texts = [f"{former.count(bucket) - end} rows are older than the partition's log" for bucket, end in sorted(ends.items())]
+    assert [details.split(":")[0] for _, _, details in untold(results) if details is not None] == texts
+
+
 def test_partitions_by_values_of_every_type_are_found_by_their_names(world: LakeWorld) -> None:
     fields = [pa.field("region", pa.string()), pa.field("day", pa.date32()), pa.field("shard", pa.int32()), pa.field("tiny", pa.int8())]
     schema = pa.schema([pa.field("id", pa.int64()), *(field.with_nullable(False) for field in fields)])

@@ -50,7 +50,7 @@ def _look_at_log(engine: Engine, report: Report, one: Stretch, lake: _Found) -> 
     if former <= 0:
         return one
     engine.set_apart(one, first, EVERY_OFFSET)
-    text = f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
+    text = _said(former)
     if low > one.start:
         text += f"; offsets {one.start} to {low - 1} of this one cannot be told from them"
     report.add("rows", one.name, None, None, former, text)
@@ -60,6 +60,8 @@ def _look_at_log(engine: Engine, report: Report, one: Stretch, lake: _Found) -> 
 def _look_at_keys(engine: Engine, report: Report, one: Stretch, lake: _Found) -> Stretch:
     """Rows as old as a former partition's that the log cannot have written; those below what it holds are told elsewhere."""
     low, stop = one.held
+    if lake.rows > 0 and one.tiered == 0:  # nothing of this partition is in the lake yet
+        return _all_former(engine, report, one, lake.rows)
     if lake.rows == 0 or low >= stop:
         return one
     first = _time_of(engine, one, low)
@@ -69,9 +71,18 @@ def _look_at_keys(engine: Engine, report: Report, one: Stretch, lake: _Found) ->
     former = _count(engine, one, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})
     if former:
         engine.set_apart(one, first, lowest)
-        text = f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
-        report.add("rows", one.name, None, None, former, text)
+        report.add("rows", one.name, None, None, former, _said(former))
     return one
+
+
+def _all_former(engine: Engine, report: Report, one: Stretch, rows: int) -> Stretch:
+    engine.set_apart(one, None, EVERY_OFFSET)
+    report.add("rows", one.name, None, None, rows, _said(rows))
+    return one
+
+
+def _said(former: int) -> str:
+    return f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
 
 
 def _time_of(engine: Engine, one: Stretch, offset: int) -> datetime:

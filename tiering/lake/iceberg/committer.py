@@ -31,6 +31,7 @@ from tiering.lake.iceberg.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.marker import PATH_KEY, Marker, encode
+from tiering.lake.ways_out import tier_call
 
 STAT_THREADS = 16
 
@@ -119,7 +120,7 @@ class IcebergCommitter:
         if specs != {table.metadata.default_spec_id}:
             raise SchemaDrift(
                 f"the partition spec of the lake table {base.path} was changed while round {committable.round_id} wrote its files",
-                hint="Set it back, then CALL sys.tier_table. The rows stay in the log until then.",
+                hint=f"Set it back, then {tier_call(base.path)}. The rows stay in the log until then.",
                 table_path=base.path,
             )
         self._check_schema(payloads, base, table)

@@ -18,10 +18,8 @@ from pyiceberg.types import NestedField
 from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.fit import misfit
 from tiering.lake.iceberg.layout import FORMAT_VERSION, table_layout
+from tiering.lake.ways_out import made_anew, tier_call
 from tiering.model import SYSTEM_COLUMNS, TableInfo, TablePath
-
-_HINT = "Mend the lake table, then CALL sys.tier_table. The rows stay in the log until then."
-_ADD_HINT = "Add it to the lake table as a nullable column, then CALL sys.tier_table. The rows stay in the log until then."
 
 
 def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.DataType], ...]:
@@ -68,9 +66,13 @@ def check_written(path: TablePath, written: Schema, current: Schema) -> None:
             raise drift(path, extra.name, f"got the required column {extra.name!r} while a round wrote files without it")
 
 
-def drift(path: TablePath, column: str | None, what: str, hint: str = _HINT) -> SchemaDrift:
-    """The error for the lake table `path`."""
-    return SchemaDrift(f"the lake table {path} {what}", hint=hint, table_path=path, column=column)
+def drift(path: TablePath, column: str | None, what: str, hint: str | None = None) -> SchemaDrift:
+    """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew.
+
+    Nobody can mend one that was made for a former table of that name, with other columns or partitions.
+    """
+    mend = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {made_anew(path)}"
+    return SchemaDrift(f"the lake table {path} {what}", hint=mend if hint is None else hint, table_path=path, column=column)
 
 
 def _check_column(table: TableInfo, wanted: NestedField, found: NestedField) -> None:
@@ -108,7 +110,7 @@ def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableM
             name,
             f"lacks the column {name!r}, and does not tell any more whether it had it before: columns were dropped and its former "
             "schemas cleaned up",
-            _ADD_HINT,
+            f"Add it to the lake table as a nullable column, then {tier_call(table.path)}. The rows stay in the log until then.",
         )
 
 

@@ -1,0 +1,34 @@
+"""Drawn stories of a whole deployment: afterwards hints heal every table, and lake, log and model agree.
+
+`LAKEWARD_FUZZ_EXAMPLES` tells more stories than the suite does, `LAKEWARD_FUZZ_SEED` others: the first one's number.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.fuzzed_stories import Story
+
+STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
+"""A second or two each."""
+FIRST = int(os.environ.get("LAKEWARD_FUZZ_SEED", "1"))
+STEPS = 25
+
+
+@pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # of somebody's compaction with pyiceberg
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
+def test_whatever_happens_hints_heal_and_no_row_is_lost(tmp_path: Path, seed: int) -> None:
+    story = Story(tmp_path, seed)
+    try:
+        story.tell(STEPS)
+        story.heal()
+        story.prove()
+        story.end_of_all()
+    except BaseException as failure:
+        failure.add_note("\n".join([f"story {seed}:", *story.log]))
+        raise
+    finally:
+        story.close()
