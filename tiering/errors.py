@@ -28,7 +28,6 @@
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
-    │   ├── BucketStopped               a primary-key bucket's rows cannot take the next record of its log
     │   ├── SchemaDrift
     │   ├── ForbiddenLocation           the lake table names a file outside of where its lake's files may lie
     │   └── MarkerCorrupt
@@ -41,6 +40,7 @@
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
     │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
     │   ├── TableBusy                   another acknowledgement or reconciliation of the table is at work
+    │   ├── BucketStopped               a primary-key bucket's rows cannot take the next record of its log; the others go on
     │   ├── TiererStopped
     │   └── TiererLost                  nothing was heard of the tierer for the service timeout
     ├── Cancelled                       a person or a stopping tierer ended the round before its fence
@@ -207,10 +207,6 @@ class LogBehindLake(PermanentTieringError):
     """The lake holds records beyond the end of the log."""
 
 
-class BucketStopped(PermanentTieringError):
-    """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value."""
-
-
 class SchemaDrift(PermanentTieringError):
     """The lake table's columns do not fit the source table's; the message names the column."""
 
@@ -283,6 +279,13 @@ class TableBusy(TransientTieringError):
     """Another acknowledgement or reconciliation of the same table is at work, and does not end."""
 
     default_hint = "Try again. If it stays like that, the lake's catalog or storage does not answer: check that it does."
+
+
+class BucketStopped(TransientTieringError):
+    """The KV state of a bucket cannot take a record that was acknowledged; names the offset and the value.
+
+    The rounds that follow tier what comes to the other buckets, so they are tried again; this one waits for `sys.skip_record`.
+    """
 
 
 class TiererStopped(TransientTieringError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,11 @@ def test_after_the_skip_log_rows_snapshots_and_lake_agree(stuck: Stuck, when: st
 def test_a_round_that_would_read_the_record_fails_with_the_way_out(stuck: Stuck) -> None:
     world, table = stuck.world, stuck.table
     offset = stuck.poison(2, NOT_YET)
+    assert world.tier(table).state is RoundState.FORCE_FINISHED, "what comes before the record"
     assert world.tier(table).state is RoundState.FAILED
+    assert stuck.in_lake() == {1: "old", 2: "old", 3: "old"}
     (status,) = world.coordinator.view().table_statuses()
-    assert (status.status, status.error_class, status.error_retryable) == ("Failed", "BucketStopped", False)
+    assert (status.status, status.error_class, status.error_retryable) == ("Failed", "BucketStopped", True)
     assert f"stands at offset {offset}" in (status.last_error or "")
     assert "text='poison'" in (status.last_error or "")
     assert f"CALL sys.skip_record('sales.orders', 0, {offset}, reason => '...')" in (status.error_hint or "")
@@ -98,6 +101,43 @@ def test_a_round_that_would_read_the_record_fails_with_the_way_out(stuck: Stuck)
     (status,) = world.coordinator.view().table_statuses()
     assert (status.last_error, status.error_hint) == (None, None)
     assert not faults(check(world, table))
+
+
+def test_the_other_buckets_of_the_table_go_on_into_the_lake(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    table = world.keyed_table("orders", 4, SCHEMA)
+    expected = dict.fromkeys(range(12), "old")
+    world.storage.upsert(table.path, rows(*((number, "old", []) for number in expected)), "test", 0)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    older_write(world.storage, table.path, rows((1, "poison", TWICE)), 0, applied=False)
+
+    def write_where_it_can_be(text: str, sequence: int) -> None:
+        for number in range(12):
+            try:
+                world.storage.upsert(table.path, rows((number, text, [])), f"test-{number}", sequence)
+            except BucketStopped:
+                continue
+            expected[number] = text
+
+    def in_lake() -> dict[int, str]:
+        return {row["id"]: row["text"] for row in lake_rows(world.lake_properties, table.path).to_pylist()}
+
+    write_where_it_can_be("new", 0)
+    assert 4 < list(expected.values()).count("new") < 12
+    assert world.tier(table).state is RoundState.FORCE_FINISHED
+    assert in_lake() == expected
+    failed = world.tier(table)
+    assert (failed.state, getattr(failed.error, "error_class", None)) == (RoundState.FAILED, "BucketStopped")
+    write_where_it_can_be("newer", 1)
+    assert world.tier(table).state is RoundState.FORCE_FINISHED, "it is tried again, for the others"
+    assert in_lake() == expected
+    offset = int(failed.error.ids["offset"]) if failed.error else -1
+    bucket = int(re.search(r"bucket (\d+)", failed.error.message if failed.error else "")[1])  # type: ignore[index]
+    asyncio.run(world.coordinator.control.skip_record(SkipRecord(table.path, bucket, offset, caller="ann", reason="a test")))
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert in_lake() == expected
+    assert not faults(check(world, table))
+    world.close()
 
 
 def test_the_event_tells_who_left_out_what_and_why(stuck: Stuck) -> None:

@@ -10,12 +10,12 @@ import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from tiering import crash_points
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import Cluster, SplitReader
 from tiering.effects import Clock, Ids
-from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
+from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
 from tiering.lake.base_check import needs_living
-from tiering.model import Assignment, BucketKey, Phase, RoundState, RoundStats, TableInfo, TableType
+from tiering.model import Assignment, BucketKey, Phase, RoundState, RoundStats, TableInfo, TableType, TieringLogSplit
 from tiering.round import actions as act
 from tiering.round import machine
 from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
@@ -205,15 +205,35 @@ class RoundRunner:
         snapshots = {split.bucket: world.cluster.reader(table, split) for split in plan.snapshots}
         ranks: Counter[BucketKey] = Counter()
         tasks = []
-        for split in plan.splits:
+        for split, reader in self._readable(table, plan.splits):
             bucket, nonce = split.bucket, world.ids.new_id()
             base = bases.get(bucket, b"")
             context = WriterInitContext(table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base)
-            reader = world.cluster.reader(table, split)
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket)))
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
+
+    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> list[tuple[TieringLogSplit, SplitReader]]:
+        """The splits with their readers; of a bucket that stands at a record what comes before that. Its others are left for later rounds.
+
+        Raises BucketStopped where nothing else is left to read.
+        """
+        readable: list[tuple[TieringLogSplit, SplitReader]] = []
+        stopped: dict[BucketKey, BucketStopped] = {}
+        for split in splits:
+            if split.bucket in stopped:
+                continue
+            try:
+                readable.append((split, self._world.cluster.reader(table, split)))
+            except BucketStopped as error:
+                stopped[split.bucket] = error
+                before = replace(split, stopping_offset=int(error.ids["offset"]))
+                if before.stopping_offset > before.starting_offset:
+                    readable.append((before, self._world.cluster.reader(table, before)))
+        if stopped and not readable:
+            raise next(iter(stopped.values()))
+        return readable
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:
