@@ -103,7 +103,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost_when_there_is_room_again(disks
         assert NO_SPACE in status.last_error
         disk.free()
         deployment.wait_tiered(ORDERS)
-        deployment.assert_exact(ORDERS, done)
+        deployment.assert_exact(ORDERS, done, disks.lake_properties)
 
     disks.state.fill()
     with pytest.raises(LakewardError, match=NO_SPACE):
@@ -114,4 +114,4 @@ def test_a_full_disk_is_named_and_nothing_is_lost_when_there_is_room_again(disks
     disks.state.free()
     deployment.append(ORDERS, done, COUNT)
     deployment.wait_tiered(ORDERS)
-    deployment.assert_exact(ORDERS, done + COUNT)
+    deployment.assert_exact(ORDERS, done + COUNT, disks.lake_properties)

@@ -28,9 +28,12 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         made.close()
 
 
+def lake_properties(made: Deployment, folder: Path) -> dict[str, str]:
+    return {**made.data.lake_properties, "warehouse": f"file://{folder / 'blocked' / 'lake'}"}
+
+
 def warehouse(made: Deployment, folder: Path) -> list[str]:
-    properties = {**made.data.lake_properties, "warehouse": f"file://{folder / 'blocked' / 'lake'}"}
-    return [word for name, value in properties.items() for word in ("--lake-property", f"{name}={value}")]
+    return [word for name, value in lake_properties(made, folder).items() for word in ("--lake-property", f"{name}={value}")]
 
 
 def test_the_error_names_the_folder_and_the_mend_brings_every_row(deployment: Deployment, tmp_path: Path) -> None:
@@ -43,4 +46,4 @@ def test_the_error_names_the_folder_and_the_mend_brings_every_row(deployment: De
     assert (status.error_retryable, status.pending_records, status.lake_records) == (True, COUNT, None)
     (tmp_path / "blocked").unlink()
     deployment.wait_tiered(ORDERS)
-    deployment.assert_exact(ORDERS, COUNT)
+    deployment.assert_exact(ORDERS, COUNT, lake_properties(deployment, tmp_path))

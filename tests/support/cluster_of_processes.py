@@ -116,11 +116,11 @@ class Deployment:
 
         return wait_for(f"{path} is tiered", probe, seconds)
 
-    def assert_exact(self, path: TablePath, count: int) -> None:
+    def assert_exact(self, path: TablePath, count: int, lake_properties: Mapping[str, str] | None = None) -> None:
         """The lake has every offset of the log once, and exactly the rows `0 .. count-1`."""
         with self.cluster() as cluster:
             ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
-        found = assert_every_offset_once(self.data.lake_properties, path, ends)
+        found = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
         assert sorted(found["id"].to_pylist()) == list(range(count))
 
     def close(self) -> None:

@@ -9,12 +9,14 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.OutOfMemoryException;
+import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.compression.NoCompressionCodec;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.ipc.message.MessageChannelReader;
 import org.apache.arrow.vector.types.pojo.Field;
-import org.apache.arrow.vector.util.ValueVectorUtility;
+import org.apache.arrow.vector.validate.ValidateVectorBufferVisitor;
+import org.apache.arrow.vector.validate.ValidateVectorDataVisitor;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.types.DataTypes;
@@ -114,7 +116,7 @@ final class ArrowRows {
         limits.checkRows(count);
         limits.checkBytes(reader.bytesRead() + count * (schema.length() + 1) * ROW_WORD_BYTES);
         // Spark reads texts by their addresses: offsets beyond the buffers would end the JVM.
-        ValueVectorUtility.validateFull(root);
+        validate(root);
         batch.setNumRows(root.getRowCount());
         for (Iterator<InternalRow> more = batch.rowIterator(); more.hasNext(); ) {
           rows.add(toHeap.apply(more.next()).copy());
@@ -129,6 +131,17 @@ final class ArrowRows {
     } catch (IOException | RuntimeException | StackOverflowError error) {
       throw new LakewardException(
           "the service's answer broke off or is no Arrow stream: " + error.getMessage(), error);
+    }
+  }
+
+  /**
+   * Buffers and offsets of every vector. Arrow's own `validateFull` also compares types, which the
+   * reader has made from the schema, and takes every map for a wrong one.
+   */
+  private static void validate(VectorSchemaRoot root) {
+    for (FieldVector vector : root.getFieldVectors()) {
+      vector.accept(new ValidateVectorBufferVisitor(), null);
+      vector.accept(new ValidateVectorDataVisitor(), null);
     }
   }
 
