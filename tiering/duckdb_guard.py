@@ -14,6 +14,8 @@ _OFF = (
     "autoload_known_extensions",
     "allow_persistent_secrets",
 )
+_LOCK = ";".join([*(f"SET {name} = false" for name in _OFF), "SET enable_external_access = false", "SET lock_configuration = true"])
+"""In one call: a writer of a primary-key table opens a connection a bucket."""
 
 
 def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> None:
@@ -21,8 +23,6 @@ def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> No
 
     Everything else has to be set before. Files are compared by the path that a statement names; a pattern in one matches nothing.
     """
-    for name in _OFF:
-        connection.execute(f"SET {name} = false").fetchall()
-    connection.execute("SET allowed_paths = $files", {"files": sorted(set(files))}).fetchall()
-    connection.execute("SET enable_external_access = false").fetchall()
-    connection.execute("SET lock_configuration = true").fetchall()
+    if paths := sorted(set(files)):
+        connection.execute("SET allowed_paths = $files", {"files": paths}).fetchall()
+    connection.execute(_LOCK).fetchall()
