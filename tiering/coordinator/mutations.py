@@ -13,13 +13,10 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from tiering.errors import InvalidArgument
 from tiering.model import TablePath
-from tiering.redact import outside_text
+from tiering.redact import MESSAGE_LIMIT, outside_text
 from tiering.request_bounds import caller_name
 
 ResultT = TypeVar("ResultT")
-
-TEXT_LIMIT = 2_048
-"""Characters of a text argument, as of an error: it is kept with the table, in events and with its idempotency key."""
 
 
 class Asked(TypedDict):
@@ -47,11 +44,11 @@ class Mutation(Generic[ResultT]):
     idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
-        """Words of the caller are stored in events and shown: bounded, and without secrets and control characters."""
+        """Words of the caller are stored in events and with an idempotency key, as errors are, and shown: no longer than one, and clean."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, str) and field.name not in self.unnamed and len(value) > TEXT_LIMIT:
-                raise InvalidArgument(f"{field.name} has at most {TEXT_LIMIT} characters; this one has {len(value)}")
+            if isinstance(value, str) and field.name not in self.unnamed and len(value) > MESSAGE_LIMIT:
+                raise InvalidArgument(f"{field.name} has at most {MESSAGE_LIMIT} characters; this one has {len(value)}")
         object.__setattr__(self, "caller", caller_name(self.caller))
         for name in self.free_words:
             if (words := getattr(self, name)) is not None:
