@@ -83,10 +83,12 @@ def jvm() -> Iterator[Any]:
 
 
 def loaded(jvm: Any, text: str) -> dict[str, str]:
-    """As Spark loads a properties file."""
+    """As Spark loads a properties file. The names come as an array: py4j ends an iteration with an exception, and pyspark, once it was
+    used in this process, translates exceptions with the help of a running SparkContext.
+    """
     table = jvm.java.util.Properties()
     table.load(jvm.java.io.StringReader(text))
-    return {str(name): str(table.getProperty(name)) for name in table.stringPropertyNames()}
+    return {str(name): str(table.getProperty(name)) for name in table.stringPropertyNames().toArray()}
 
 
 def test_java_reads_back_the_properties_that_were_printed(jvm: Any) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from support.cluster_of_processes import SCHEMA, Deployment, rows
 from support.processes import wait_for
@@ -74,11 +74,17 @@ def test_an_example_gives_what_it_says(spark: SparkSession, example: Example) ->
     assert differences(example.expected, found.columns, [tuple(row) for row in cells]) == []
 
 
+def first_with(rows: DataFrame, pending_records: int) -> Row | None:
+    """The first row once the coordinator has looked at every bucket: it may look while the records are still being written."""
+    row = rows.first()
+    return row if row is not None and row.pending_records == pending_records else None
+
+
 def test_a_call_moves_rows_and_the_status_shows_it(service: Deployment, spark: SparkSession) -> None:
     service.create(LIVE, freshness="1 h")
     service.append(LIVE, 0, COUNT)
     query = "SELECT * FROM fluss.sys.lake_tiering_status WHERE table_name = 'orders'"
-    before = wait_for("the new table is seen", lambda: spark.sql(query).first())
+    before = wait_for("all of the new table's records are seen", lambda: first_with(spark.sql(query), pending_records=COUNT))
     [called] = spark.sql("CALL fluss.sys.tier_table('live.orders')").collect()
     after = spark.sql(query).first()
     assert after is not None
