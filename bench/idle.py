@@ -33,7 +33,7 @@ from tiering.cluster.embedded import catalog
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.metadata import buckets, tables
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 BUCKETS = 2

@@ -38,8 +38,8 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.model import TieringLogSplit
-from tiering.names import table_path
+from tiering.model.names import table_path
+from tiering.model.splits import TieringLogSplit
 
 BUCKETS = 4
 CORES = os.cpu_count() or 1

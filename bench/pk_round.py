@@ -39,7 +39,7 @@ from tiering.lake.iceberg.keyed.base import decode_base
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 CORES = os.cpu_count() or 1
 WARM_ROWS = 20_000

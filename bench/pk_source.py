@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType
 
-from tiering.model import BucketKey, ChangeType, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 BATCH_ROWS = 50_000
 SCHEMA = pa.schema(

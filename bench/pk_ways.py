@@ -17,7 +17,7 @@ from pk_source import Round
 from pyspark.sql import SparkSession
 
 from tiering.cli.spark_jars import ICEBERG_RUNTIME, jar_path
-from tiering.model import ChangeType
+from tiering.model.tables import ChangeType
 
 
 @dataclass(frozen=True)

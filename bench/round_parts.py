@@ -11,7 +11,8 @@ from pathlib import Path
 from tiering.cluster.base import Cluster
 from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake
-from tiering.model import TablePath, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import TablePath
 from tiering.round.base import SplitTask
 from tiering.round.task import run_split
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 PATH = TablePath("bench", "calls")
 ROWS = 1_000

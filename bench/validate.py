@@ -32,7 +32,8 @@ from rich.table import Table
 from sources import SOURCES
 from validate_tables import BUCKETS, World, keyed_table, log_table
 
-from tiering.model import TableInfo, TableType, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import TableInfo, TableType
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 

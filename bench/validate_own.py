@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tiering.model import ChangeType
+from tiering.model.tables import ChangeType
 
 Digest = tuple[int, int]
 """Rows, and the sum of their hashes."""

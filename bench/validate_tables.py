@@ -17,7 +17,8 @@ from tiering.lake.base import CommitterInitContext, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
-from tiering.model import BucketKey, TableInfo, TablePath, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.base import SplitTask
 from tiering.round.task import run_split
 

@@ -7,8 +7,8 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.coordinator.api import CoordinatorView, TableStatus
 from tiering.errors import LakeDisabled
 from tiering.lake_table_options import told_options
-from tiering.model import TableInfo, TablePath
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.tables import TableInfo, TablePath
 from tiering.redact import redact
 
 

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from sys_tables.definitions import Call
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
-from tiering.model import TableInfo, TablePath
-from tiering.names import NAME_LIMIT, SYSTEM_DATABASE
+from tiering.model.names import NAME_LIMIT, SYSTEM_DATABASE
+from tiering.model.tables import TableInfo, TablePath
 
 _LISTED = 20
 """Names a hint lists in full; of more, only the nearest."""

@@ -27,8 +27,8 @@ from sys_tables.columns import arrow_type_of
 from sys_tables.scan import Instant, Value, shown
 from sys_tables.sql_types import literal, spark_type
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
+from tiering.model.tables import TablePath
 
 InputT = TypeVar("InputT")
 

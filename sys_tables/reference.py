@@ -10,7 +10,7 @@ from sys_tables.columns import comment_of
 from sys_tables.definitions import Procedure, SystemTable
 from sys_tables.registry import Registry
 from sys_tables.sql_types import spark_type
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 
 
 def render(registry: Registry) -> str:

@@ -18,7 +18,7 @@ from sys_tables import tables as table_modules
 from sys_tables.definitions import Procedure, SystemTable
 from sys_tables.lookup import near_hint
 from tiering.errors import UnknownProcedure, UnknownTable
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 
 DefinedT = TypeVar("DefinedT", SystemTable, Procedure)
 

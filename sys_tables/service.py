@@ -33,7 +33,7 @@ from sys_tables.streams import closing, with_silence_marked
 from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
-from tiering.names import SYSTEM_DATABASE, check_length, table_path
+from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redact import outside_text
 from tiering.request_bounds import caller_name
 

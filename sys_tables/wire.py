@@ -15,7 +15,7 @@ from sys_tables.registry import Registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Instant, Not, Operator, Order, ScanRequest, Value
 from tiering.errors import InvalidArgument
-from tiering.names import SYSTEM_DATABASE, check_length
+from tiering.model.names import SYSTEM_DATABASE, check_length
 
 CAPABILITIES = ("conditions", "order", "aggregates")
 """What ReadTable understands beyond its first version (proto `DescribeResponse.capabilities`)."""

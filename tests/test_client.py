@@ -15,7 +15,7 @@ from support.served import at_uri
 from tiering import client, errors
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000)
 

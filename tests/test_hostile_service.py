@@ -15,7 +15,8 @@ from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.errors import InvalidAnswer, LakewardError
-from tiering.model import BucketKey, TableInfo, TablePath, TableType, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 Service = tuple[str, HostileCatalog]
 PATH = TablePath("d", "t")

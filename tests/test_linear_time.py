@@ -20,7 +20,7 @@ from tiering.cli.sql.statements import split
 from tiering.durations import parse_duration_ms
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.iceberg.survey import _is_offsets_path
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -24,7 +24,7 @@ from tiering.client_pb import TableName
 from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
 from tiering.errors import ServiceUnreachable
 from tiering.leases_pb import joined, lease_from_pb
-from tiering.model import KvSnapshotLease
+from tiering.model.leases import KvSnapshotLease
 from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest

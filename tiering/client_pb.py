@@ -8,8 +8,8 @@ from datetime import UTC
 
 from tiering.coordinator import status_pb
 from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
-from tiering.model import TablePath
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesRequest, ListTieringStatusesResponse

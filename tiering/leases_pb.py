@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import UTC
 from itertools import groupby
 
-from tiering.model import KvSnapshotLease, LeasedSnapshot, TableBucket
+from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
+from tiering.model.tables import TableBucket
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.status_pb2 import PbKvSnapshotLease, PbLeasedKvSnapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tiering.model import BucketKey, Offsets
+from tiering.model.tables import BucketKey, Offsets
 from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset
 
 

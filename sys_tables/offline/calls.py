@@ -28,7 +28,7 @@ from tiering.coordinator.open_calls import OpenCalls
 from tiering.coordinator.validations import level_of
 from tiering.duckdb_guard import lock
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 
 Validate = Callable[[ValidateTable], Sequence[CheckResult]]
 """Blocks until the proof is done."""

@@ -18,8 +18,8 @@ from tiering.arrow_ipc import read_schema
 from tiering.coordinator.api import CoordinatorView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake
-from tiering.model import TablePath
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.tables import TablePath
 
 
 def show(wanted: Show, view: CoordinatorView, registry: Registry) -> Answer:

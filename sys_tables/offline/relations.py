@@ -24,8 +24,8 @@ from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, Unkn
 from tiering.lake.base import Lake
 from tiering.lake.duckdb_rows import FIELD_ID_KEY, TellsColumns, Wanted, live_rows, quoted
 from tiering.lake.file_lists import FileLists, ListsFiles
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
-from tiering.names import SYSTEM_DATABASE, table_path
+from tiering.model.names import SYSTEM_DATABASE, table_path
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"

@@ -11,7 +11,7 @@ from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_table
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.api import DEFAULT_LEASE_TTL_MS, AcquireLease
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 NAME = "acquire_kv_snapshot_lease"
 

@@ -11,7 +11,7 @@ from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from tiering.coordinator.mutations import PauseTiering
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 NAME = "pause_tiering"
 

@@ -12,7 +12,7 @@ from sys_tables.procedure_input import parameter
 from sys_tables.streams import closing
 from tiering.coordinator.api import Progress, TierTable, TierTableResult
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 NAME = "tier_table"
 

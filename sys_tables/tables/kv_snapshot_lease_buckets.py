@@ -9,7 +9,7 @@ from sys_tables.columns import INT, column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
 from tiering.coordinator.api import CoordinatorView
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 @dataclass(frozen=True)

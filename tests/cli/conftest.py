@@ -13,7 +13,7 @@ from support.processes import wait_for
 from tiering.cli import ingest_csv, ingest_ndjson
 from tiering.cli.main import main
 from tiering.client import LakewardClient
-from tiering.names import table_path
+from tiering.model.names import table_path
 
 ORDERS = table_path("sales", "orders")
 CLICKS = table_path("web", "clicks")

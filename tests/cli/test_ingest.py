@@ -17,7 +17,7 @@ from tiering.cluster.embedded.base import AppendedRange, Rows
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, ServiceUnreachable, UnknownDatabase, UnknownTable, UnsupportedType
-from tiering.model import BucketKey, TablePath
+from tiering.model.tables import BucketKey, TablePath
 
 PATH = TablePath("nyc", "trips")
 CSV = "id,city,when\n1,A,2013-01-01T10:00:00Z\n2,NA,2013-01-02T10:00:00Z\n3,C,NA\n"

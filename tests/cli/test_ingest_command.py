@@ -10,7 +10,7 @@ import pytest
 from support.cluster_of_processes import Deployment
 from support.commands import Lakeward
 from support.terminals import Terminal
-from tiering.names import table_path
+from tiering.model.names import table_path
 
 ROWS = 300_000
 LOADED = table_path("shelf", "loaded")

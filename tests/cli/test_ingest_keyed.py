@@ -15,7 +15,7 @@ from tiering.cli.main import main
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable, UnsupportedType
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 PLANES = "tail,year,model\nN1,2004,A320\nN2,NA,B737\nN1,2005,A321\n"
 KEYED = IngestOptions(primary_key=("tail",), buckets=2)

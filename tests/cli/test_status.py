@@ -23,7 +23,7 @@ from tiering.cli.status_view import StatusScreen, short_duration, status_style
 from tiering.cli.status_watch import Watch
 from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
-from tiering.state import TableState
+from tiering.model.states import TableState
 
 URI = "127.0.0.1:7707"
 FAILED: dict[str, Any] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.cluster_of_processes import Deployment
 from support.commands import Lakeward
-from tiering.names import table_path
+from tiering.model.names import table_path
 
 
 def test_people_see_each_table_and_its_shape(lakeward: Lakeward) -> None:

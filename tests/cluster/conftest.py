@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from support.embedded import ManualClock, served
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.effects import RandomIds
 
 
 @dataclass

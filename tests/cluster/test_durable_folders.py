@@ -15,7 +15,7 @@ from tiering import durable_files
 from tiering.cli.data_folder import open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.durable_files import make_folder
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.private_files import make_folders_like_their_parent
 
 REPLACEABLE = {"kv", "LOCK", "meta.db-wal", "meta.db-shm"}

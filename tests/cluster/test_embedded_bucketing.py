@@ -16,7 +16,7 @@ from support.embedded import PATH, make_table, scan_all
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.bucketing import Bucketing, bucket_ids
 from tiering.cluster.embedded.placing import place_rows
-from tiering.model import TableInfo, TableType
+from tiering.model.tables import TableInfo, TableType
 
 KEYS: dict[str, tuple[pa.DataType, iceberg.PrimitiveType, st.SearchStrategy[Any]]] = {
     "int8": (pa.int8(), iceberg.IntegerType(), st.integers(-(2**7), 2**7 - 1)),

@@ -17,7 +17,8 @@ from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, ServiceUnreachable, SetupError
-from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo
 
 B0 = BucketKey(None, 0)
 

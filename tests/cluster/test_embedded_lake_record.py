@@ -8,7 +8,8 @@ from support.embedded import PATH, make_table
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import Fenced, UnknownTable
-from tiering.model import BucketKey, RecordedLakeSnapshot
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey
 
 B0 = BucketKey(None, 0)
 

@@ -18,7 +18,7 @@ from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import AlreadyExists, ClusterUnavailable, InvalidArgument, UnknownDatabase, UnknownTable
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 NAMES = [TablePath(database, f"t{number}") for database in ("a", "a-b", "b") for number in range(3)]
 

@@ -11,7 +11,7 @@ from support.embedded import DAYS, PATH, SCHEMA, ManualClock, all_threads, days,
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
-from tiering.model import BucketKey, BucketOffsets, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 
 B0 = BucketKey(None, 0)
 

@@ -14,7 +14,8 @@ from support.embedded import DAYS, PATH, ManualClock, days, make_table, orders, 
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, SourceChanged, UnknownPartition, UnknownTable
-from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo
 
 KEYS = ("region", "day")
 

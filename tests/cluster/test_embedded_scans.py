@@ -19,7 +19,7 @@ from tiering.cluster.embedded.service import SEGMENTS_PER_PAGE
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import InvalidArgument, LogTruncated
-from tiering.model import BucketKey, BucketOffsets, TableInfo, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TableType
 
 B0 = BucketKey(None, 0)
 

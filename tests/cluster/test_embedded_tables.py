@@ -12,7 +12,7 @@ from tiering.cluster.base import Cluster
 from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import AlreadyExists, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable, UnsupportedType
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "30 s", "iceberg.write.format.default": "parquet"}
 

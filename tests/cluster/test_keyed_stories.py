@@ -16,7 +16,9 @@ from tiering.cluster.embedded.kv_state import KvState, remove_state, state_file
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.lease_rules import MAX_TTL_MS
-from tiering.model import BucketKey, BucketOffsets, KvSnapshot, TableBucket, TieringSnapshotSplit
+from tiering.model.leases import KvSnapshot
+from tiering.model.splits import TieringSnapshotSplit
+from tiering.model.tables import BucketKey, BucketOffsets, TableBucket
 
 Rows = dict[int, str | None]
 KEYS = st.integers(0, 12)

@@ -15,7 +15,7 @@ from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
-from tiering.model import BucketKey, TableType
+from tiering.model.tables import BucketKey, TableType
 
 
 def test_a_primary_key_table_describes_itself(cluster: EmbeddedCluster) -> None:

@@ -19,7 +19,9 @@ from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.upkeep import running_upkeep
 from tiering.cluster.lease_rules import MAX_TTL_MS
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, KvSnapshotGone, SourceChanged, UnknownLease, UnknownTable
-from tiering.model import BucketKey, KvSnapshot, TableBucket, TableInfo, TieringSnapshotSplit
+from tiering.model.leases import KvSnapshot
+from tiering.model.splits import TieringSnapshotSplit
+from tiering.model.tables import BucketKey, TableBucket, TableInfo
 
 ONLY = BucketKey(None, 0)
 HOUR_MS = 3_600_000

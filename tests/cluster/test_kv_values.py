@@ -20,7 +20,7 @@ from tiering.cluster.embedded.kv_state import KvState
 from tiering.cluster.embedded.map_keys import check_map_keys
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidData
-from tiering.model import BucketKey, TablePath
+from tiering.model.tables import BucketKey, TablePath
 
 B0 = BucketKey(None, 0)
 ROWS = 4

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from support.embedded import PATH, SCHEMA, ManualClock, make_table, served
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.effects import RandomIds
 from tiering.errors import InvalidName, UnknownTable
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ENABLED = {"table.datalake.enabled": "true"}
 TAKEN = pa.schema([*SCHEMA, ("id_bucket", pa.int32())])

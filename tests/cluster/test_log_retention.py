@@ -11,7 +11,8 @@ from support.keyed import rows_of
 from tiering.cluster.embedded.kv_state import state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated
-from tiering.model import BucketKey, RecordedLakeSnapshot, TableBucket, TableInfo
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableBucket, TableInfo
 
 ONLY = BucketKey(None, 0)
 TTL = {"table.log.ttl": "1 h"}

@@ -8,7 +8,7 @@ import pytest
 
 from support.memory_cluster import MemoryCluster, log_table
 from tiering.errors import ClusterUnavailable, UnknownTable
-from tiering.model import BucketKey, BucketOffsets, TableInfo, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 
 TABLES = [log_table(number, TablePath("sales", f"t{number}")) for number in (1, 2, 3)]
 

@@ -16,12 +16,12 @@ from support.embedded import ManualClock, make_table, scan, scan_all, served
 from support.keyed import SIGNS
 from support.older_version import TWICE, older_write
 from tiering import crash_points
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.skipping import SkipOutcome, SkipRequest
-from tiering.effects import RandomIds
 from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition, UnknownTable
-from tiering.model import BucketKey, ChangeType, TablePath
+from tiering.model.tables import BucketKey, ChangeType, TablePath
 
 PATH = TablePath("sales", "orders")
 SCHEMA = pa.schema(

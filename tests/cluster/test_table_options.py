@@ -14,7 +14,7 @@ from support.embedded import served
 from support.lake_world import LakeWorld
 from tiering.cluster.embedded.base import TableSpec
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 PATH = TablePath("sales", "orders")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])

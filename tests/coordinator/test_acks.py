@@ -10,7 +10,8 @@ import pytest
 from support.coordinator_world import HandTierer, World
 from tiering import errors
 from tiering.coordinator.records import CommitState, LakeCommitRecord
-from tiering.model import BucketKey, RecordedLakeSnapshot, TablePath
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TablePath
 from tiering.offsets_pb import offsets_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 

@@ -14,7 +14,7 @@ from support.memory_cluster import log_table
 from tiering.coordinator.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import ClusterUnavailable
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.pace import Pace, Rest
 
 QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)

@@ -13,7 +13,7 @@ from support.coordinator_world import World
 from support.lake_world import LakeWorld
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.coordinator.core_ack import backlog_left
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 
 
 @pytest.fixture

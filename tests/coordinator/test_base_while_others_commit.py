@@ -10,7 +10,8 @@ import pytest
 from support.lake_world import LakeWorld, SteppedRound
 from tiering.coordinator.lakes import Lakes
 from tiering.lake.base import LakeView
-from tiering.model import RoundState, TableInfo, TablePath
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo, TablePath
 from tiering.round import actions as act
 
 

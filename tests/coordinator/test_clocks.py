@@ -24,7 +24,8 @@ from tiering.coordinator.store import Store, Writes
 from tiering.errors import StoreError
 from tiering.lake.care import StoredFile
 from tiering.lake.sweep import LakeNow, RoundFate, Verdict, judge
-from tiering.model import BucketKey, BucketOffsets, RoundState, TablePath
+from tiering.model.rounds import RoundState
+from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 
 YEARS = timedelta(days=4 * 365)
 AHEAD, BACK = YEARS, -YEARS

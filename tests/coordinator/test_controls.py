@@ -11,7 +11,7 @@ import pytest
 from support.coordinator_world import World
 from tiering import errors
 from tiering.coordinator.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 
 
 def pause(world: World, **more: Any) -> tuple[bool, bool, str]:

@@ -14,7 +14,7 @@ from support.coordinator_world import World
 from support.served import Served, error_of, many, over_grpc
 from tiering.coordinator.server import serve
 from tiering.errors import Fenced, InvalidArgument, SetupError, UnknownTable
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
 

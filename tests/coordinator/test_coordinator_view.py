@@ -12,7 +12,7 @@ from support.coordinator_world import START, World
 from support.memory_cluster import log_table
 from tiering.coordinator.api import CoordinatorHandle, TableStatus
 from tiering.errors import ClusterUnavailable, UnknownTable
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 
 def look(world: World) -> TableStatus:

@@ -21,8 +21,9 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.records import CommitState, LakeCommitRecord, TableRecord, Trigger, from_text, to_text
 from tiering.coordinator.timebase import Moment, Timebase
 from tiering.errors import InvalidArgument, LakewardError
-from tiering.model import BucketKey, BucketOffsets, RoundState, TablePath
-from tiering.state import TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 
 OPTIONS = CoordinatorOptions()
 NOW = Moment(START, START)

@@ -24,8 +24,9 @@ from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.records import Pause, QueuedCall, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.store import Writes
 from tiering.coordinator.timebase import Moment
-from tiering.model import RoundState, TablePath
-from tiering.state import TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
 
 TABLES = 4
 TABLE_IDS = st.integers(1, TABLES)

@@ -12,8 +12,8 @@ from support.coordinator_world import FRESHNESS, START, World
 from support.memory_cluster import log_table
 from tiering.coordinator.store import Writes
 from tiering.errors import ClusterUnavailable, StoreError
-from tiering.model import TableInfo, TablePath
-from tiering.state import TRANSITIONS
+from tiering.model.states import TRANSITIONS
+from tiering.model.tables import TableInfo, TablePath
 
 
 def events(world: World) -> list[str]:

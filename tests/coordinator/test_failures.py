@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from support.coordinator_world import World
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 
 
 def test_failures_back_off_from_a_second_to_five_minutes_and_success_resets(world: World) -> None:

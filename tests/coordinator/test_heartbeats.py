@@ -8,7 +8,8 @@ from support.coordinator_world import FRESHNESS, World
 from support.memory_cluster import log_table
 from tiering.coordinator.records import CommitState
 from tiering.coordinator.wire import UNEXPLAINED
-from tiering.model import RoundState, TablePath
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 

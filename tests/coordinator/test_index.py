@@ -9,8 +9,8 @@ from support.memory_cluster import log_table
 from tiering.coordinator.core import Change
 from tiering.coordinator.index import Index
 from tiering.coordinator.records import TableRecord
-from tiering.model import TablePath
-from tiering.state import TableState
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
 
 HERE, THERE = TablePath("sales", "here"), TablePath("sales", "there")
 

@@ -14,7 +14,7 @@ from tiering.coordinator.api import AcquireLease, DropLease, LeaseResult, Releas
 from tiering.coordinator.lease_calls import LeaseCalls
 from tiering.coordinator.operations import Operations
 from tiering.errors import InvalidArgument, UnknownLease, UnknownTable
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 MINUTE_MS = 60_000
 

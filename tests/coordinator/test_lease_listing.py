@@ -16,7 +16,7 @@ from support.served import at_uri
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
 from tiering.leases_pb import joined, parts
-from tiering.model import TableBucket
+from tiering.model.tables import TableBucket
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.rpc_errors import from_rpc_error

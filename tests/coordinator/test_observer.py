@@ -12,7 +12,7 @@ from support.memory_cluster import MemoryCluster, log_table
 from tiering.coordinator import observer
 from tiering.coordinator.observer import Pending
 from tiering.errors import ClusterUnavailable
-from tiering.model import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
 
 TABLES = 5
 

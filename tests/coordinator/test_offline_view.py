@@ -19,7 +19,7 @@ from tiering.coordinator.offline import offline_view
 from tiering.coordinator.sql_store import SqlStore
 from tiering.coordinator.view import View
 from tiering.errors import SetupError, StoreError
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 ONLY_WHILE_IT_RUNS = {"heartbeat_time", "status_reason"}
 

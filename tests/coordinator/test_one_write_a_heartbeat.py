@@ -11,7 +11,7 @@ from support.memory_cluster import log_table
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.store import Writes
 from tiering.errors import StoreError
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 

@@ -17,7 +17,8 @@ from tiering import errors
 from tiering.coordinator.api import ReconcileLake, ReconcileResult, RetryTiering
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.store import Writes
-from tiering.model import RoundState, TableInfo
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
 
 
 class DyingStore(MemoryStore):

@@ -12,7 +12,7 @@ from tiering import rpc_errors
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.mutations import CancelTiering, PauseTiering
 from tiering.errors import InvalidArgument, LakeUnavailable, RoundFailed
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.redact import MESSAGE_LIMIT
 from tiering.request_bounds import ID_LIMIT, caller_name, check_id
 from tiering.rpc.v1 import common_pb2, coordinator_pb2

@@ -15,7 +15,8 @@ from tiering import errors
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.coordinator.api import ReconcileLake, ReconcileResult
 from tiering.lake.base import TAG
-from tiering.model import RoundState, TableInfo
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
 
 SCHEMA = pa.schema(
     [pa.field("region", pa.string(), nullable=False), pa.field("day", pa.date32(), nullable=False), pa.field("id", pa.int64())]

@@ -17,7 +17,8 @@ from support.older_version import TWICE, older_write
 from support.validated import check, faults
 from tiering.coordinator.skip_calls import SkipRecord, SkipRecordResult
 from tiering.errors import BucketStopped, InvalidArgument
-from tiering.model import RoundState, TableInfo
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string()), ("tags", pa.map_(pa.string(), pa.int32()))])
 NOT_YET, TOOK_IT_IN = "the lake had not seen it", "the lake took it in"

@@ -18,9 +18,10 @@ from support.coordinator_world import START, World
 from support.memory_lake import Request
 from tiering import errors
 from tiering.coordinator.records import CommitState
-from tiering.model import BucketKey, RoundState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TRANSITIONS, TableState
+from tiering.model.tables import BucketKey
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.state import TRANSITIONS, TableState
 
 TIERERS = st.sampled_from(["one", "two"])
 

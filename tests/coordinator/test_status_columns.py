@@ -17,8 +17,9 @@ from tiering.coordinator.api import TableStatus
 from tiering.coordinator.core import Change
 from tiering.coordinator.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.view import View
-from tiering.model import BucketKey, RoundState, TablePath
-from tiering.state import TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, TablePath
 
 NAMES = [field.name for field in fields(TableStatus)]
 TABLES = 40

@@ -31,8 +31,8 @@ from tiering.coordinator.records import (
 from tiering.coordinator.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.store import Store, Writes
 from tiering.errors import Fenced, SetupError, StoreError
-from tiering.model import RoundState, RoundStats
-from tiering.state import TableState
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.states import TableState
 
 Reopen = Callable[[Store], Store]
 

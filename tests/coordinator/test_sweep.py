@@ -21,7 +21,8 @@ from tiering.coordinator.api import ReconcileLake, SweepLake, SweepResult
 from tiering.coordinator.core import Change
 from tiering.coordinator.server import serve
 from tiering.lake.marker import encode
-from tiering.model import RoundState, TableInfo
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
 from tiering.round import actions as act
 
 

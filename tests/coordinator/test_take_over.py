@@ -11,7 +11,7 @@ from support.coordinator_world import World
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.store import Store, Writes
 from tiering.errors import Fenced, StoreError
-from tiering.state import TableState
+from tiering.model.states import TableState
 
 Reopen = Callable[[Store], Store]
 

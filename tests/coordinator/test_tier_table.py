@@ -10,7 +10,7 @@ import pytest
 from support.calling import connect, during
 from support.coordinator_world import World
 from tiering import errors
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 def test_nothing_to_do_is_an_empty_row_without_a_round(world: World) -> None:

@@ -11,7 +11,8 @@ from support.calling import connect, during, until
 from support.coordinator_world import World
 from tiering import errors
 from tiering.coordinator.api import TierTableResult
-from tiering.model import RoundState, TablePath
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TablePath
 
 
 def test_a_dry_run_says_what_would_be_done_and_changes_nothing(world: World) -> None:

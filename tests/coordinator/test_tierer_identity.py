@@ -13,7 +13,8 @@ from support.served import Served, over_grpc
 from tiering import errors
 from tiering.coordinator import heartbeats, known_tierers
 from tiering.coordinator.heartbeats import Hold
-from tiering.model import RoundState, TablePath
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TablePath
 from tiering.redact import NAME_TEXT_LIMIT
 from tiering.rpc.v1 import coordinator_pb2 as pb
 

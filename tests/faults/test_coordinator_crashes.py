@@ -12,7 +12,7 @@ from tiering import crash_points
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.lake.base_check import tiered_offsets
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 90

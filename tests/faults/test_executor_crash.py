@@ -12,7 +12,7 @@ import pytest
 from support.cluster_of_processes import Deployment
 from support.processes import Process, wait_for
 from tiering import crash_points
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 30_000

@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 from support.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import LakewardError
-from tiering.model import Phase, RoundState, TableInfo
+from tiering.model.rounds import Phase, RoundState
+from tiering.model.tables import TableInfo
 from tiering.round.actions import RoundOutcome
 
 REFUSED = "File too large"

@@ -11,7 +11,7 @@ from support.cluster_of_processes import Deployment, wait_stopped, wake
 from support.lake_proof import rewrite_by_hand
 from tiering import crash_points
 from tiering.lake.registry import open_lake
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 900

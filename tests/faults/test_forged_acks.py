@@ -10,7 +10,7 @@ import pytest
 from support.lake_world import SCHEMA, TIERER, LakeWorld
 from tiering.cluster.embedded.base import TableSpec
 from tiering.errors import Fenced
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.offsets_pb import offsets_to_pb
 from tiering.round import actions as act
 from tiering.round.requests import round_pb

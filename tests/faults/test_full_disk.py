@@ -14,7 +14,7 @@ from support.cluster_of_processes import Deployment
 from support.processes import wait_for
 from tiering.errors import LakewardError
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 900

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.cluster_of_processes import Deployment
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 

@@ -19,7 +19,7 @@ from tiering import errors
 from tiering.coordinator.api import ReconcileLake, ReconcileResult
 from tiering.lake.base import LakeView
 from tiering.lake.ways_out import is_empty
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 
 STEPS = 3
 """A base check's hint, a refusal's, and the one that it names."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.cluster_of_processes import Deployment
 from support.lake_proof import lake_rows
 from support.processes import wait_for
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 COUNT = 90

@@ -15,7 +15,8 @@ from support.lake_world import LakeWorld
 from support.spark_sessions import spark_session
 from tiering import errors
 from tiering.cli.spark_properties import lake_properties_for_spark
-from tiering.model import RoundState, TableInfo
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
 from tiering.round import actions as act
 from tiering.round.actions import RoundOutcome
 

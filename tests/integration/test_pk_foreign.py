@@ -16,7 +16,7 @@ from support.spark_sessions import spark_session
 from tiering.cli.spark_properties import lake_properties_for_spark
 from tiering.errors import BaseMoved
 from tiering.lake.duckdb_rows import Wanted, live_rows, quoted
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,9 @@ from support.lake_proof import rewrite_by_hand
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.processes import wait_for
 from support.spark_sessions import spark_session
-from tiering.model import RoundState, TableInfo, TieringSplit
+from tiering.model.rounds import RoundState
+from tiering.model.splits import TieringSplit
+from tiering.model.tables import TableInfo
 from tiering.round import actions as act
 from tiering.round.session import DEFAULTS
 from tiering.round.spark import SparkTaskRunner

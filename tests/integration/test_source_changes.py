@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from support.lake_world import SCHEMA, LakeWorld
 from support.spark_sessions import spark_session
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.model import Phase, RoundState, TableInfo
+from tiering.model.rounds import Phase, RoundState
+from tiering.model.tables import TableInfo
 from tiering.round import actions as act
 from tiering.round.base import SplitTask, TaskOutcome, TaskRunner, WorkLimits
 from tiering.round.session import DEFAULTS

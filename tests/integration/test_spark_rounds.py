@@ -9,7 +9,7 @@ import pytest
 
 from support.cluster_of_processes import Deployment
 from support.processes import wait_for
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")
 BROKEN = TablePath("sales", "broken")

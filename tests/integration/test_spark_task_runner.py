@@ -18,8 +18,8 @@ from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import Cancelled
 from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake
-from tiering.model import BucketKey, TableInfo
-from tiering.names import table_path
+from tiering.model.names import table_path
+from tiering.model.tables import BucketKey, TableInfo
 from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.plan import plan_round
 from tiering.round.prefix import contiguous_prefix

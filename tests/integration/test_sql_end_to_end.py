@@ -17,7 +17,7 @@ from support.processes import wait_for
 from support.spark_sessions import spark_session
 from sys_tables.examples import Example, ExpectedError, differences, load_examples
 from tiering.cluster.embedded.base import TableSpec
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))

@@ -24,7 +24,7 @@ from support.spark_sessions import spark_session
 from tiering.cli.spark_properties import lake_properties_for_spark
 from tiering.lake.base import CommitterInitContext, WriterInitContext
 from tiering.lake.marker import TieredRange
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 ROWS = 4
 B0 = bucket(0)

@@ -20,7 +20,7 @@ from tiering.lake.base_check import check_base, check_same_base
 from tiering.lake.iceberg.evolve import new_columns_request
 from tiering.lake.iceberg.lake import EVOLVE_ATTEMPTS, IcebergLake
 from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 B0 = BucketKey(None, 0)
 TAGS = pa.field("tags", pa.list_(pa.struct([pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int16())])))

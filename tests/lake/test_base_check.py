@@ -10,7 +10,8 @@ from support.lake_views import B0, B1, EMPTY, KNOWN, MARKER, OURS, RECORDED, ref
 from tiering import errors
 from tiering.lake.base_check import Base, check_base, needs_living
 from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey, RecordedLakeSnapshot
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey
 
 # --- what may be built upon
 

@@ -11,7 +11,8 @@ import pytest
 from tiering import errors
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG
 from tiering.lake.base_check import check_base
-from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo
 
 B0 = BucketKey(None, 0)
 

@@ -17,7 +17,7 @@ from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg import writer as writer_module
 from tiering.lake.iceberg.data_files import decode_files
 from tiering.lake.marker import TieredRange
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 LONG = "z" * 1_000_000
 

@@ -21,7 +21,7 @@ from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
 from tiering.lake.iceberg.bounded_catalogs import CONNECT_MS, SOCKET_MS, BoundedTokenProvider
 from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS, open_catalog
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.model import BucketKey, TablePath
+from tiering.model.tables import BucketKey, TablePath
 from tiering.sql_timeouts import SQLITE_BUSY_SECONDS, bound_waits, limit_statements
 
 QUICK = {"rest.client.connection-timeout-ms": "300", "rest.client.socket-timeout-ms": "300"}

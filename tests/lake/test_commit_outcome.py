@@ -18,7 +18,7 @@ from tiering.lake.base_check import (
     resolve_commit,
     tiered_offsets,
 )
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 # --- after a commit that did not land
 

@@ -14,7 +14,7 @@ from pyiceberg import manifest as pyiceberg_manifest
 
 from support.lake_kit import LakeKit, ObservedCatalog, bucket
 from tiering.errors import LakewardError
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 ROWS = 50
 EXAMPLES = 60

@@ -26,7 +26,7 @@ from support.unaligned import unaligned
 from tiering.bucket_hash import bucket_ids_of
 from tiering.lake.base import WriterInitContext
 from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
 BUCKETS = 3

@@ -21,7 +21,7 @@ from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS
 from tiering.lake.iceberg.file_io import io_of
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import PATH_KEY
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 B0 = BucketKey(None, 0)
 

@@ -22,7 +22,7 @@ from tiering.lake.iceberg import staging
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.manifests import MERGE_COUNT
 from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 

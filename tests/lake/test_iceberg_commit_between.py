@@ -13,7 +13,8 @@ from tiering.lake.base import TAG
 from tiering.lake.base_check import Base, CommitOutcome, check_base, check_same_base, resolve_commit
 from tiering.lake.iceberg import staging
 from tiering.lake.iceberg.data_files import decode_files
-from tiering.model import BucketKey, RecordedLakeSnapshot
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 

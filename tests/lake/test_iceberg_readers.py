@@ -17,7 +17,7 @@ from pyiceberg.transforms import BucketTransform
 from support.lake_files import B0, B1, commit, commit_all, context, write
 from tiering.errors import InvalidData
 from tiering.lake.iceberg.data_files import decode_files
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 EVERY_TYPE: dict[str, tuple[pa.DataType, list[Any]]] = {
     "boolean": (pa.bool_(), [True, None, False]),

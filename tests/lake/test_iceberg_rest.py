@@ -24,7 +24,7 @@ from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
 from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS, open_catalog
 from tiering.lake.iceberg.file_io import io_of
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 B0 = BucketKey(None, 0)
 

@@ -17,7 +17,7 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from tiering.errors import LakewardError, SchemaDrift
 from tiering.lake.iceberg.layout import table_layout
 from tiering.lake.registry import open_lake
-from tiering.model import SYSTEM_COLUMNS, BucketKey, TableInfo, TableType
+from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, TableInfo, TableType
 
 KEYED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
 

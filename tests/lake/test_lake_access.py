@@ -11,7 +11,7 @@ import pytest
 from tiering.errors import InvalidArgument, LakeUnavailable
 from tiering.lake.base import Lake, LakeTieringFactory
 from tiering.lake.registry import open_lake
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 def test_it_is_what_the_interface_asks_for(kit: Any) -> None:

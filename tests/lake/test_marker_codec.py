@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tiering.errors import LakeUnavailable, MarkerCorrupt
 from tiering.lake import marker as codec
 from tiering.lake.marker import Marker, TieredRange, decode, encode
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 OFFSETS = st.integers(min_value=0, max_value=2**63 - 1)
 RANGES = st.tuples(OFFSETS, OFFSETS).map(lambda pair: TieredRange(min(pair), max(pair)))

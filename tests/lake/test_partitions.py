@@ -17,7 +17,7 @@ from tiering.errors import DataCorrupt, InvalidData
 from tiering.lake.base import LakeView, WriteResult, WriterInitContext
 from tiering.lake.base_check import check_base
 from tiering.lake.marker import PATH_KEY, PLAIN_KEY, ZSTD_KEY, TieredRange, encode
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 SCHEMA = pa.schema(
     [

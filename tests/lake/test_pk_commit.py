@@ -17,7 +17,7 @@ from tiering.lake.base import LakeWriter, WriterInitContext
 from tiering.lake.base_check import Base, CommitOutcome, resolve_commit
 from tiering.lake.iceberg.keyed import base as bases
 from tiering.lake.iceberg.layout import table_layout
-from tiering.model import BucketKey, ChangeType, TableInfo
+from tiering.model.tables import BucketKey, ChangeType, TableInfo
 
 B0 = BucketKey(None, 0)
 

@@ -20,7 +20,7 @@ from support.unaligned import unaligned
 from tiering.lake.iceberg.keyed.keys import plain
 from tiering.lake.iceberg.keyed.parquet_files import key_rows
 from tiering.lake.iceberg.types import iceberg_type
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 COUNT = 24
 

@@ -14,7 +14,7 @@ from support.keyed_table import KeyedTable, keyed_info, with_columns
 from support.lake_rows import rows_by_duckdb
 from support.plain_rows import plain_rows
 from tiering.lake.iceberg.keyed import keys
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 
 @pytest.fixture

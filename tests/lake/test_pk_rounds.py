@@ -12,7 +12,7 @@ from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg import manifests
 from tiering.lake.iceberg.data_files import decode_files
 from tiering.lake.iceberg.keyed import rewrite_rule
-from tiering.model import BucketKey, ChangeType
+from tiering.model.tables import BucketKey, ChangeType
 
 
 @pytest.fixture

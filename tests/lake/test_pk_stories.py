@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.keyed_table import KEYED, KeyedTable, keyed_info
 from support.lake_kit import LakeKit
 from tiering.lake.iceberg.keyed import keys, spool
-from tiering.model import BucketKey, ChangeType
+from tiering.model.tables import BucketKey, ChangeType
 
 names = count()
 

@@ -11,7 +11,7 @@ import pytest
 from support.lake_files import commit, write
 from support.unaligned import unaligned
 from tiering.bucket_hash import bucket_ids_of
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 BUCKETS = 4
 

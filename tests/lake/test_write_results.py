@@ -21,7 +21,7 @@ from tiering.lake.results import (
     serialize_committable,
     serialize_write_result,
 )
-from tiering.model import BucketKey, TablePath
+from tiering.model.tables import BucketKey, TablePath
 
 NUMBERS = st.integers(min_value=0, max_value=2**62)
 RESULTS = st.builds(

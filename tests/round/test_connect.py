@@ -8,7 +8,7 @@ import pytest
 
 from tiering.errors import InvalidArgument
 from tiering.lake.registry import local_lake_properties
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.round.connect import lake_opener, own_lake_properties
 from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 

@@ -13,7 +13,8 @@ from support.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded import reader
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.lake.iceberg import writer
-from tiering.model import RoundState, TableInfo
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
 
 ROWS, FEW = 5_000, 8
 TEXT = "x" * 200

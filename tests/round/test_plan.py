@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
 from tiering.round.plan import SPLIT_BYTES, Plan, next_buckets, plan_round
 from tiering.round.prefix import Prefix
 

@@ -10,7 +10,8 @@ import pytest
 from tiering.errors import KvSnapshotGone, LogTruncated
 from tiering.lake.base import WriteResult
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, BucketOffsets, KvSnapshot, TableInfo, TablePath, TableType
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
 from tiering.round.plan import SPLIT_BYTES, Plan, next_buckets, plan_again, plan_round
 from tiering.round.prefix import contiguous_prefix
 

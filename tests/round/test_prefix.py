@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiering.lake.base import WriteResult
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 from tiering.round.prefix import contiguous_prefix
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)

@@ -14,7 +14,8 @@ from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake
 from tiering.errors import Fenced, LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, BucketKey, Offsets, Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.tables import BucketKey, Offsets
 from tiering.round.actions import RoundOutcome
 from tiering.round.base import Grant
 from tiering.round.inline import InlineTaskRunner

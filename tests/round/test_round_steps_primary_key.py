@@ -9,18 +9,9 @@ import pyarrow as pa
 
 from tiering.errors import BaseMoved, LakeUnavailable
 from tiering.lake.base import LakeView, WriteResult
-from tiering.model import (
-    Assignment,
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    RoundState,
-    RoundStats,
-    TableBucket,
-    TableInfo,
-    TablePath,
-    TableType,
-)
+from tiering.model.leases import KvSnapshot
+from tiering.model.rounds import Assignment, RoundState, RoundStats
+from tiering.model.tables import BucketKey, BucketOffsets, TableBucket, TableInfo, TablePath, TableType
 from tiering.round import actions as act
 from tiering.round import machine
 from tiering.round.base import WorkDone

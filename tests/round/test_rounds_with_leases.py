@@ -15,7 +15,8 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld, SteppedRound
 from support.processes import wait_for
 from tiering.coordinator.api import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
-from tiering.model import Phase, RoundState, TableBucket
+from tiering.model.rounds import Phase, RoundState
+from tiering.model.tables import TableBucket
 from tiering.round import actions as act
 from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import RoundRunner

@@ -14,17 +14,9 @@ import pytest
 from tiering.errors import KvSnapshotGone
 from tiering.errors_pb import to_pb
 from tiering.lake.base import WriteResult, WriterInitContext
-from tiering.model import (
-    BucketKey,
-    ChangeType,
-    Phase,
-    TableInfo,
-    TablePath,
-    TableType,
-    TieringLogSplit,
-    TieringSnapshotSplit,
-    TieringSplit,
-)
+from tiering.model.rounds import Phase
+from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.round.base import SplitTask, WorkLimits, working_order
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.task import as_lakeward_error, run_split

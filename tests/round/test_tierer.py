@@ -11,10 +11,11 @@ from support.leases import NoLeaseCalls, keeper
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake
 from support.processes import wait_for
-from tiering.effects import RandomIds, SystemClock
+from tiering.clock import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Offsets, Phase, TablePath
+from tiering.model.rounds import Assignment, Phase
+from tiering.model.tables import Offsets, TablePath
 from tiering.round.actions import RoundOutcome
 from tiering.round.base import Grant
 from tiering.round.inline import InlineTaskRunner

@@ -15,7 +15,8 @@ import structlog
 from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, ServiceUnreachable
 from tiering.errors_pb import to_pb
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import Assignment, BucketKey, TableBucket, TablePath
+from tiering.model.rounds import Assignment
+from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.round.base import Grant
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb

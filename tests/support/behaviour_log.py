@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from support.behaviour_world import PATH, Row, TieredTable, placed
 from tiering.cluster.embedded.base import TableSpec
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 COLUMNS = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
 

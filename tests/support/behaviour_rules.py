@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from support.behaviour_world import TieredTable
 from tiering.errors import LakewardError
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 
 WENT_WELL = (RoundState.SUCCEEDED, RoundState.EMPTY)
 ROUNDS = {"restart": 1, "round": 3, "fenced_round": 1, "round_without_ack": 1, "round_without_time": 2}

@@ -16,27 +16,18 @@ import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
 from support.leases import DirectLeaseCalls
+from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.coordinator.leases import Leases
-from tiering.effects import RandomIds, SystemClock
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.base import Lake
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties, open_lake
-from tiering.model import (
-    DEFAULT_FRESHNESS_MS,
-    Assignment,
-    BucketKey,
-    Offsets,
-    Phase,
-    RecordedLakeSnapshot,
-    TableInfo,
-    TablePath,
-    TieringLogSplit,
-    TieringSplit,
-)
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot
+from tiering.model.splits import TieringLogSplit, TieringSplit
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.actions import RoundOutcome
 from tiering.round.base import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.inline import InlineTaskRunner

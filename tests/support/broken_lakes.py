@@ -15,7 +15,7 @@ from support.lake_world import LakeWorld
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, Committable, CommitterInitContext
 from tiering.lake.marker import PLAIN_KEY, ROUND_ID_KEY, Marker
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 from tiering.round import actions as act
 
 COLUMNS = pa.schema(

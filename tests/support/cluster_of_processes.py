@@ -19,7 +19,7 @@ from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.coordinator.api import TableStatus
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 SERVICE_TIMEOUT_MS = 3_000

@@ -17,7 +17,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.store import Store
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.offsets_pb import offsets_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 

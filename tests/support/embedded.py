@@ -16,7 +16,8 @@ from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.service import add_to_server
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.model import BucketKey, TableInfo, TablePath, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc_server import open_server
 
 

@@ -17,7 +17,7 @@ from support.lake_world import LakeWorld
 from support.validated import local
 from tiering.lake.base import TAG
 from tiering.lake.iceberg.staging import FileChanges, SnapshotStager
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 def commit_files(world: LakeWorld, table: TableInfo, files: Sequence[DataFile]) -> None:

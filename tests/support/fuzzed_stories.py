@@ -24,12 +24,12 @@ from support.lake_world import FRESHNESS_S, SteppedRound
 from support.leases import keeper
 from support.validated import check, faults
 from tiering import errors
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.coordinator.api import ReconcileLake, RetryTiering, SkipRecord, SweepLake, TierTable
 from tiering.coordinator.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
-from tiering.effects import RandomIds
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 from tiering.round import actions as act
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.requests import assignment_from_pb

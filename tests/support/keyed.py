@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from support.embedded import scan_all
 from tiering.cluster.base import Cluster
-from tiering.model import ChangeType, TableInfo
+from tiering.model.tables import ChangeType, TableInfo
 
 SIGNS = {
     ChangeType.INSERT: "+I",

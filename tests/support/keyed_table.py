@@ -15,7 +15,7 @@ from tiering.lake.base import CommitterInitContext, LakeView, WriteResult, Write
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.types import iceberg_type
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
+from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("small", pa.int16())])
 

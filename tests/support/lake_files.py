@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tiering.lake.base import WriterInitContext
 from tiering.lake.marker import TieredRange
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 

@@ -29,7 +29,7 @@ from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.layout import table_layout
 from tiering.lake.iceberg.staging import FileChanges
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, public_options
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 B0 = BucketKey(None, 0)
 NAMED = (EVIL, "antigravity", "this", "turtledemo", "idlelib")

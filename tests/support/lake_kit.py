@@ -20,7 +20,7 @@ from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
-from tiering.model import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 CREATED = datetime(2024, 1, 1, tzinfo=UTC)
 CLUSTER_ID = "11111111-1111-1111-1111-111111111111"

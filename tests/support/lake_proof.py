@@ -9,7 +9,7 @@ from pyiceberg.catalog import load_catalog
 
 from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from support.lake_kit import LakeKit
 from tiering.lake.duckdb_rows import Wanted, live_rows, quoted
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 def rows_by_duckdb(kit: LakeKit, table: TableInfo) -> pa.Table:

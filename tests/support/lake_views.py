@@ -12,7 +12,8 @@ from tiering import errors
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.base_check import KnownLake, check_base
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, RecordedLakeSnapshot, TablePath
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TablePath
 
 PATH = TablePath("sales", "orders")
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)

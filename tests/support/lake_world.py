@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from support.coordinator_world import HandClock
 from support.lake_proof import assert_every_offset_once
 from support.leases import DirectLeaseCalls, keeper
+from tiering.clock import RandomIds
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
@@ -22,12 +23,12 @@ from tiering.coordinator.leases import Leases
 from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.store import Store
-from tiering.effects import RandomIds
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
-from tiering.model import Assignment, Offsets, Phase, TableInfo, TablePath
+from tiering.model.rounds import Assignment, Phase
+from tiering.model.tables import Offsets, TableInfo, TablePath
 from tiering.round import actions as act
 from tiering.round.base import Grant, HeartbeatCall, TaskRunner
 from tiering.round.inline import InlineTaskRunner

@@ -10,21 +10,10 @@ import pyarrow as pa
 
 from tiering.cluster.base import offsets_one_by_one
 from tiering.errors import UnknownTable
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    KvSnapshotLease,
-    Offsets,
-    Partition,
-    RecordedLakeSnapshot,
-    TableBucket,
-    TableInfo,
-    TablePath,
-    TableType,
-    TieringLogSplit,
-    TieringSplit,
-)
+from tiering.model.leases import KvSnapshot, KvSnapshotLease
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringLogSplit, TieringSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath, TableType
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 BATCH_ROWS = 3

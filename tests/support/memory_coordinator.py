@@ -28,7 +28,8 @@ from tiering.coordinator.api import (
 )
 from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
-from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath, TableType
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.tables import Partition, TableInfo, TablePath, TableType
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FLIGHT_COLUMNS = pa.schema([pa.field("flight", pa.int64(), nullable=False), pa.field("carrier", pa.string())])

@@ -26,7 +26,7 @@ from tiering.lake.base import (
     WriterInitContext,
 )
 from tiering.lake.marker import Marker
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
 """Bucket, first offset, offset after the last, and the name of the file that holds them."""

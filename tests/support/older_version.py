@@ -8,7 +8,7 @@ import pytest
 from tiering.cluster.embedded import batches
 from tiering.cluster.embedded.keyed_tables import KeyedTables
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 TWICE = [("a", 1), ("a", 2)]
 """A map with a key twice."""

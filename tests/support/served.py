@@ -19,7 +19,7 @@ from support.memory_cluster import log_table
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server import RunningServer, serve
 from tiering.errors import LakewardError
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, coordinator_pb2, status_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub

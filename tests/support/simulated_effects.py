@@ -10,7 +10,8 @@ from support.leases import NoLeaseCalls
 from tiering.coordinator.coordinator import Coordinator
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Offsets, Phase
+from tiering.model.rounds import Assignment, Phase
+from tiering.model.tables import Offsets
 from tiering.round.base import Grant, HeartbeatCall
 from tiering.round.requests import begin_request, commit_request, plan_request
 from tiering.rpc.v1 import coordinator_pb2 as pb

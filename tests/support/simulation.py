@@ -26,7 +26,9 @@ from tiering.coordinator.memory_store import MemoryStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.sweep import Sweeper
 from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, PermanentTieringError
-from tiering.model import Assignment, BucketKey, RecordedLakeSnapshot, RoundState, TablePath
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, TablePath
 from tiering.offsets_pb import offsets_to_pb
 from tiering.round.actions import RoundOutcome
 from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
@@ -35,7 +37,6 @@ from tiering.round.reports import Report, renewal
 from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.state import TableState
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000

@@ -13,7 +13,7 @@ from support.memory_lake import MemoryLake
 from tiering.lake.base import LakeView
 from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.held_rows import HeldOffsets
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 
 class SweptMemoryLake(MemoryLake):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from support.lake_world import LakeWorld
 from tiering.lake.marker import Marker, encode
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 from tiering.validate.results import CheckResult, Level
 from tiering.validate.run import validate
 

@@ -21,7 +21,7 @@ from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
 from tiering.coordinator.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
-from tiering.model import TableBucket, TableInfo, TablePath
+from tiering.model.tables import TableBucket, TableInfo, TablePath
 from tiering.request_bounds import ID_LIMIT
 
 RUNNING = "the running round"

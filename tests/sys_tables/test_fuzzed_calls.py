@@ -23,11 +23,11 @@ from support.sys_catalog import Client, error_of, pb, serving
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.registry import default_registry
 from tiering import errors
+from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.api import TierTable
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.validations import ValidateTable, level_of
-from tiering.effects import RandomIds, SystemClock
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc_errors import ERROR_METADATA_KEY
 from tiering.validate.results import CheckResult

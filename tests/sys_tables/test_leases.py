@@ -16,7 +16,8 @@ from sys_tables.definitions import Call
 from sys_tables.registry import default_registry
 from sys_tables.scan import ScanRequest
 from tiering.coordinator.api import AcquireLease, DropLease, ReleaseLease, RenewLease
-from tiering.model import BucketKey, KvSnapshotLease, LeasedSnapshot, Partition, TableBucket, TablePath, TableType
+from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
+from tiering.model.tables import BucketKey, Partition, TableBucket, TablePath, TableType
 
 REGISTRY = default_registry()
 PLANES = table_info("demo.planes", table_id=7, table_type=TableType.PRIMARY_KEY)

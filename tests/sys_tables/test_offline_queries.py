@@ -17,7 +17,7 @@ from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.coordinator.api import TableStatus
 from tiering.errors import StatementFailed
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 class Opened:

@@ -11,7 +11,7 @@ from support.data_folders import FolderWorld
 from support.watched_folder import watched
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import StatementFailed
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 @pytest.fixture(scope="module")

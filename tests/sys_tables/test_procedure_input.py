@@ -9,7 +9,7 @@ from sys_tables.columns import INT
 from sys_tables.procedure_input import ProcedureInput, parameter, parameters_of
 from sys_tables.scan import Instant, Value
 from tiering.errors import InvalidArgument, InvalidName
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 @dataclass(frozen=True)

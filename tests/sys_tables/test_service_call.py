@@ -15,7 +15,7 @@ from sys_tables.procedure_input import parameter
 from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.api import Progress, ReconcileLake, RetryTiering, TierTable, TierTableResult
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 Run = Callable[[Any], None]
 FLIGHTS = TablePath("demo", "Flights")

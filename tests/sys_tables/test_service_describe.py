@@ -12,7 +12,7 @@ from sys_tables.columns import column, comment_of
 from sys_tables.definitions import system_table
 from sys_tables.registry import Registry, default_registry
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
-from tiering.model import TableType
+from tiering.model.tables import TableType
 
 Run = Callable[[Any], None]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.memory_coordinator import MemoryCoordinator, MemoryView, table_info
 from support.sys_catalog import serving, where
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 Run = Callable[[Any], None]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_world import LakeWorld
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 @pytest.fixture

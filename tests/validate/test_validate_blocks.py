@@ -7,7 +7,7 @@ import pytest
 
 from support.lake_world import LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 from tiering.validate.log_blocks import BLOCK_OFFSETS
 from tiering.validate.results import Level
 

@@ -19,7 +19,7 @@ from tiering.coordinator.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.store import Store
 from tiering.coordinator.validations import ValidateTable
 from tiering.errors import InvalidArgument
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 

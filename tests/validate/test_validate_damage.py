@@ -17,7 +17,7 @@ from support.validated import check, data_files, faults, read, replace_column, r
 from tiering.cluster.embedded.metadata import FORMAT_VERSION
 from tiering.errors import MarkerCorrupt, SetupError
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import Level
 

@@ -10,7 +10,7 @@ from support.foreign_files import add_unpartitioned_spec, delete_at, delete_equa
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.validated import check, data_files, faults, read
 from tiering.errors import InvalidArgument
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 from tiering.validate.engine import open_engine
 from tiering.validate.results import Level
 from tiering.validate.subject import read_subject

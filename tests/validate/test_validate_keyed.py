@@ -9,7 +9,7 @@ import pytest
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 from tiering.validate.results import Level
 
 

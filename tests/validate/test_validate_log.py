@@ -12,7 +12,7 @@ import pytest
 from support.lake_world import LakeWorld
 from support.validated import check, data_files, faults, read, rewrite
 from tiering.errors import InvalidArgument, SetupError, UnknownTable
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import Level
 from tiering.validate.run import validate

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from support.lake_world import FRESHNESS_S, LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
 from tiering.cluster.embedded.base import TableSpec
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string(), nullable=False)])

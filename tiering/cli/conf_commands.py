@@ -21,7 +21,7 @@ from tiering.cli.spark_properties import (
 from tiering.cli.spark_views import view_statements
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.lake.catalog_properties import told_properties
-from tiering.names import check_name
+from tiering.model.names import check_name
 from tiering.round.transport import GrpcTransport
 from tiering.rpc_channel import target
 

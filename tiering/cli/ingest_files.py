@@ -27,7 +27,7 @@ from tiering.cluster.embedded.batches import check_names
 from tiering.cluster.embedded.primary_keys import check_key_names
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 PARQUET_BATCH_ROWS = 65_536
 

@@ -14,8 +14,8 @@ from tiering.cli.consoles import end_orderly_on_sigterm, message_console, printa
 from tiering.cli.file_formats import FileFormat
 from tiering.cli.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.output import OutputFormat, print_rows
-from tiering.model import TablePath
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
+from tiering.model.tables import TablePath
 
 if TYPE_CHECKING:
     from tiering.cli.ingest import IngestResult

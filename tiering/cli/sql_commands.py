@@ -18,7 +18,7 @@ from tiering.cli.output import OutputFormat
 from tiering.cli.sql.engine import Engine, EngineKind
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.errors import InvalidArgument, InvalidData
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 
 if TYPE_CHECKING:
     from tiering.cli.sql.statements import Statement

@@ -18,7 +18,7 @@ from tiering.client import LakewardClient
 from tiering.coordinator.api import TableStatus
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
 
 COLUMNS = (
     "table",

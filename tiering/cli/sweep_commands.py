@@ -10,7 +10,7 @@ from tiering.cli.options import DEFAULT_URI, AnyTableArgument, FormatOption, Uri
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.durations import parse_duration_ms
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
 
 
 def register(app: typer.Typer) -> None:

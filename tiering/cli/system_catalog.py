@@ -16,7 +16,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.arrow_answers import collected, decoded
 from tiering.errors import LakewardError, PeerTooOld
 from tiering.errors_pb import from_pb
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc_channel import open_channel
 from tiering.rpc_errors import from_rpc_error

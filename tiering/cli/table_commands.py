@@ -13,7 +13,7 @@ from tiering.cli.output import OutputFormat, print_rows
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.durations import format_duration
 from tiering.errors import UnknownDatabase
-from tiering.names import SYSTEM_DATABASE
+from tiering.model.names import SYSTEM_DATABASE
 
 SHOWN = ("table", "type", "buckets", "bucket_key", "partitioned_by", "lake", "freshness", "columns")
 

@@ -20,8 +20,8 @@ from tiering.cli.options import DEFAULT_URI, FormatOption, TableArgument, UriOpt
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
 from tiering.coordinator.api import TierTableResult
-from tiering.model import RoundState
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
+from tiering.model.rounds import RoundState
 
 _SPLITS = re.compile(r"(?<!\d)(?P<done>\d{1,9}) of (?P<total>\d{1,9}) splits")
 """As the coordinator's progress lines say it; without it the bar only shows that something goes on."""

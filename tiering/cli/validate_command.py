@@ -9,7 +9,7 @@ import typer
 
 from tiering.cli.options import FormatOption, TableArgument, read_pairs
 from tiering.cli.output import OutputFormat, print_rows
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")

@@ -15,19 +15,10 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from tiering.errors import ClusterUnavailable, UnknownTable
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    KvSnapshotLease,
-    Offsets,
-    Partition,
-    RecordedLakeSnapshot,
-    TableBucket,
-    TableInfo,
-    TablePath,
-    TieringSplit,
-)
+from tiering.model.leases import KvSnapshot, KvSnapshotLease
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath
 
 
 @runtime_checkable

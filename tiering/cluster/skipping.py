@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 @dataclass(frozen=True)

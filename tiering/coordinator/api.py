@@ -37,7 +37,8 @@ from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import Progress, ReconcileLake, ReconcileResult, SweepLake, SweepResult, TierTable, TierTableResult
 from tiering.coordinator.skip_calls import SkipRecord, SkipRecordResult
 from tiering.coordinator.validations import ValidateTable
-from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 __all__ = [

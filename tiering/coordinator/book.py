@@ -15,6 +15,7 @@ from datetime import timedelta
 
 import structlog
 
+from tiering.clock import Clock, Ids
 from tiering.coordinator import core_table
 from tiering.coordinator.changes import Changes
 from tiering.coordinator.core import Change, Context
@@ -24,9 +25,8 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.store import Store, Writes
 from tiering.coordinator.timebase import Moment, Timebase
-from tiering.effects import Clock, Ids
 from tiering.errors import Fenced, StoreError
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.validate.results import CheckResult
 
 _log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from tiering.coordinator.api import TierTable, TierTableResult
 from tiering.coordinator.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets
 from tiering.coordinator.timebase import Moment, milliseconds
 from tiering.errors import cut_message
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 
 

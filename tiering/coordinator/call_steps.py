@@ -31,8 +31,9 @@ from tiering.coordinator.operations import Operations
 from tiering.coordinator.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
 from tiering.coordinator.timebase import milliseconds
 from tiering.lake.base_check import Base, reaches
-from tiering.model import RoundState, TableInfo, TableType
-from tiering.state import TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import TableInfo, TableType
 
 _log = structlog.get_logger(__name__)
 

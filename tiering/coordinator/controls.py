@@ -29,8 +29,9 @@ from tiering.coordinator.mutations import (
 )
 from tiering.coordinator.operations import Decided, Operations
 from tiering.coordinator.records import TableRecord
-from tiering.model import RoundState, TablePath
-from tiering.state import TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
 
 Result = TypeVar("Result")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from tiering import errors
+from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.base import Cluster
 from tiering.coordinator import core_call, core_round, core_table
 from tiering.coordinator.book import Book
@@ -36,8 +37,7 @@ from tiering.coordinator.store import Store
 from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.validations import Validations, Validator
 from tiering.coordinator.view import View
-from tiering.effects import Clock, Ids, RandomIds, SystemClock
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 class Coordinator:

@@ -23,8 +23,8 @@ from tiering.coordinator.records import (
     Trigger,
 )
 from tiering.coordinator.timebase import Moment, milliseconds
-from tiering.model import RoundState, RoundStats
-from tiering.state import TableState, check_transition
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.states import TableState, check_transition
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 from tiering import errors
 from tiering.coordinator.core import Change, Context, enter_pending
 from tiering.coordinator.records import Level, Pause, QueuedCall, TableRecord, TextOffsets, Trigger
-from tiering.state import TableState
+from tiering.model.states import TableState
 
 
 @dataclass(frozen=True)

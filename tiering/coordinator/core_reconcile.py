@@ -8,8 +8,8 @@ from tiering import errors
 from tiering.coordinator.core import Change, Context, clear_error, end_round, enter_pending
 from tiering.coordinator.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.lake.reconcile import ReconcileAction
-from tiering.model import RoundState
-from tiering.state import TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from tiering.coordinator.records import (
     TextOffsets,
     Trigger,
 )
-from tiering.model import RoundState, RoundStats
-from tiering.state import TableState
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.states import TableState
 
 
 @dataclass(frozen=True)

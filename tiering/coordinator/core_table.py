@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from tiering.coordinator.core import Change, Context, end_round, enter_pending
 from tiering.coordinator.records import Pause, TableRecord, Trigger
 from tiering.coordinator.timebase import Moment
-from tiering.model import RoundState, TableInfo
-from tiering.state import RESTORED_AS_STORED, TableState
+from tiering.model.rounds import RoundState
+from tiering.model.states import RESTORED_AS_STORED, TableState
+from tiering.model.tables import TableInfo
 
 
 def fingerprint(info: TableInfo) -> str:

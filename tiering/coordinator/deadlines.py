@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.timebase import Moment
-from tiering.state import TableState
+from tiering.model.states import TableState
 
 AT_ONCE = datetime.min.replace(tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from tiering.coordinator.core_round import Failure, RoundRef
 from tiering.coordinator.known_tierers import KnownTierers, Met, TiererKey, incarnation_of, key_of
 from tiering.coordinator.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.timebase import Moment
-from tiering.model import RoundState
+from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError
 

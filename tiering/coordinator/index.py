@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tiering.coordinator.records import TableRecord
-from tiering.model import TablePath
-from tiering.state import TableState
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
 
 
 def waits(record: TableRecord) -> bool:

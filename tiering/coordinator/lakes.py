@@ -10,7 +10,7 @@ from tiering.cluster.base import Cluster
 from tiering.coordinator.records import TableRecord
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.base_check import Base, KnownLake, check_base, needs_living
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 LakeOpener = Callable[[str], Lake]
 """Opens the lake of a format, such as `iceberg`."""

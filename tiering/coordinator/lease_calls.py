@@ -18,7 +18,8 @@ from tiering.coordinator.mutations import Mutation
 from tiering.coordinator.operations import Operations
 from tiering.coordinator.records import EventRecord, Level
 from tiering.errors import InvalidArgument, UnknownLease
-from tiering.model import KvSnapshotLease, TableBucket, TableInfo, TablePath, TableType
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.tables import TableBucket, TableInfo, TablePath, TableType
 
 DEFAULT_TTL_MS = 6 * 60 * 60 * 1_000
 """Six hours, as Fluss has it: long enough to read a table by hand."""

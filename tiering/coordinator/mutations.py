@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.redact import MESSAGE_LIMIT, outside_text
 from tiering.request_bounds import caller_name
 

@@ -24,7 +24,7 @@ from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.timebase import Moment, milliseconds
 from tiering.errors import LakewardError
-from tiering.model import BucketKey, BucketOffsets, Offsets, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 from tiering.pace import Rest, no_rest
 
 _log = structlog.get_logger(__name__)

@@ -11,15 +11,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
+from tiering.clock import Clock
 from tiering.coordinator.observer import Log, Observation, Pending, look, partition_count, pending
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.sql_store import SqlStore
 from tiering.coordinator.status_columns import StatusColumns
 from tiering.coordinator.timebase import Moment
 from tiering.coordinator.view import Source, View
-from tiering.effects import Clock
 from tiering.errors import UnknownTable
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 class OfflineSource(Source, Log, Protocol):

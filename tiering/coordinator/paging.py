@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from tiering.effects import Ids
+from tiering.clock import Ids
 from tiering.errors import InvalidArgument
 
 Item = TypeVar("Item")

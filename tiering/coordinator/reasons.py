@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.timebase import Moment, milliseconds
-from tiering.state import TableState
+from tiering.model.states import TableState
 
 _TENTHS_BELOW_MS = 10_000
 

@@ -46,7 +46,8 @@ from tiering.lake.reconcile import (
     retiered,
 )
 from tiering.lake.ways_out import is_empty, made_anew, reconcile_call
-from tiering.model import RecordedLakeSnapshot, TableInfo
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import TableInfo
 
 _log = structlog.get_logger(__name__)
 

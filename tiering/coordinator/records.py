@@ -12,8 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from tiering.model import BucketKey, Offsets, RecordedLakeSnapshot, RoundState, RoundStats, TablePath
-from tiering.state import TableState
+from tiering.model.rounds import RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, Offsets, TablePath
 
 TextOffsets = Mapping[str, int]
 """Offsets by `str(BucketKey)`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tiering.coordinator.mutations import Mutation
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 @dataclass(frozen=True)

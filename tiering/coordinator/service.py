@@ -20,20 +20,20 @@ import grpc.aio
 import structlog
 
 from tiering import rpc_errors
+from tiering.clock import RandomIds
 from tiering.coordinator import status_pb, wire
 from tiering.coordinator.api import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
-from tiering.effects import RandomIds
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.leases_pb import joined, leases_to_pb, parts
-from tiering.model import KvSnapshotLease
-from tiering.names import NAME_LIMIT, table_path
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.names import NAME_LIMIT, table_path
+from tiering.model.states import TableState
 from tiering.panics import contained
 from tiering.request_bounds import caller_name
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.state import TableState
 
 _log = structlog.get_logger(__name__)
 

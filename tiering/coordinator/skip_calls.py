@@ -18,7 +18,7 @@ from tiering.coordinator.mutations import Mutation
 from tiering.coordinator.operations import Operations
 from tiering.coordinator.records import EventRecord, Level
 from tiering.errors import BucketStopped, InvalidArgument
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tiering.coordinator.reasons import next_check_texts, status_reason
 from tiering.coordinator.records import TableRecord
 from tiering.coordinator.statuses import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.timebase import Moment
-from tiering.state import TableState
+from tiering.model.states import TableState
 
 DIRECT_ROWS = 256
 """Cells of so few rows are read from their records: quicker than renewing whole columns."""

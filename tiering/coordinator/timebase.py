@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tiering.effects import Clock
+from tiering.clock import Clock
 
 DRIFT_STEP = timedelta(milliseconds=100)
 

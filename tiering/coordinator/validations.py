@@ -16,7 +16,7 @@ from functools import partial
 
 from tiering.coordinator.book import Book
 from tiering.errors import InvalidArgument
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.panics import contained
 from tiering.validate.results import CheckResult, Level
 

@@ -14,7 +14,8 @@ from tiering.coordinator.records import TableRecord
 from tiering.coordinator.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.statuses import table_status
 from tiering.coordinator.timebase import Moment
-from tiering.model import KvSnapshotLease, Partition, TableInfo, TablePath
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 

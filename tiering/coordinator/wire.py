@@ -11,7 +11,8 @@ from tiering.coordinator.core_round import Failure, Finished, Grant, Plan, Round
 from tiering.coordinator.known_tierers import incarnation_of
 from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.errors import InvalidArgument
-from tiering.model import RoundStats, TablePath
+from tiering.model.rounds import RoundStats
+from tiering.model.tables import TablePath
 from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
 from tiering.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2, coordinator_pb2

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from tiering.lake.marker import Marker
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
 """Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""

@@ -24,7 +24,8 @@ from tiering.lake.base import TAG, LakeView
 from tiering.lake.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.lake.marker import Marker
 from tiering.lake.ways_out import go_on, made_anew, reconcile_call, tier_call
-from tiering.model import BucketKey, Offsets, RecordedLakeSnapshot, TablePath
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, Offsets, TablePath
 
 
 @dataclass(frozen=True)

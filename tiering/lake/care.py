@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from tiering.lake.base import LakeView
 from tiering.lake.held_rows import HeldOffsets
 from tiering.lake.marker import Marker
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
 from tiering.lake.marker import Marker
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 
 def check_committable(committable: Committable, base: LakeView, marker: Marker) -> None:

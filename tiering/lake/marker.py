@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import zstandard
 
 from tiering.errors import MarkerCorrupt
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 ROUND_ID_KEY = "lakeward.round-id"
 PLAIN_KEY = "lakeward.marker"

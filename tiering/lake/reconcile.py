@@ -26,7 +26,7 @@ from tiering.lake.care import ForeignOffsets, LakeSurvey
 from tiering.lake.held_rows import HeldOffsets, Place
 from tiering.lake.history import is_foreign_tiering
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model import BucketKey, BucketOffsets, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
 Log = Mapping[BucketKey, BucketOffsets]
 Ranges = dict[BucketKey, TieredRange]

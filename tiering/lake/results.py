@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from tiering.lake.base import Committable, WriteResult
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 VERSION = 1
 _LENGTH = struct.Struct(">I")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiering.lake.base import LakeView
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 
 def reconcile_call(path: TablePath | None, action: str) -> str:

@@ -11,18 +11,9 @@ from dataclasses import dataclass, field
 from tiering.errors import LakewardError
 from tiering.lake.base import Committable, LakeView
 from tiering.lake.marker import Marker
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    Partition,
-    Phase,
-    RecordedLakeSnapshot,
-    RoundState,
-    RoundStats,
-    TableBucket,
-    TableInfo,
-)
+from tiering.model.leases import KvSnapshot
+from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableBucket, TableInfo
 from tiering.round.base import Grant, WorkDone
 from tiering.round.plan import Plan
 

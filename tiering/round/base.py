@@ -11,7 +11,9 @@ from tiering.cluster.base import SplitReader
 from tiering.errors import LakewardError
 from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Offsets, Phase, RoundStats, TableBucket, TieringLogSplit
+from tiering.model.rounds import Assignment, Phase, RoundStats
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import Offsets, TableBucket
 from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
 
 

@@ -8,7 +8,7 @@ from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, L
 from tiering.lake.base import Committable, WriteResult
 from tiering.lake.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.lake.marker import Marker
-from tiering.model import Phase, RoundStats
+from tiering.model.rounds import Phase, RoundStats
 from tiering.round import actions as act
 from tiering.round.base import Grant
 from tiering.round.plan import Plan, next_buckets, plan_again

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
-from tiering.effects import Clock
+from tiering.clock import Clock
 from tiering.errors import LakewardError, PeerTooOld, UnknownLease
-from tiering.model import TableBucket
+from tiering.model.tables import TableBucket
 from tiering.round.base import LeaseHolder, Transport
 
 log = structlog.get_logger(__name__)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
-from tiering.model import Assignment
+from tiering.model.rounds import Assignment
 from tiering.round import actions as act
 from tiering.round import committing, planning
 from tiering.round.round_state import Round, Step, base_of, end_failed, end_well, failed, table_of

@@ -9,17 +9,9 @@ from itertools import pairwise
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.ways_out import made_anew, reconcile_call, tier_call
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    Offsets,
-    Partition,
-    TableInfo,
-    TableType,
-    TieringLogSplit,
-    TieringSnapshotSplit,
-)
+from tiering.model.leases import KvSnapshot
+from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
 from tiering.round.prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024

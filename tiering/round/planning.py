@@ -7,7 +7,8 @@ from dataclasses import replace
 from tiering.errors import KvSnapshotGone, UnknownTable
 from tiering.lake.base import LakeView
 from tiering.lake.base_check import KnownLake, check_base, check_same_base
-from tiering.model import Phase, RecordedLakeSnapshot, RoundState, TableBucket, TableInfo
+from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.tables import TableBucket, TableInfo
 from tiering.round import actions as act
 from tiering.round.plan import plan_round
 from tiering.round.round_state import Round, Step, base_of, outcome, plan_of, table_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiering.lake.base import WriteResult
-from tiering.model import BucketKey, Offsets
+from tiering.model.tables import BucketKey, Offsets
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tiering.errors import Cancelled
 from tiering.errors_pb import sendable
-from tiering.model import Assignment, RoundState, RoundStats
+from tiering.model.rounds import Assignment, RoundState, RoundStats
 from tiering.round.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
 

@@ -8,7 +8,8 @@ from tiering.errors import Cancelled, Fenced, LakewardError
 from tiering.lake.base import Committable
 from tiering.lake.base_check import Base
 from tiering.lake.marker import Marker
-from tiering.model import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats, TableInfo
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.tables import TableInfo
 from tiering.round import actions as act
 from tiering.round.plan import Plan
 

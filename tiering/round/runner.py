@@ -10,12 +10,14 @@ import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from tiering import crash_points
+from tiering.clock import Clock, Ids
 from tiering.cluster.base import Cluster, SplitReader
-from tiering.effects import Clock, Ids
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
 from tiering.lake.base_check import needs_living
-from tiering.model import Assignment, BucketKey, Phase, RoundState, RoundStats, TableInfo, TableType, TieringLogSplit
+from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.round import actions as act
 from tiering.round import machine
 from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order

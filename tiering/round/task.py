@@ -9,10 +9,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tiering import crash_points
-from tiering.effects import RandomIds
+from tiering.clock import RandomIds
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
-from tiering.model import CHANGE_TYPE_COLUMN, ChangeType, Phase
+from tiering.model.rounds import Phase
+from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType
 from tiering.round.base import SplitTask, TaskOutcome
 
 _MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."

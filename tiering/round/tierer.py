@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
-from tiering.model import Assignment, RoundState
+from tiering.model.rounds import Assignment, RoundState
 from tiering.round.actions import RoundOutcome
 from tiering.round.reports import Report, renewal
 from tiering.round.requests import assignment_from_pb

@@ -13,7 +13,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_us
 from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.leases_pb import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
-from tiering.model import Assignment, Offsets, Phase, TableBucket
+from tiering.model.rounds import Assignment, Phase
+from tiering.model.tables import Offsets, TableBucket
 from tiering.round.base import Grant
 from tiering.round.requests import begin_request, commit_request, plan_request, round_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb

@@ -20,7 +20,7 @@ from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.errors import LakewardError, RoundFailed
 from tiering.errors_pb import from_pb, to_pb
 from tiering.lake.registry import open_lake
-from tiering.names import table_path
+from tiering.model.names import table_path
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.run import validate

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tiering.duckdb_guard import lock
 from tiering.errors import LakewardError
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of, quoted
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT
 from tiering.validate.subject import Stretch, Subject

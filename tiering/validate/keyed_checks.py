@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiering.model import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.keyed_proof import QuickProof

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiering.model import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
+from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.validate.engine import Engine
 from tiering.validate.lake_view import PLACE_COLUMN, quoted
 from tiering.validate.results import Level

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tiering.lake.duckdb_rows import Run, Wanted, live_rows, quoted, text_literal
 from tiering.lake.file_lists import FileLists
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 __all__ = ["PLACE_COLUMN", "make_lake_view", "place_of", "quoted", "text_literal"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 from tiering.validate.engine import Engine
 from tiering.validate.lake_view import PLACE_COLUMN, text_literal
 from tiering.validate.results import Level

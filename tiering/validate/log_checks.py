@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tiering.model import OFFSET_COLUMN
+from tiering.model.tables import OFFSET_COLUMN
 from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.log_blocks import BLOCK_OFFSETS, NO_OFFSET_BLOCK, Block, Place, digests_of_log, gather_blocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tiering.effects import Clock
+from tiering.clock import Clock
 from tiering.validate.results import CheckResult, Level
 from tiering.validate.subject import Subject
 

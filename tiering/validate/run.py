@@ -7,11 +7,11 @@ from pathlib import Path
 
 import duckdb
 
+from tiering.clock import Clock, SystemClock
 from tiering.duckdb_guard import lock
-from tiering.effects import Clock, SystemClock
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
-from tiering.model import TablePath, TableType
+from tiering.model.tables import TablePath, TableType
 from tiering.redact import outside_text
 from tiering.validate import keyed_checks, log_checks
 from tiering.validate.engine import Engine, open_engine

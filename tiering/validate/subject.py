@@ -12,15 +12,9 @@ from tiering.lake.base import Lake, LakeView
 from tiering.lake.base_check import KnownLake, check_base
 from tiering.lake.file_lists import FileLists, ListsFiles
 from tiering.lake.marker import Marker
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    Partition,
-    RecordedLakeSnapshot,
-    TableInfo,
-    TablePath,
-    TieringLogSplit,
-)
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
 
 
 class LogSource(Protocol):

@@ -18,7 +18,7 @@ from support.doc_blocks import DocBlocks
 from support.processes import Process, wait_for
 from support.sql_clients import COMMANDS, run
 from tiering.cluster.embedded.base import TableSpec
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect.md"
 FLIGHTS, PLANES = TablePath("demo", "flights"), TablePath("demo", "planes")

@@ -25,8 +25,8 @@ from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import RoundFailed
 from tiering.lake.iceberg.catalogs import open_catalog
-from tiering.model import TablePath
-from tiering.names import table_path
+from tiering.model.names import table_path
+from tiering.model.tables import TablePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

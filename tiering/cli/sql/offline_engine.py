@@ -10,11 +10,11 @@ from pathlib import Path
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from tiering.cli.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
+from tiering.clock import SystemClock
 from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.coordinator.offline import offline_view
 from tiering.coordinator.sql_store import SqlStore
 from tiering.coordinator.validations import ValidateTable
-from tiering.effects import SystemClock
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import with_own_catalog

@@ -20,7 +20,7 @@ from tiering.cluster.embedded.partitions import ensure_partitions
 from tiering.cluster.embedded.placing import Placed
 from tiering.cluster.embedded.segments import EncodedSegment, encode_segments
 from tiering.errors import InvalidArgument
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 MAX_WRITER_ID_LENGTH = 200
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tiering.cluster.base import Cluster
-from tiering.model import BucketKey, KvSnapshot, TableInfo, TablePath
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 MAX_BUCKETS = 4_096
 """More buckets than this in one table help nobody in a single-machine cluster."""

@@ -11,7 +11,7 @@ from tiering.cluster.embedded.base import Rows
 from tiering.cluster.embedded.map_keys import check_map_keys
 from tiering.cluster.embedded.types import count_fields, storable_type
 from tiering.errors import InvalidData
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 MAX_FILLED_IN = 32_000_000
 """NULLs for columns that a write leaves out: some 256 MB."""

@@ -33,7 +33,7 @@ from tiering.cluster.embedded.times import from_us, to_us
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.lake_table_options import check_table_options
-from tiering.model import TableInfo, TablePath, TableType
+from tiering.model.tables import TableInfo, TablePath, TableType
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.model import CHANGE_TYPE_FIELD, ChangeType
+from tiering.model.tables import CHANGE_TYPE_FIELD, ChangeType
 
 _KIND_TYPE = CHANGE_TYPE_FIELD.type
 

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 import structlog
 
 from tiering import crash_points
+from tiering.clock import Clock, Ids
 from tiering.cluster.embedded.appends import WriteKey
 from tiering.cluster.embedded.base import AppendedRange, Rows
 from tiering.cluster.embedded.batches import fit_rows
@@ -41,9 +42,9 @@ from tiering.cluster.embedded.segments import read_segment
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
 from tiering.cluster.embedded.times import SteadyTime, to_us
 from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
-from tiering.effects import Clock, Ids
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
-from tiering.model import BucketKey, ChangeType, KvSnapshot, TableInfo, TablePath
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redact import redact
 
 MAX_OPEN_STATES = 8

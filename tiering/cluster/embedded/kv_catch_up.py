@@ -22,7 +22,7 @@ from tiering.cluster.embedded.refused_records import RefusedRecord, changes_of_n
 from tiering.cluster.embedded.segments import Segment, read_segment
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.errors import DataCorrupt, KvSnapshotGone
-from tiering.model import BucketKey, BucketOffsets, ChangeType, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, ChangeType, TableInfo
 
 REPLAY_ROWS = 262_144
 """Records applied in one transaction; fewer if they are wide."""

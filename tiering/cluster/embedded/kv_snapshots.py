@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
-from tiering.model import BucketKey, KvSnapshot
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey
 
 RETAINED = 2
 """Per bucket: the newest, and the one that a reader who just asked may still hold."""

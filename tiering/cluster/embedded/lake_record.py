@@ -8,7 +8,8 @@ from tiering.cluster.embedded.catalog import table_exists
 from tiering.cluster.embedded.metadata import lake_snapshots
 from tiering.cluster.embedded.partitions import living_partition_ids
 from tiering.errors import Fenced, UnknownTable
-from tiering.model import BucketKey, RecordedLakeSnapshot, TableInfo
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo
 
 
 def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSnapshot | None:

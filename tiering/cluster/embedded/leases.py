@@ -20,7 +20,8 @@ from tiering.cluster.embedded.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_lease, check_room
 from tiering.errors import UnknownLease
-from tiering.model import KvSnapshotLease, LeasedSnapshot, TableBucket
+from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
+from tiering.model.tables import TableBucket
 
 FilesExist = Callable[[StoredSnapshot], bool]
 

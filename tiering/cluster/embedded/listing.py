@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tiering.cluster.embedded.catalog import find_table, list_tables, require_database, tables_by_id
 from tiering.cluster.embedded.metadata import Metadata
-from tiering.model import TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 
 class TableListing:

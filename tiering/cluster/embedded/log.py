@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import sqlalchemy as sa
 
+from tiering.clock import Clock, Ids
 from tiering.cluster.embedded.appends import Append, WriteKey, earlier_ranges, encode, publish
 from tiering.cluster.embedded.base import AppendedRange
 from tiering.cluster.embedded.bucketing import Bucketing
@@ -28,9 +29,8 @@ from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment, write_segments
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.embedded.times import from_us, to_us
-from tiering.effects import Clock, Ids
 from tiering.errors import BadRequest, ClusterUnavailable, UnknownTable
-from tiering.model import BucketKey, BucketOffsets, Offsets
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets
 
 NO_LIMIT = -1
 """As SQLite has it."""

@@ -22,7 +22,7 @@ from tiering.cluster.embedded.metadata import bucket_key, buckets, in_bucket, se
 from tiering.cluster.embedded.segments import log_starts_file
 from tiering.cluster.embedded.times import to_us
 from tiering.durable_files import sync_folder, write_whole
-from tiering.model import BucketKey, TableInfo, TableType
+from tiering.model.tables import BucketKey, TableInfo, TableType
 
 
 @dataclass(frozen=True)

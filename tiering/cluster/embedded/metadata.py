@@ -17,10 +17,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from tiering.clock import Ids
 from tiering.cluster.embedded.upgrade import upgrade
-from tiering.effects import Ids
 from tiering.errors import ClusterUnavailable, SetupError
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 from tiering.sqlite_files import distrust
 
 FILE_NAME = "meta.db"

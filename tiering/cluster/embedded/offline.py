@@ -12,6 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.embedded import catalog
 from tiering.cluster.embedded.lake_record import read_lake_record
 from tiering.cluster.embedded.leases import list_leases
@@ -20,19 +21,11 @@ from tiering.cluster.embedded.metadata import FILE_NAME, FORMAT_VERSION, Metadat
 from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.snapshot_files import files_exist
-from tiering.effects import RandomIds, SystemClock
 from tiering.errors import SetupError
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshotLease,
-    Offsets,
-    Partition,
-    RecordedLakeSnapshot,
-    TableInfo,
-    TablePath,
-    TieringLogSplit,
-)
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 from tiering.sqlite_files import distrust, read_only_url
 
 ALL = -1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.model import DEFAULT_FRESHNESS_MS
+from tiering.model.tables import DEFAULT_FRESHNESS_MS
 
 LAKE_ENABLED = "table.datalake.enabled"
 """Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it makes."""

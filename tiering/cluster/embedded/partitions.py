@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from tiering.cluster.embedded.metadata import NO_PARTITION, buckets, partitions
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnknownPartition, UnsupportedType
-from tiering.model import Partition, TableInfo
-from tiering.names import check_name
+from tiering.model.names import check_name
+from tiering.model.tables import Partition, TableInfo
 
 MAX_PARTITION_KEYS = 4
 """More columns than this make more partitions than files are worth."""

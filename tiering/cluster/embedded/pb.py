@@ -17,7 +17,8 @@ from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.lake_table_options import told_options
-from tiering.model import BucketKey, BucketOffsets, KvSnapshot, Partition, TableInfo, TablePath, TableType
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import common_pb2, embedded_pb2
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tiering.cluster.embedded.bucketing import Bucketing, bucket_ids
 from tiering.cluster.embedded.partitions import VALUE_SEPARATOR, partition_values
-from tiering.model import TableInfo
+from tiering.model.tables import TableInfo
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tiering.cluster.embedded.base import Rows
 from tiering.cluster.embedded.batches import fit_columns
 from tiering.cluster.embedded.bucketing import may_be_key
 from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
-from tiering.model import TableInfo, TableType
+from tiering.model.tables import TableInfo, TableType
 
 
 def default_bucket_keys(primary_key: Sequence[str], partition_keys: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from tiering.cluster.embedded.refused_records import RefusedRecord, changes_of_nothing, stopped
 from tiering.cluster.embedded.segments import Segment, read_segment
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
-from tiering.model import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType, TieringLogSplit
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType
 
 TARGET_BATCH_ROWS = 65_536
 """Enough that the cost per batch vanishes; smaller than a row group."""

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key, in_bucket, refused_records
 from tiering.cluster.embedded.refused_records import RefusedRecord
-from tiering.model import BucketKey
+from tiering.model.tables import BucketKey
 
 
 def refused_of_table(connection: sa.Connection, table_id: int, bucket: BucketKey | None = None) -> Mapping[BucketKey, list[RefusedRecord]]:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.errors import BucketStopped
-from tiering.model import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
+from tiering.model.tables import CHANGE_TYPE_COLUMN, BucketKey, ChangeType, TableInfo
 
 MAX_VALUE_CHARACTERS = 500
 """Of a record's text in errors, events and answers."""

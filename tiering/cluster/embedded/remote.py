@@ -23,21 +23,10 @@ from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, op
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.writer import MAX_APPEND_BYTES, as_batch
 from tiering.errors import InvalidArgument, InvalidData, ServiceBusy, ServiceUnreachable
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    KvSnapshotLease,
-    Offsets,
-    Partition,
-    RecordedLakeSnapshot,
-    TableBucket,
-    TableInfo,
-    TablePath,
-    TableType,
-    TieringSnapshotSplit,
-    TieringSplit,
-)
+from tiering.model.leases import KvSnapshot, KvSnapshotLease
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringSnapshotSplit, TieringSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc

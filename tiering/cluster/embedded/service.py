@@ -21,8 +21,8 @@ from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
-from tiering.model import BucketOffsets, TableInfo
-from tiering.names import parse_table_path
+from tiering.model.names import parse_table_path
+from tiering.model.tables import BucketOffsets, TableInfo
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.panics import contained
 from tiering.rpc.v1 import embedded_pb2 as messages

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from tiering.cluster.embedded.snapshot_files import StoredSnapshot, read_snapshot_files
 from tiering.errors import KvSnapshotGone, SourceChanged
-from tiering.model import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo, TieringSnapshotSplit
+from tiering.model.splits import TieringSnapshotSplit
+from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, ChangeType, TableInfo
 
 _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)
 _TIMESTAMP_US = SNAPSHOT_OFFSET * 1_000

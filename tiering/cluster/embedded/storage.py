@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from tiering.clock import Clock, Ids, RandomIds, SystemClock
 from tiering.cluster.embedded import catalog, kv_snapshots, leases
 from tiering.cluster.embedded.appends import check_writer
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
@@ -44,23 +45,12 @@ from tiering.cluster.embedded.times import SteadyTime
 from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.cluster.skipping import SkippedRecord, SkipRequest
 from tiering.durable_files import sync_folder
-from tiering.effects import Clock, Ids, RandomIds, SystemClock
 from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError, UnknownTable
-from tiering.model import (
-    BucketKey,
-    BucketOffsets,
-    KvSnapshot,
-    KvSnapshotLease,
-    Offsets,
-    Partition,
-    RecordedLakeSnapshot,
-    TableBucket,
-    TableInfo,
-    TablePath,
-    TieringSnapshotSplit,
-    TieringSplit,
-)
-from tiering.names import check_database, table_path
+from tiering.model.leases import KvSnapshot, KvSnapshotLease
+from tiering.model.names import check_database, table_path
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringSnapshotSplit, TieringSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath
 
 
 class EmbeddedStorage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tiering.effects import Clock
+from tiering.clock import Clock
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

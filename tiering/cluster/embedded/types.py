@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
-from tiering.names import check_name
+from tiering.model.names import check_name
 
 MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit, and that of a 128-bit decimal."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from tiering.clock import Clock
 from tiering.cluster.embedded.catalog import table_exists
 from tiering.cluster.embedded.keyed_tables import KeyedTables
 from tiering.cluster.embedded.kv_snapshots import last_snapshot_times
@@ -18,9 +19,8 @@ from tiering.cluster.embedded.log_cut import cut_logs, plan_cuts
 from tiering.cluster.embedded.metadata import Metadata
 from tiering.cluster.embedded.options import UpkeepOptions, parse_upkeep_options
 from tiering.cluster.embedded.snapshot_files import remove_files
-from tiering.effects import Clock
 from tiering.errors import LakewardError, UnknownTable
-from tiering.model import TableInfo, TableType
+from tiering.model.tables import TableInfo, TableType
 
 PERIOD_S = 10.0
 """Often enough for the shortest lease and interval that make sense."""

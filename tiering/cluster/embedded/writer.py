@@ -10,7 +10,7 @@ from tiering.arrow_ipc import WRITE_LIMITS
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster, Rows
 from tiering.cluster.embedded.types import count_fields
 from tiering.errors import InvalidData
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 MAX_APPEND_BYTES = 3 * 1024 * 1024
 """Of one append's Arrow stream, in any message: gRPC's default limit is 4 MiB."""

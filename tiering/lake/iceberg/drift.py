@@ -19,7 +19,7 @@ from tiering.errors import SchemaDrift
 from tiering.lake.iceberg.fit import misfit
 from tiering.lake.iceberg.layout import FORMAT_VERSION, table_layout
 from tiering.lake.ways_out import made_anew, tier_call
-from tiering.model import SYSTEM_COLUMNS, TableInfo, TablePath
+from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 
 
 def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.DataType], ...]:

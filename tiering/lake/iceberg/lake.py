@@ -38,7 +38,7 @@ from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
 from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
 from tiering.lake.marker import Marker
-from tiering.model import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.redact import redact, remember_secrets
 
 FORMAT = "iceberg"

@@ -21,7 +21,7 @@ from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, Intege
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.iceberg.types import iceberg_type
 from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
 
 FORMAT_VERSION = 2
 FLUSS_PROPERTY_PREFIX = "fluss."

@@ -11,7 +11,7 @@ import uuid
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 
 from tiering.lake.iceberg.durable_io import is_location
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 LOCATION = "location"
 """Property of a namespace (Iceberg REST specification, and the metastores)."""

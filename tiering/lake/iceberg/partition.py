@@ -10,7 +10,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, IcebergType, IntegerType
 
 from tiering.errors import InvalidData
-from tiering.model import BucketKey, TableInfo
+from tiering.model.tables import BucketKey, TableInfo
 
 VALUE_SEPARATOR = "$"
 """Between the values in a partition's name (Fluss)."""

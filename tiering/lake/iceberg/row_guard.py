@@ -19,7 +19,7 @@ from tiering.bucket_hash import bucket_ids_of
 from tiering.errors import DataCorrupt
 from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.types import arrow_type
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 
 HASHED_ROWS = 1_024
 """Rows of the first batch whose bucket is computed again."""

@@ -22,7 +22,7 @@ from tiering.lake.iceberg.keyed.live_files import PartitionValue, live_buckets
 from tiering.lake.iceberg.partition import VALUE_SEPARATOR, partition_values
 from tiering.lake.iceberg.view import marker_in, summary_of, view_of
 from tiering.lake.marker import Marker
-from tiering.model import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 OFFSETS_KEY = "fluss-offsets"
 """Summary key of Fluss's tiering: where the offsets of the snapshot are."""

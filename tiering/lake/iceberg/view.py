@@ -22,7 +22,7 @@ from tiering.lake.base import TAG, LakeSnapshot, LakeView
 from tiering.lake.iceberg.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.ways_out import reconcile_call
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 from tiering.redact import redact
 
 _COUNT = re.compile(r"[0-9]{1,19}")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiering.lake.iceberg.row_guard import RowGuard
-from tiering.model import OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
+from tiering.model.tables import OFFSET_COLUMN, SNAPSHOT_OFFSET, ChangeType
 
 _KNOWN = pa.array([ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE], pa.int8())
 _TRUE, _FALSE = pa.scalar(True), pa.scalar(False)

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from tiering.lake.iceberg.border import lake_border
 from tiering.lake.iceberg.drift import drift
 from tiering.lake.iceberg.keyed.base import BucketBase, StandingFile
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 PartitionValue = tuple[int | str, ...]
 

@@ -32,7 +32,7 @@ from tiering.lake.iceberg.keyed.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.keyed.rewrite_rule import are_deletes_merged, is_to_be_rewritten
 from tiering.lake.iceberg.keyed.spool import Spool
 from tiering.lake.iceberg.writer import RowFiles, fit
-from tiering.model import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
+from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tiering import state
 from tiering.errors import LakewardError
-from tiering.state import TRANSITIONS, TableState, check_transition
+from tiering.model import states
+from tiering.model.states import TRANSITIONS, TableState, check_transition
 
 ARROW = re.compile(r"^ {4}(\S+) +-> (\S+) +(.+)$", re.MULTILINE)
 
@@ -20,7 +20,7 @@ def named(text: str) -> set[TableState | None]:
 
 
 def test_the_diagram_shows_exactly_the_table() -> None:
-    arrows = ARROW.findall(state.__doc__ or "")
+    arrows = ARROW.findall(states.__doc__ or "")
     shown = {(source, target): why for left, right, why in arrows for source in named(left) for target in named(right)}
     assert shown == dict(TRANSITIONS)
 

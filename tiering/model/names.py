@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tiering.errors import InvalidName
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 
 NAME_LIMIT = 200
 SYSTEM_DATABASE = "sys"

@@ -1,0 +1,90 @@
+"""Tiering rounds: how one is handed out, the states it can be in, the phases of its errors, and what it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, Offsets, TablePath
+
+
+@dataclass(frozen=True)
+class RecordedLakeSnapshot:
+    """What a cluster or the coordinator remembers of a lake table: a copy that may be behind the lake."""
+
+    lake_snapshot_id: int
+    offsets: Offsets
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A table handed to a tierer, with the numbers that fence everyone else (DESIGN 5-6).
+
+    `lake_table_uuid` and `passed_head` are what the coordinator remembers of the lake; None = nothing yet.
+    `recorded` is the coordinator's copy of the tiered offsets.
+    """
+
+    table_id: int
+    path: TablePath
+    tiering_epoch: int
+    coordinator_epoch: int
+    round_id: str
+    lake_table_uuid: str | None = None
+    passed_head: int | None = None
+    recorded: RecordedLakeSnapshot | None = None
+    max_duration_ms: int = DEFAULT_FRESHNESS_MS
+
+
+class RoundState(StrEnum):
+    """States of a tiering round (SYS.md, `tiering_rounds`)."""
+
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    EMPTY = "EMPTY"
+    FORCE_FINISHED = "FORCE_FINISHED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    FENCED = "FENCED"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (RoundState.QUEUED, RoundState.RUNNING)
+
+
+class Phase(StrEnum):
+    """Where in a round an error happened (SYS.md, `tiering_errors.phase`)."""
+
+    PLAN = "PLAN"
+    LEASE = "LEASE"
+    READ = "READ"
+    WRITE = "WRITE"
+    FENCE = "FENCE"
+    LAKE_COMMIT = "LAKE_COMMIT"
+    ACK = "ACK"
+    MAINTENANCE = "MAINTENANCE"
+
+
+@dataclass(frozen=True)
+class RoundStats:
+    """What a round did. Bytes are those of files; `records_read` counts log records."""
+
+    splits: int = 0
+    records_read: int = 0
+    bytes_read: int = 0
+    records_written: int = 0
+    bytes_written: int = 0
+    files_written: int = 0
+    deletes_written: int = 0
+
+    def plus(self, other: RoundStats) -> RoundStats:
+        """The sum, field by field."""
+        return RoundStats(
+            self.splits + other.splits,
+            self.records_read + other.records_read,
+            self.bytes_read + other.bytes_read,
+            self.records_written + other.records_written,
+            self.bytes_written + other.bytes_written,
+            self.files_written + other.files_written,
+            self.deletes_written + other.deletes_written,
+        )
