@@ -12,7 +12,7 @@ import json
 import random
 import time
 
-from tiering.redact import outside_text, redact
+from tiering.redaction.redact import outside_text, redact
 
 WORDS = (
     *("password", "pwd", "secret", "token", "access_key", "access key", "authorization", "cookie", "key", "pass", "auth", "value"),

@@ -9,7 +9,7 @@ from tiering.errors import LakeDisabled
 from tiering.lake_table_options import told_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath
-from tiering.redact import redact
+from tiering.redaction.redact import redact
 
 
 def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTableResponse:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from tiering.panics import contained
+from tiering.library_guards.panics import contained
 
 ResultT = TypeVar("ResultT")
 

@@ -34,7 +34,7 @@ from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
-from tiering.redact import outside_text
+from tiering.redaction.redact import outside_text
 from tiering.request_bounds import caller_name
 
 MAX_PAGE_SIZE = 1_000

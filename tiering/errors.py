@@ -62,8 +62,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tiering.redact import NAME_TEXT_LIMIT, outside_text
-from tiering.redact import cut_message as cut_message  # whoever stores or shows an error knows it from here
+from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
+from tiering.redaction.redact import cut_message as cut_message  # whoever stores or shows an error knows it from here
 
 _ID_LIMIT = 1_000
 """Characters of an id: of two names, or of a path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiering import errors
-from tiering.redact import NAME_TEXT_LIMIT, outside_text
+from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1.common_pb2 import PbError
 
 _OWN_ARGUMENTS = ("self", "message", "hint", "cause_class")

@@ -7,8 +7,8 @@ inform (a caller, a host) are cut, and shown without control characters: nobody'
 from __future__ import annotations
 
 from tiering.errors import InvalidArgument
-from tiering.redact import NAME_TEXT_LIMIT, outside_text
-from tiering.visible_text import visible_line
+from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
+from tiering.redaction.visible_text import visible_line
 
 ID_LIMIT = 256
 """Characters of an id."""

@@ -1,7 +1,7 @@
 """What a statement may take rows from: the tables that it names, and functions that make rows of nothing but their arguments.
 
 DuckDB's own parser says what a statement takes rows from, so that nothing can be spelled past it. The connection is locked besides
-(`tiering.duckdb_guard`): this is for a clear error, and for functions that open no file but look at memory or at the engine.
+(`tiering.library_guards.duckdb_guard`): this is for a clear error, and for functions that open no file but look at memory or at the engine.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from sys_tables.scan import Instant, Value
 from tiering.coordinator.api import CheckResult, CoordinatorControl, CoordinatorView, ValidateTable
 from tiering.coordinator.open_calls import OpenCalls
 from tiering.coordinator.validations import level_of
-from tiering.duckdb_guard import lock
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
+from tiering.library_guards.duckdb_guard import lock
 from tiering.model.names import SYSTEM_DATABASE
 
 Validate = Callable[[ValidateTable], Sequence[CheckResult]]

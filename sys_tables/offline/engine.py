@@ -24,9 +24,9 @@ from sys_tables.offline.relations import Found, Relations, resolve
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.api import CoordinatorView
-from tiering.duckdb_guard import lock
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake
+from tiering.library_guards.duckdb_guard import lock
 
 DEFAULT_MEMORY_LIMIT = "1GB"
 

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from tiering.cli.logs import STACK_LIMIT, configure_logging
-from tiering.redact import MESSAGE_LIMIT
+from tiering.redaction.redact import MESSAGE_LIMIT
 
 SECRET = "hunter2Xq9"
 

@@ -13,7 +13,7 @@ from support.commands import Lakeward
 from support.lake_kit import LakeKit
 from tiering.cli.data_folder import open_data_folder
 from tiering.errors import SetupError
-from tiering.private_files import make_folders_like_their_parent, open_like_folder
+from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
 
 
 @pytest.fixture(autouse=True)

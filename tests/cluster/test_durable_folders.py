@@ -11,12 +11,12 @@ import pytest
 
 from support.embedded import DAYS, PATH, cities, days, make_table
 from support.synced import watched_syncs
-from tiering import durable_files
 from tiering.cli.data_folder import open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.durable_files import make_folder
+from tiering.files import durable_files
+from tiering.files.durable_files import make_folder
+from tiering.files.private_files import make_folders_like_their_parent
 from tiering.model.tables import TablePath
-from tiering.private_files import make_folders_like_their_parent
 
 REPLACEABLE = {"kv", "LOCK", "meta.db-wal", "meta.db-shm"}
 """A KV state is made anew from the log; SQLite cares for its own files."""

@@ -13,7 +13,7 @@ from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.mutations import CancelTiering, PauseTiering
 from tiering.errors import InvalidArgument, LakeUnavailable, RoundFailed
 from tiering.model.tables import TablePath
-from tiering.redact import MESSAGE_LIMIT
+from tiering.redaction.redact import MESSAGE_LIMIT
 from tiering.request_bounds import ID_LIMIT, caller_name, check_id
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest

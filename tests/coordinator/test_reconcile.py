@@ -15,9 +15,9 @@ from tiering import crash_points, errors
 from tiering.coordinator.api import ReconcileLake, ReconcileResult, RetryTiering, TierTable, TierTableResult
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
 from tiering.lake.base_check import tiered_offsets
+from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.panics import UnexpectedEnd
 from tiering.round import actions as act
 
 

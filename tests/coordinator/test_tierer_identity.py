@@ -15,7 +15,7 @@ from tiering.coordinator import heartbeats, known_tierers
 from tiering.coordinator.heartbeats import Hold
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
-from tiering.redact import NAME_TEXT_LIMIT
+from tiering.redaction.redact import NAME_TEXT_LIMIT
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LAST_SEQUENCE = 2**63 - 1

@@ -21,8 +21,8 @@ from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
 from tiering.lake.iceberg.bounded_catalogs import CONNECT_MS, SOCKET_MS, BoundedTokenProvider
 from tiering.lake.iceberg.catalogs import STORE_TIMEOUTS, open_catalog
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.library_guards.sql_timeouts import SQLITE_BUSY_SECONDS, bound_waits, limit_statements
 from tiering.model.tables import BucketKey, TablePath
-from tiering.sql_timeouts import SQLITE_BUSY_SECONDS, bound_waits, limit_statements
 
 QUICK = {"rest.client.connection-timeout-ms": "300", "rest.client.socket-timeout-ms": "300"}
 LONG_SECONDS = 20

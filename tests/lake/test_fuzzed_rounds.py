@@ -23,9 +23,9 @@ from support.lake_kit import LakeKit
 from support.lake_rows import rows_by_duckdb
 from support.plain_rows import plain_rows
 from support.unaligned import unaligned
-from tiering.bucket_hash import bucket_ids_of
 from tiering.lake.base import WriterInitContext
 from tiering.lake.marker import TieredRange
+from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey, TableInfo
 
 EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))

@@ -10,7 +10,7 @@ import pytest
 
 from support.lake_files import commit, write
 from support.unaligned import unaligned
-from tiering.bucket_hash import bucket_ids_of
+from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey
 
 BUCKETS = 4

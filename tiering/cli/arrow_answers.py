@@ -31,7 +31,7 @@ def collected(pieces: Iterable[bytes]) -> bytes:
 
 def decoded(stream: bytes) -> pa.Table:
     """The rows. Raises InvalidAnswer for what is no Arrow stream, or more than a system table can be."""
-    from tiering.arrow_ipc import ArrowLimits, read_rows  # takes longer than the answer of a describe()
+    from tiering.library_guards.arrow_ipc import ArrowLimits, read_rows  # takes longer than the answer of a describe()
 
     try:
         return read_rows(stream, ArrowLimits(MAX_ROWS, null_columns=True))

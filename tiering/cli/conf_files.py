@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tiering.cli.spark_properties import LAKE_CATALOG
-from tiering.redact import redact_property
+from tiering.redaction.redact import redact_property
 
 _ESCAPED_IN_KEYS = " =:#!"
 _SHORT_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -14,7 +14,7 @@ import sys
 from rich.console import Console
 
 from tiering.cli.exit_status import ExitStatus
-from tiering.visible_text import visible
+from tiering.redaction.visible_text import visible
 
 
 class PipeConsole(Console):

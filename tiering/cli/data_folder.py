@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tiering.cli.sent_folders import check_links, read_version
 from tiering.coordinator.sql_store import sqlite_url
-from tiering.durable_files import make_folder
 from tiering.errors import SetupError
+from tiering.files.durable_files import make_folder
+from tiering.files.private_files import make_private
+from tiering.files.sqlite_files import read_only_url
 from tiering.lake.registry import LAKE_CATALOG_FILE, local_lake_properties
-from tiering.private_files import make_private
-from tiering.sqlite_files import read_only_url
 
 FORMAT_VERSION = "1"
 NOBODYS_NAMES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})

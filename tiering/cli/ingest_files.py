@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyarrow import ipc
 from pyarrow import parquet as pq
 
-from tiering.arrow_ipc import check_names_are_text
 from tiering.cli.file_formats import FileFormat as FileFormat  # its callers know it from here
 from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
@@ -27,6 +26,7 @@ from tiering.cluster.embedded.batches import check_names
 from tiering.cluster.embedded.primary_keys import check_key_names
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
+from tiering.library_guards.arrow_ipc import check_names_are_text
 from tiering.model.tables import TableInfo
 
 PARQUET_BATCH_ROWS = 65_536

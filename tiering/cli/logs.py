@@ -14,8 +14,8 @@ from typing import Any
 
 import structlog
 
-from tiering.redact import cut_message, outside_text, redact
-from tiering.visible_text import visible_line
+from tiering.redaction.redact import cut_message, outside_text, redact
+from tiering.redaction.visible_text import visible_line
 
 STACK_LIMIT = 16 * 1_024
 """Characters of a stack, the last ones: they name the error."""

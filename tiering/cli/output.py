@@ -22,7 +22,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tiering.cli.consoles import output_console, printable
-from tiering.visible_text import json_visible
+from tiering.redaction.visible_text import json_visible
 
 
 class OutputFormat(StrEnum):

@@ -14,7 +14,7 @@ import typer
 from tiering.cli.logs import configure_logging
 from tiering.cli.options import DEFAULT_SLOTS, DEFAULT_URI, LogLevelOption, UriOption, read_pairs
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.private_files import keep_files_private
+from tiering.files.private_files import keep_files_private
 from tiering.rpc_channel import DEFAULT_PORT
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]

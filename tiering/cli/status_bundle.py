@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from tiering.cli.output import json_text
 from tiering.cli.system_catalog import SystemTableRead
 from tiering.errors import InvalidArgument, LakewardError, SetupError
-from tiering.redact import redact, redact_named
+from tiering.redaction.redact import redact, redact_named
 
 FORMAT = "lakeward-status"
 VERSION = 1

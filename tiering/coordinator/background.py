@@ -15,8 +15,8 @@ import structlog
 
 from tiering.coordinator.coordinator import Coordinator
 from tiering.errors import Fenced, LakewardError
+from tiering.library_guards.panics import contained
 from tiering.pace import Pace
-from tiering.panics import contained
 
 _log = structlog.get_logger(__name__)
 

@@ -36,7 +36,7 @@ from tiering.coordinator.skip_calls import RecordSkips, SkipRecord, SkipRecordRe
 from tiering.coordinator.sweep import Sweeper
 from tiering.coordinator.validations import ValidateTable, Validations
 from tiering.errors import InvalidArgument
-from tiering.panics import contained
+from tiering.library_guards.panics import contained
 from tiering.validate.results import CheckResult
 
 Result = TypeVar("Result")

@@ -25,9 +25,9 @@ from tiering.coordinator.lakes import Lakes
 from tiering.coordinator.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
 from tiering.coordinator.table_locks import TableLocks
 from tiering.lake.base_check import Base, tiered_offsets
+from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
-from tiering.panics import contained
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 _log = structlog.get_logger(__name__)

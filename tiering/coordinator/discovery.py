@@ -14,8 +14,8 @@ from tiering.coordinator import core_table
 from tiering.coordinator.book import Book
 from tiering.coordinator.core import Change
 from tiering.errors import ClusterUnavailable
+from tiering.library_guards.panics import contained
 from tiering.model.tables import TableInfo
-from tiering.panics import contained
 
 _log = structlog.get_logger(__name__)
 

@@ -28,10 +28,10 @@ from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.leases_pb import joined, leases_to_pb, parts
+from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
-from tiering.panics import contained
 from tiering.request_bounds import caller_name
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.sql_timeouts import bound_waits
-from tiering.sqlite_files import distrust, read_only_url
+from tiering.files.sqlite_files import distrust, read_only_url
+from tiering.library_guards.sql_timeouts import bound_waits
 
 VERSION = 1
 """Grows with every change that an older coordinator could not read."""

@@ -16,8 +16,8 @@ from functools import partial
 
 from tiering.coordinator.book import Book
 from tiering.errors import InvalidArgument
+from tiering.library_guards.panics import contained
 from tiering.model.tables import TablePath
-from tiering.panics import contained
 from tiering.validate.results import CheckResult, Level
 
 

@@ -14,7 +14,7 @@ from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundStats
 from tiering.model.tables import TablePath
 from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
-from tiering.redact import NAME_TEXT_LIMIT, outside_text
+from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 
 _PHASE_LIMIT = 40

@@ -12,8 +12,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tiering.duckdb_guard import lock
 from tiering.errors import LakewardError
+from tiering.library_guards.duckdb_guard import lock
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TableInfo
 from tiering.validate.lake_view import PLACE_COLUMN, make_lake_view, place_of, quoted

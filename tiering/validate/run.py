@@ -8,11 +8,11 @@ from pathlib import Path
 import duckdb
 
 from tiering.clock import Clock, SystemClock
-from tiering.duckdb_guard import lock
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
+from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import TablePath, TableType
-from tiering.redact import outside_text
+from tiering.redaction.redact import outside_text
 from tiering.validate import keyed_checks, log_checks
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tiering.errors import LakewardError
-from tiering.redact import outside_text
+from tiering.redaction.redact import outside_text
 
 
 class Verdict(StrEnum):

@@ -16,7 +16,7 @@ from tiering.coordinator.api import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.iceberg.catalogs import open_catalog
-from tiering.redact import outside_text, remember_secrets
+from tiering.redaction.redact import outside_text, remember_secrets
 from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb

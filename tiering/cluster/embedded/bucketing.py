@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.bucket_hash import bucket_ids_of
 from tiering.errors import InvalidArgument, UnsupportedType
+from tiering.library_guards.bucket_hash import bucket_ids_of
 
 _COMBINED_MODULUS = 2_147_483_647
 _COMBINED_FACTOR = 31

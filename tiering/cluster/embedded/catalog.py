@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from tiering.arrow_ipc import read_schema
 from tiering.cluster.embedded.base import MAX_BUCKETS, TableSpec
 from tiering.cluster.embedded.bucketing import Bucketing, bucketing_for, check_bucket_keys
 from tiering.cluster.embedded.kv_snapshots import delete_where
@@ -33,6 +32,7 @@ from tiering.cluster.embedded.times import from_us, to_us
 from tiering.cluster.embedded.types import storable_schema, with_columns
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.lake_table_options import check_table_options
+from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 

@@ -18,8 +18,8 @@ from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER
 from tiering.cluster.embedded.segments import SUFFIX as SEGMENT_SUFFIX
 from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER
 from tiering.cluster.embedded.snapshot_files import SUFFIX as SNAPSHOT_SUFFIX
-from tiering.durable_files import TEMPORARY_SUFFIX, make_folder
 from tiering.errors import SetupError
+from tiering.files.durable_files import TEMPORARY_SUFFIX, make_folder
 
 LOCK_FILE = "LOCK"
 TOMBSTONE_AGE_S = 24 * 60 * 60

@@ -45,7 +45,7 @@ from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
-from tiering.redact import redact
+from tiering.redaction.redact import redact
 
 MAX_OPEN_STATES = 8
 """Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""

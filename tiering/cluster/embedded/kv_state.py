@@ -24,7 +24,7 @@ from tiering import crash_points
 from tiering.cluster.embedded.batches import fit_columns
 from tiering.cluster.embedded.metadata import NO_PARTITION, bucket_key
 from tiering.cluster.embedded.primary_keys import last_of_each_key
-from tiering.duckdb_guard import lock
+from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import BucketKey, ChangeType, TableInfo
 
 KV_FOLDER = "kv"

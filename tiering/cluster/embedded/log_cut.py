@@ -21,7 +21,7 @@ from tiering.cluster.embedded.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata import bucket_key, buckets, in_bucket, segments
 from tiering.cluster.embedded.segments import log_starts_file
 from tiering.cluster.embedded.times import to_us
-from tiering.durable_files import sync_folder, write_whole
+from tiering.files.durable_files import sync_folder, write_whole
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
 

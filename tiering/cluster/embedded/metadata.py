@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from tiering.clock import Ids
 from tiering.cluster.embedded.upgrade import upgrade
 from tiering.errors import ClusterUnavailable, SetupError
+from tiering.files.sqlite_files import distrust
 from tiering.model.tables import BucketKey
-from tiering.sqlite_files import distrust
 
 FILE_NAME = "meta.db"
 FORMAT_VERSION = 4

@@ -22,11 +22,11 @@ from tiering.cluster.embedded.partitions import list_partitions
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.snapshot_files import files_exist
 from tiering.errors import SetupError
+from tiering.files.sqlite_files import distrust, read_only_url
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
-from tiering.sqlite_files import distrust, read_only_url
 
 ALL = -1
 

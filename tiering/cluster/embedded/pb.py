@@ -9,7 +9,6 @@ import pyarrow as pa
 from google.protobuf.timestamp_pb2 import Timestamp
 from pyarrow import ipc
 
-from tiering.arrow_ipc import read_schema
 from tiering.cluster.embedded.base import AppendedRange, TableSpec
 from tiering.cluster.embedded.options import parse_lake_options
 from tiering.cluster.embedded.refused_records import RefusedRecord
@@ -17,6 +16,7 @@ from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.times import from_us, to_us
 from tiering.lake_table_options import told_options
+from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb

@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import ipc
 
-from tiering.arrow_ipc import read_file_batch
 from tiering.cluster.embedded.stored_paths import readable_path, stored_path
-from tiering.durable_files import make_folder, sync_folder, write_whole
 from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
+from tiering.files.durable_files import make_folder, sync_folder, write_whole
+from tiering.library_guards.arrow_ipc import read_file_batch
 from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey
 
 LOG_FOLDER = "log"

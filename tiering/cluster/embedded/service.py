@@ -15,16 +15,16 @@ from typing import Any, NoReturn, TypeVar
 import grpc.aio
 import structlog
 
-from tiering.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
+from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
+from tiering.library_guards.panics import contained
 from tiering.model.names import parse_table_path
 from tiering.model.tables import BucketOffsets, TableInfo
 from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
-from tiering.panics import contained
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.rpc_errors import status_code, status_text, trailing_metadata

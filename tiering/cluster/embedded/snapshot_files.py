@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from tiering.cluster.embedded.stored_paths import readable_path, stored_path
-from tiering.durable_files import make_folder, sync_folder, write_whole
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
+from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.model.tables import BucketKey
 
 SNAPSHOT_FOLDER = "kv-snapshots"

@@ -44,8 +44,8 @@ from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.embedded.times import SteadyTime
 from tiering.cluster.embedded.upkeep import Upkeep
 from tiering.cluster.skipping import SkippedRecord, SkipRequest
-from tiering.durable_files import sync_folder
 from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError, UnknownTable
+from tiering.files.durable_files import sync_folder
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.names import check_database, table_path
 from tiering.model.rounds import RecordedLakeSnapshot

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from tiering.arrow_ipc import read_schema
+from tiering.library_guards.arrow_ipc import read_schema
 
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:

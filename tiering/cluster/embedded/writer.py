@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from tiering.arrow_ipc import WRITE_LIMITS
 from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster, Rows
 from tiering.cluster.embedded.types import count_fields
 from tiering.errors import InvalidData
+from tiering.library_guards.arrow_ipc import WRITE_LIMITS
 from tiering.model.tables import TablePath
 
 MAX_APPEND_BYTES = 3 * 1024 * 1024

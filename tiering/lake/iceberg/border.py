@@ -12,7 +12,7 @@ from pyiceberg import exceptions
 from sqlalchemy.exc import SQLAlchemyError
 
 from tiering.errors import LakeUnavailable
-from tiering.redact import outside_text
+from tiering.redaction.redact import outside_text
 
 _DAMAGED: tuple[type[Exception], ...] = (
     MetadataInvalid,

@@ -29,13 +29,13 @@ from pyiceberg.utils.config import Config, merge_config
 from requests import Session
 
 from tiering.errors import InvalidArgument
+from tiering.files.sqlite_files import distrust
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties
 from tiering.lake.iceberg.bounded_catalogs import BoundedRestCatalog
 from tiering.lake.iceberg.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.marker_files import marker_path
 from tiering.lake_table_options import check_text
-from tiering.sql_timeouts import bound_waits
-from tiering.sqlite_files import distrust
+from tiering.library_guards.sql_timeouts import bound_waits
 
 CATALOG_NAME = "lake"
 """It is stored in the rows of SQL catalogs, so it is the same everywhere."""

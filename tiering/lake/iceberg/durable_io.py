@@ -17,8 +17,8 @@ from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from tiering.durable_files import sync_folder
-from tiering.private_files import make_folders_like_their_parent, open_like_folder
+from tiering.files.durable_files import sync_folder
+from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
 
 CLASS_NAME = "tiering.lake.iceberg.durable_io.DurableFileIO"
 """What the catalog property `py-io-impl` names."""

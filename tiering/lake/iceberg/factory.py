@@ -33,7 +33,7 @@ from tiering.lake.iceberg.sent_rounds import SentRounds
 from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
 from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import TableType
-from tiering.redact import remember_secrets
+from tiering.redaction.redact import remember_secrets
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
 from tiering.lake.iceberg.view import view_of
 from tiering.lake.marker import Marker
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.redact import redact, remember_secrets
+from tiering.redaction.redact import redact, remember_secrets
 
 FORMAT = "iceberg"
 

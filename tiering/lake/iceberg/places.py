@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tiering.errors import ForbiddenLocation
 from tiering.lake.catalog_properties import ALLOWED_LOCATIONS
 from tiering.lake.iceberg.durable_io import is_location
-from tiering.redact import redact
+from tiering.redaction.redact import redact
 
 LOCAL = "file"
 STORES = ("s3", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")

@@ -15,10 +15,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IcebergType
 
-from tiering.bucket_hash import bucket_ids_of
 from tiering.errors import DataCorrupt
 from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.types import arrow_type
+from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
 
 HASHED_ROWS = 1_024

@@ -23,7 +23,7 @@ from tiering.lake.iceberg.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.ways_out import reconcile_call
 from tiering.model.tables import TablePath
-from tiering.redact import redact
+from tiering.redaction.redact import redact
 
 _COUNT = re.compile(r"[0-9]{1,19}")
 COMMIT_USER_KEY = "commit-user"

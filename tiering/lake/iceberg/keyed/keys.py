@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.duckdb_guard import lock
 from tiering.errors import RoundFailed
+from tiering.library_guards.duckdb_guard import lock
 
 Mask = npt.NDArray[np.bool_]
 

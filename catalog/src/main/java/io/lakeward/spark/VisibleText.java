@@ -2,7 +2,7 @@ package io.lakeward.spark;
 
 /**
  * Text from outside for whoever reads an error: what could steer a terminal, or hide, shows as an
- * escape, and there is an end to it. The same as the service's own (tiering/visible_text.py).
+ * escape, and there is an end to it. The same as the service's own (tiering/redaction/visible_text.py).
  */
 final class VisibleText {
 

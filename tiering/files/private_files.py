@@ -11,8 +11,8 @@ from pathlib import Path
 
 import structlog
 
-from tiering.durable_files import make_folder, set_mode
 from tiering.errors import SetupError
+from tiering.files.durable_files import make_folder, set_mode
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 """Every right of the group and of all others."""

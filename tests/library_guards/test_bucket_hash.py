@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from support.unaligned import unaligned
-from tiering.bucket_hash import bucket_ids_of
 from tiering.errors import InvalidData
+from tiering.library_guards.bucket_hash import bucket_ids_of
 
 KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int8": (pa.int8(), [-128, 0, 127]),
@@ -41,7 +41,7 @@ def test_a_column_hashes_the_same_wherever_it_lies(name: str, shift: int) -> Non
 
 
 def test_a_panic_of_the_library_is_an_error_that_names_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.bucket_hash.aligned", lambda column: column)
+    monkeypatch.setattr("tiering.library_guards.bucket_hash.aligned", lambda column: column)
     moved = unaligned(pa.record_batch({"key": pa.array([Decimal(1)] * 9, pa.decimal128(9, 2))}), 8).column(0)
     if moved.buffers()[1].address % 16 == 0:
         moved = unaligned(pa.record_batch({"key": moved}), 16).column(0)

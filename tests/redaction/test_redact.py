@@ -12,10 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiering import known_secrets
-from tiering.known_secrets import MAX_SECRETS, KnownSecrets, environment_secrets, secrets_among
-from tiering.redact import MASK, MESSAGE_LIMIT, cut_message, is_public_property, outside_text, redact, redact_named, redact_property
-from tiering.secret_forms import is_secret_name
+from tiering.redaction import known_secrets
+from tiering.redaction.known_secrets import MAX_SECRETS, KnownSecrets, environment_secrets, secrets_among
+from tiering.redaction.redact import (
+    MASK,
+    MESSAGE_LIMIT,
+    cut_message,
+    is_public_property,
+    outside_text,
+    redact,
+    redact_named,
+    redact_property,
+)
+from tiering.redaction.secret_forms import is_secret_name
 
 S = "hunter2Xq9"
 """The secret of every form: it must not be in what is shown."""

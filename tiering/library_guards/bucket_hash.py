@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg_core import transform
 
 from tiering.errors import InvalidData
-from tiering.panics import panics_raised_as
+from tiering.library_guards.panics import panics_raised_as
 
 _DECIMAL_ALIGNMENT_BYTES = 16
 _ALIGNMENT_BYTES = 8

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from tiering.folded_text import Span
-from tiering.known_secrets import KNOWN, remember_environment, secrets_among
 from tiering.public_properties import CATALOG_PROPERTIES
-from tiering.secret_forms import is_secret_name, secret_spans
-from tiering.visible_text import visible
+from tiering.redaction.folded_text import Span
+from tiering.redaction.known_secrets import KNOWN, remember_environment, secrets_among
+from tiering.redaction.secret_forms import is_secret_name, secret_spans
+from tiering.redaction.visible_text import visible
 
 MESSAGE_LIMIT = 2_048
 """Characters of an error message that are kept (DESIGN 5)."""

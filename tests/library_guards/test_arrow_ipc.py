@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc
 
-from tiering.arrow_ipc import MAX_DEPTH, MAX_FIELDS, WRITE_LIMITS, ArrowLimits, read_file_batch, read_rows, read_schema
 from tiering.errors import InvalidData, UnsupportedType
+from tiering.library_guards.arrow_ipc import MAX_DEPTH, MAX_FIELDS, WRITE_LIMITS, ArrowLimits, read_file_batch, read_rows, read_schema
 
 NUMBERS = pa.record_batch({"n": pa.array(range(1_000), pa.int64())})
 MEMORY_FOR_A_REQUEST_BYTES = 256 * 1024 * 1024

@@ -10,8 +10,8 @@ from types import TracebackType
 
 import structlog
 
-from tiering.durable_files import make_folder
 from tiering.errors import SetupError
+from tiering.files.durable_files import make_folder
 
 LOCK_FILE = "coordinator.lock"
 

@@ -10,8 +10,8 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator
 
-from tiering.folded_text import SOFT, Folded, Span, behind, places
-from tiering.secret_shapes import shapes_in
+from tiering.redaction.folded_text import SOFT, Folded, Span, behind, places
+from tiering.redaction.secret_shapes import shapes_in
 
 _AUTHORITY = re.compile(r":(?:\\{0,4}/){2}")
 _URL_REST = re.compile(r"(?:[^\s\"'<>`:]++|'(?![\s,;:)}\]]|\Z)|:(?!\\{0,4}/\\{0,4}/))++")

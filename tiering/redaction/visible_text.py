@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tiering.folded_text import INVISIBLE
+from tiering.redaction.folded_text import INVISIBLE
 
 _UNSEEN = rf"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}"
 _BUT_LINES = re.compile(f"[{_UNSEEN}]")

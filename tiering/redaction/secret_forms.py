@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tiering import unnamed_secrets
-from tiering.folded_text import SOFT, SOFT_LINE, Folded, Span, behind, fold, places
+from tiering.redaction import unnamed_secrets
+from tiering.redaction.folded_text import SOFT, SOFT_LINE, Folded, Span, behind, fold, places
 
 # -- Names ---------------------------------------------------------------------------------------------------------------------------
 _KEY_OF = (

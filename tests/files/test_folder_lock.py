@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tiering.coordinator.lock import WAIT_SECONDS, FolderLock
 from tiering.errors import SetupError
+from tiering.files.folder_lock import WAIT_SECONDS, FolderLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from tiering.coordinator.lock import FolderLock
+from tiering.files.folder_lock import FolderLock
 with FolderLock(Path(sys.argv[1])):
     print("mine", flush=True)
     sys.stdin.read()

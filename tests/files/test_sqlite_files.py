@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.sqlite_files import distrust, read_only_url
+from tiering.files.sqlite_files import distrust, read_only_url
 
 
 @pytest.fixture

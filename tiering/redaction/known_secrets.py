@@ -15,8 +15,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus, unquote
 
-from tiering.folded_text import Span
-from tiering.secret_forms import is_secret_name
+from tiering.redaction.folded_text import Span
+from tiering.redaction.secret_forms import is_secret_name
 
 MAX_SECRETS = 256
 """That are remembered; each costs a search through every text."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tiering.panics import UnexpectedEnd, contained, panics_raised_as
+from tiering.library_guards.panics import UnexpectedEnd, contained, panics_raised_as
 
 
 class Panic(BaseException):

@@ -1,0 +1,1 @@
+"""What stands between us and libraries that can crash, hang or be misused: Arrow, DuckDB, SQL drivers, pyiceberg-core."""
