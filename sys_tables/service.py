@@ -1,7 +1,7 @@
 """The SysCatalog service (proto/sys_tables/rpc/v1/sys_catalog.proto) over a coordinator's handle and a registry.
 
 Reads are made in bounded threads of their own, a CALL waits on the event loop: neither can starve the other. Every error
-leaves through `tiering.rpc_errors`, the unexpected ones too, and those are logged.
+leaves through `tiering.wire.error_status`, the unexpected ones too, and those are logged.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from sys_tables.scan import ScanRequest
 from sys_tables.streams import closing, with_silence_marked
-from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text
-from tiering.request_bounds import caller_name
+from tiering.wire import error_status
+from tiering.wire.request_bounds import caller_name
 
 MAX_PAGE_SIZE = 1_000
 """Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
@@ -108,7 +108,7 @@ class SysCatalogService(SysCatalogServicer):
                             yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
                 except Exception as error:  # of one table: the others may tell what is wrong
                     _log_failure("ReadAllTables", error, table=table.name)
-                    yield pb.ReadAllTablesResponse(name=table.name, error=rpc_errors.to_pb(error).SerializeToString())
+                    yield pb.ReadAllTablesResponse(name=table.name, error=error_status.to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
         async with _ErrorsReported(context, "CallProcedure"):
@@ -193,8 +193,8 @@ class _ErrorsReported:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, Exception):
             _log_failure(self._rpc, error)
-            code = rpc_errors.status_code(error) if isinstance(error, LakewardError) else grpc.StatusCode.INTERNAL
-            await self._context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
+            code = error_status.status_code(error) if isinstance(error, LakewardError) else grpc.StatusCode.INTERNAL
+            await self._context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
 
 
 def _log_failure(rpc: str, error: Exception, **more: str) -> None:

@@ -19,19 +19,19 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
-from tiering import client_pb
-from tiering.client_pb import TableName
 from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
 from tiering.errors import ServiceUnreachable
-from tiering.leases_pb import joined, lease_from_pb
 from tiering.model.leases import KvSnapshotLease
 from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.rpc_channel import open_aio_channel, open_channel
-from tiering.rpc_errors import from_rpc_error
-from tiering.rpc_pages import Pages, readable
+from tiering.wire import client_answers
+from tiering.wire.channel import open_aio_channel, open_channel
+from tiering.wire.client_answers import TableName
+from tiering.wire.error_status import from_rpc_error
+from tiering.wire.leases import joined, lease_from_pb
+from tiering.wire.pages import Pages, readable
 
 __all__ = ["AsyncLakewardClient", "LakewardClient"]
 
@@ -71,7 +71,7 @@ class LakewardClient:
 
         Narrowed by path, by database and by status (`Failed`, ...). Raises UnknownTable for an unknown path.
         """
-        request = client_pb.list_request(table_path, database_name, statuses, page_size)
+        request = client_answers.list_request(table_path, database_name, statuses, page_size)
         found: list[TableStatus] = []
         pages = Pages(self._uri, "statuses")
         while True:
@@ -79,7 +79,7 @@ class LakewardClient:
                 page = self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
             pages.check(page, len(page.tiering_statuses), page.next_page_token or None)
             with readable(self._uri):
-                found += client_pb.statuses(page)
+                found += client_answers.statuses(page)
             if not page.next_page_token:
                 return found
             request.page_token = page.next_page_token
@@ -118,7 +118,7 @@ class LakewardClient:
         `on_progress` gets a line now and then. A key makes a repeat safe: it attaches to the earlier call. Raises
         UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
         """
-        request = client_pb.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = client_answers.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
         with _border(self._uri):
             for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
@@ -129,10 +129,10 @@ class LakewardClient:
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """Deletes files that dead rounds left in one lake table, or in all: `lakeward sweep`. Raises UnknownTable."""
-        request = client_pb.sweep_request(table_path, older_than_ms, dry_run, caller)
+        request = client_answers.sweep_request(table_path, older_than_ms, dry_run, caller)
         with _border(self._uri):
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [client_pb.swept(one) for one in answer.results]
+        return [client_answers.swept(one) for one in answer.results]
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -163,7 +163,7 @@ class AsyncLakewardClient:
         page_size: int = 0,
     ) -> list[TableStatus]:
         """See `LakewardClient.list_tiering_statuses`."""
-        request = client_pb.list_request(table_path, database_name, statuses, page_size)
+        request = client_answers.list_request(table_path, database_name, statuses, page_size)
         found: list[TableStatus] = []
         pages = Pages(self._uri, "statuses")
         while True:
@@ -171,7 +171,7 @@ class AsyncLakewardClient:
                 page = await self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
             pages.check(page, len(page.tiering_statuses), page.next_page_token or None)
             with readable(self._uri):
-                found += client_pb.statuses(page)
+                found += client_answers.statuses(page)
             if not page.next_page_token:
                 return found
             request.page_token = page.next_page_token
@@ -203,7 +203,7 @@ class AsyncLakewardClient:
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
         """See `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
-        request = client_pb.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = client_answers.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
         with _border(self._uri):
             async for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
@@ -214,10 +214,10 @@ class AsyncLakewardClient:
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """See `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
-        request = client_pb.sweep_request(table_path, older_than_ms, dry_run, caller)
+        request = client_answers.sweep_request(table_path, older_than_ms, dry_run, caller)
         with _border(self._uri):
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [client_pb.swept(one) for one in answer.results]
+        return [client_answers.swept(one) for one in answer.results]
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""
@@ -240,7 +240,7 @@ def _border(uri: str) -> Iterator[None]:
 
 def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableResult | None:
     if step.HasField("result"):
-        return client_pb.result(step.result)
+        return client_answers.result(step.result)
     if on_progress is not None and step.progress:
         on_progress(step.progress)
     return None

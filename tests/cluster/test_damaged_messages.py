@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from support.embedded import PATH, make_table, orders, served
-from tiering.cluster.embedded.pb import path_to_pb, rows_to_bytes
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.types import storable_schema
 from tiering.cluster.embedded.writer import LogWriter
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.rpc.v1 import embedded_pb2
+from tiering.wire.embedded import path_to_pb, rows_to_bytes
 
 EXAMPLES = 1_500
 ROWS = pa.record_batch(

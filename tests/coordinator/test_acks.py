@@ -12,8 +12,8 @@ from tiering import errors
 from tiering.coordinator.records import CommitState, LakeCommitRecord
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TablePath
-from tiering.offsets_pb import offsets_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.offsets import offsets_to_pb
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 

@@ -15,11 +15,11 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.served import at_uri
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
-from tiering.leases_pb import joined, parts
 from tiering.model.tables import TableBucket
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.rpc_errors import from_rpc_error
+from tiering.wire.error_status import from_rpc_error
+from tiering.wire.leases import joined, parts
 
 MINUTE_MS = 60_000
 

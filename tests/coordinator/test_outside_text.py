@@ -8,15 +8,15 @@ import pytest
 
 from support.coordinator_world import World
 from support.served import Served, error_of, over_grpc
-from tiering import rpc_errors
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.mutations import CancelTiering, PauseTiering
 from tiering.errors import InvalidArgument, LakeUnavailable, RoundFailed
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import MESSAGE_LIMIT
-from tiering.request_bounds import ID_LIMIT, caller_name, check_id
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest
+from tiering.wire import error_status
+from tiering.wire.request_bounds import ID_LIMIT, caller_name, check_id
 
 SECRET = "hunter2Xq9"
 HOSTILE = f"password={SECRET} \x1b[2J\u202e"
@@ -57,15 +57,15 @@ def test_what_a_tierer_says_is_stored_clean(world: World) -> None:
     "error", [LakeUnavailable(HOSTILE * 1_000, hint=HOSTILE * 1_000, path=HOSTILE * 1_000), ValueError(HOSTILE * 1_000)]
 )
 def test_every_error_is_clean_wherever_it_goes(error: Exception) -> None:
-    pb = rpc_errors.to_pb(error)
-    texts = [pb.message, pb.hint, rpc_errors.status_text(error), *pb.ids.values()]
+    pb = error_status.to_pb(error)
+    texts = [pb.message, pb.hint, error_status.status_text(error), *pb.ids.values()]
     if isinstance(error, LakeUnavailable):
         texts += [error.message, error.hint, str(error)]
     for text in texts:
         assert SECRET not in text
         assert not STEERING & set(text)
         assert len(text) <= MESSAGE_LIMIT + 100
-    [(_, details)] = rpc_errors.trailing_metadata(error)
+    [(_, details)] = error_status.trailing_metadata(error)
     assert len(details) < 4_096
 
 

@@ -11,10 +11,10 @@ from support.lake_world import SCHEMA, TIERER, LakeWorld
 from tiering.cluster.embedded.base import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.offsets_pb import offsets_to_pb
 from tiering.round import actions as act
-from tiering.round.requests import round_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.offsets import offsets_to_pb
+from tiering.wire.round_requests import round_pb
 
 HOUR_S = 3_600
 

@@ -17,7 +17,7 @@ from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.rpc_errors import ERROR_METADATA_KEY
+from tiering.wire.error_status import ERROR_METADATA_KEY
 
 SEED = 20_261_122
 REQUESTS = 400

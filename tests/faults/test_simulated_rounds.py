@@ -9,7 +9,6 @@ import pytest
 
 from support.simulation import Simulation, recorded_everywhere
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator import wire
 from tiering.coordinator.commits import Commits
 from tiering.coordinator.core_ack import Found
 from tiering.coordinator.records import LakeSize
@@ -17,6 +16,7 @@ from tiering.coordinator.sweep import Sweeper
 from tiering.lake.base import LakeView
 from tiering.lake.care import StoredFile
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire import heartbeats
 
 STEPS = 300
 
@@ -107,13 +107,13 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records what an ack of the running round says, as long as it goes on from what is on record."""
 
     def believe(self: Commits, request: pb.CommitLakeSnapshotRequest) -> None:
-        ref = wire.round_ref(request.round)
+        ref = heartbeats.round_ref(request.round)
         record = self._live(ref)
         if record.running is None or record.running.round_id != ref.round_id:
             return
         told = Found(
             snapshot_id=request.marker.lake_snapshot_id,
-            offsets=wire.offsets_text(request.marker.offsets),
+            offsets=heartbeats.offsets_text(request.marker.offsets),
             marker_round_id=ref.round_id,
             table_uuid=record.lake.table_uuid or "",
             acker=ref.round_id,
@@ -133,7 +133,7 @@ def believes_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_incarnations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows the names of a round may speak for it."""
-    monkeypatch.setattr("tiering.coordinator.wire.incarnation_of", lambda message: None)
+    monkeypatch.setattr("tiering.wire.heartbeats.incarnation_of", lambda message: None)
     monkeypatch.setattr("tiering.coordinator.heartbeats.incarnation_of", lambda message: None)
 
 

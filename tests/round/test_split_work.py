@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from tiering.errors import KvSnapshotGone
-from tiering.errors_pb import to_pb
 from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
@@ -20,6 +19,7 @@ from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, Ta
 from tiering.round.base import SplitTask, WorkLimits, working_order
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.task import as_lakeward_error, run_split
+from tiering.wire.errors import to_pb
 
 BUCKET = BucketKey(None, 0)
 PATH = TablePath("sales", "planes")

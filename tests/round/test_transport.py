@@ -13,7 +13,6 @@ import pytest
 import structlog
 
 from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, ServiceUnreachable
-from tiering.errors_pb import to_pb
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.rounds import Assignment
 from tiering.model.tables import BucketKey, TableBucket, TablePath
@@ -21,6 +20,7 @@ from tiering.round.base import Grant
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server
+from tiering.wire.errors import to_pb
 
 ASSIGNMENT = Assignment(7, TablePath("sales", "orders"), 3, 1, "round-3")
 GRANT = Grant(None, None, {BucketKey(None, 0): 5}, 5, 1)

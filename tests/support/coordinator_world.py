@@ -18,8 +18,8 @@ from tiering.coordinator.records import TableRecord
 from tiering.coordinator.store import Store
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.offsets_pb import offsets_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.offsets import offsets_to_pb
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRESHNESS = 180

@@ -18,7 +18,7 @@ from tiering.cluster.embedded.service import add_to_server
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.rpc_server import open_server
+from tiering.wire.server import open_server
 
 
 class ManualClock:

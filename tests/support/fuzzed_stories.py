@@ -32,8 +32,8 @@ from tiering.coordinator.mutations import CancelTiering, PauseTiering, ResetErro
 from tiering.model.tables import TableInfo, TablePath
 from tiering.round import actions as act
 from tiering.round.inline import InlineTaskRunner
-from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.wire.round_requests import assignment_from_pb
 
 NAMES = ("a", "b")
 REGIONS = ("eu", "us", "asia")

@@ -32,11 +32,11 @@ from tiering.model.tables import Offsets, TableInfo, TablePath
 from tiering.round import actions as act
 from tiering.round.base import Grant, HeartbeatCall, TaskRunner
 from tiering.round.inline import InlineTaskRunner
-from tiering.round.reports import Report
-from tiering.round.requests import assignment_from_pb, begin_request, commit_request, plan_request
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.rpc_errors import from_pb
+from tiering.wire.error_status import from_pb
+from tiering.wire.round_reports import Report
+from tiering.wire.round_requests import assignment_from_pb, begin_request, commit_request, plan_request
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 KEYED_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])

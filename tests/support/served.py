@@ -25,7 +25,7 @@ from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.rpc_errors import from_rpc_error
+from tiering.wire.error_status import from_rpc_error
 
 OPTIONS = CoordinatorOptions(
     tick_interval_ms=5,

@@ -29,14 +29,14 @@ from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, Perman
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TablePath
-from tiering.offsets_pb import offsets_to_pb
 from tiering.round.actions import RoundOutcome
 from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.inline import InlineTaskRunner
-from tiering.round.reports import Report, renewal
-from tiering.round.requests import assignment_from_pb
 from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.offsets import offsets_to_pb
+from tiering.wire.round_reports import Report, renewal
+from tiering.wire.round_requests import assignment_from_pb
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000

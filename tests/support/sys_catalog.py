@@ -15,11 +15,11 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
 from sys_tables.service import SysCatalogService
-from tiering import rpc_errors
 from tiering.coordinator.api import CoordinatorHandle
 from tiering.errors import LakewardError
-from tiering.rpc_guard import RpcGuard
-from tiering.rpc_server import open_server
+from tiering.wire import error_status
+from tiering.wire.server import open_server
+from tiering.wire.server_guard import RpcGuard
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,4 @@ async def error_of(call: Awaitable[Any]) -> LakewardError:
     """The error that a failing call carries."""
     with pytest.raises(grpc.RpcError) as raised:
         await call
-    return rpc_errors.from_rpc_error(raised.value, "127.0.0.1")
+    return error_status.from_rpc_error(raised.value, "127.0.0.1")

@@ -22,7 +22,7 @@ from sys_tables.registry import default_registry
 from tiering.coordinator.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TableBucket, TableInfo, TablePath
-from tiering.request_bounds import ID_LIMIT
+from tiering.wire.request_bounds import ID_LIMIT
 
 RUNNING = "the running round"
 """Stands for its id."""

@@ -29,9 +29,9 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.validations import ValidateTable, level_of
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.rpc_errors import ERROR_METADATA_KEY
 from tiering.validate.results import CheckResult
 from tiering.validate.run import validate
+from tiering.wire.error_status import ERROR_METADATA_KEY
 
 EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "200"))
 SEED = int(os.environ.get("LAKEWARD_FUZZ_SEED", "20261122"))

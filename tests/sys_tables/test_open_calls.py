@@ -21,7 +21,7 @@ from support.sys_catalog import error_of, pb, serving
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.api import TierTable
 from tiering.errors import TablePaused
-from tiering.rpc_server import server_options
+from tiering.wire.server import server_options
 
 Run = Callable[[Any], None]
 REQUEST = pb.CallProcedureRequest(namespace="sys", name="tier_table", caller="ann", idempotency_key="k")

@@ -14,8 +14,8 @@ from support.memory_coordinator import MemoryCoordinator, table_info
 from support.sys_catalog import error_of, pb, serving, where
 from support.word_table import THREE, NarrowWordRow, WordRow, words
 from sys_tables.registry import default_registry
-from tiering import rpc_errors
 from tiering.errors import BadRequest, ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
+from tiering.wire import error_status
 
 Run = Callable[[Any], None]
 
@@ -111,7 +111,7 @@ def test_a_long_message_in_another_script_still_arrives(run: Run) -> None:
         async with serving(MemoryCoordinator(), words(WordRow, broken)) as client:
             with pytest.raises(grpc.RpcError) as raised:
                 await client.read("words")
-        error = rpc_errors.from_rpc_error(raised.value, "")
+        error = error_status.from_rpc_error(raised.value, "")
         assert isinstance(error, ClusterUnavailable)
         assert error.message.startswith("錯" * 300)
         assert error.message.endswith("…")

@@ -14,7 +14,7 @@ from typer.completion import completion_init, get_completion_script, install  # 
 
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.errors import LakewardError
-from tiering.rpc_channel import DEFAULT_PORT
+from tiering.wire.channel import DEFAULT_PORT
 
 PROGRAM = "lakeward"
 COMPLETE_VARIABLE = "_LAKEWARD_COMPLETE"

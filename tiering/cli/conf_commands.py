@@ -23,7 +23,7 @@ from tiering.cli.system_catalog import SystemCatalog
 from tiering.lake.catalog_properties import told_properties
 from tiering.model.names import check_name
 from tiering.round.transport import GrpcTransport
-from tiering.rpc_channel import target
+from tiering.wire.channel import target
 
 
 class Reader(StrEnum):

@@ -11,7 +11,7 @@ import typer
 from tiering.cli.completion import table_names
 from tiering.cli.output import OutputFormat
 from tiering.errors import InvalidArgument
-from tiering.rpc_channel import DEFAULT_PORT
+from tiering.wire.channel import DEFAULT_PORT
 
 DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
 

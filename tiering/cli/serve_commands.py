@@ -15,7 +15,7 @@ from tiering.cli.logs import configure_logging
 from tiering.cli.options import DEFAULT_SLOTS, DEFAULT_URI, LogLevelOption, UriOption, read_pairs
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
-from tiering.rpc_channel import DEFAULT_PORT
+from tiering.wire.channel import DEFAULT_PORT
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]

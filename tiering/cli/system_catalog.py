@@ -15,12 +15,12 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.arrow_answers import collected, decoded
 from tiering.errors import LakewardError, PeerTooOld
-from tiering.errors_pb import from_pb
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.rpc_channel import open_channel
-from tiering.rpc_errors import from_rpc_error
-from tiering.rpc_pages import readable
+from tiering.wire.channel import open_channel
+from tiering.wire.error_status import from_rpc_error
+from tiering.wire.errors import from_pb
+from tiering.wire.pages import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from tiering import errors, rpc_errors
+from tiering import errors
 from tiering.coordinator.api import TierTable, TierTableResult
 from tiering.coordinator.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets
 from tiering.coordinator.timebase import Moment, milliseconds
 from tiering.errors import cut_message
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
+from tiering.wire import error_status
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def in_context(error: ErrorInfo, path: TablePath, round_id: str) -> ErrorInfo:
 def error_of(error: ErrorInfo) -> errors.LakewardError:
     """The error as it is raised: of its own class where this version knows it."""
     pb = PbError(error_class=error.error_class, message=error.message, hint=error.hint, retryable=error.retryable, ids=dict(error.ids))
-    return rpc_errors.from_pb(pb)
+    return error_status.from_pb(pb)
 
 
 def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 
 import structlog
 
-from tiering import crash_points, errors, rpc_errors
+from tiering import crash_points, errors
 from tiering.cluster.base import Cluster
-from tiering.coordinator import core_ack, core_round, wire
+from tiering.coordinator import core_ack, core_round
 from tiering.coordinator.book import Book
 from tiering.coordinator.core_ack import Found
 from tiering.coordinator.core_round import Plan, RoundRef
@@ -29,6 +29,7 @@ from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire import error_status, heartbeats
 
 _log = structlog.get_logger(__name__)
 
@@ -63,12 +64,12 @@ class Commits:
 
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
         """Raises Fenced or UnknownTable for a round that does not own its table, and what the base check raises."""
-        ref, plan = wire.round_ref(request.round), wire.plan(request)
+        ref, plan = heartbeats.round_ref(request.round), heartbeats.plan(request)
         if self.names_another_lake_table(request):
             self._check_lake_table(ref, plan)
         with self._book.changing():
             record = self._current(ref)
-            self.doubt_head(record, wire.planned_head(request))
+            self.doubt_head(record, heartbeats.planned_head(request))
             self._book.put(core_round.plan(self._book.context(), record, plan))
 
     def names_another_lake_table(self, request: pb.RecordPlanRequest) -> bool:
@@ -82,18 +83,18 @@ class Commits:
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
         """Grants the commit, or says why not."""
-        ref = wire.round_ref(request.round)
+        ref = heartbeats.round_ref(request.round)
         with self._book.changing():
             try:
-                change = core_round.grant(self._book.context(), self._current(ref), wire.grant(request))
+                change = core_round.grant(self._book.context(), self._current(ref), heartbeats.grant(request))
             except (errors.Fenced, errors.UnknownTable) as error:
-                return pb.BeginLakeCommitResponse(granted=False, error=rpc_errors.to_pb(error))
+                return pb.BeginLakeCommitResponse(granted=False, error=error_status.to_pb(error))
             self._book.put(change)
         return pb.BeginLakeCommitResponse(granted=True)
 
     def report_progress(self, request: pb.ReportProgressRequest) -> None:
         """Best effort: a round that does not own its table is ignored."""
-        ref = wire.round_ref(request.round)
+        ref = heartbeats.round_ref(request.round)
         with self._book.changing():
             record = self._book.get(ref.table_id)
             if record is not None and core_round.is_current(record, ref):
@@ -107,11 +108,11 @@ class Commits:
         Raises UnknownTable, Fenced (the lake does not hold what the ack says, or nobody knows its round), the permanent errors
         of the base check, LakeUnavailable, ClusterUnavailable, TableBusy.
         """
-        self.check_borne_out(request, self.acknowledge(wire.round_ref(request.round)))
+        self.check_borne_out(request, self.acknowledge(heartbeats.round_ref(request.round)))
 
     def submit_ack(self, request: pb.CommitLakeSnapshotRequest) -> Future[Found]:
         """`acknowledge` in the pool for acks. One that runs already for the same round is joined: repeats take no more threads."""
-        ref = wire.round_ref(request.round)
+        ref = heartbeats.round_ref(request.round)
         key = (ref.table_id, ref.tiering_epoch, ref.round_id)
         with self._guard:
             running = self._running.get(key)
@@ -134,7 +135,7 @@ class Commits:
     @staticmethod
     def check_borne_out(request: pb.CommitLakeSnapshotRequest, found: Found) -> None:
         """Raises Fenced if the ack claims more than the lake was found to hold."""
-        claimed = wire.offsets_text(request.marker.offsets)
+        claimed = heartbeats.offsets_text(request.marker.offsets)
         if core_ack.is_behind(found.offsets, claimed):
             raise errors.Fenced(
                 f"the lake does not hold what round {request.round.round_id} reports: it is at round {found.marker_round_id} "

@@ -13,8 +13,8 @@ from datetime import datetime
 
 import structlog
 
-from tiering import errors, rpc_errors
-from tiering.coordinator import core_round, core_table, wire
+from tiering import errors
+from tiering.coordinator import core_round, core_table
 from tiering.coordinator.book import Book
 from tiering.coordinator.core_round import Failure, RoundRef
 from tiering.coordinator.known_tierers import KnownTierers, Met, TiererKey, incarnation_of, key_of
@@ -23,6 +23,7 @@ from tiering.coordinator.timebase import Moment
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError
+from tiering.wire import error_status, heartbeats
 
 _log = structlog.get_logger(__name__)
 
@@ -67,7 +68,7 @@ class Heartbeats:
             response.failed_table_resp.extend(self._fail(each, told) for each in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(each, told) for each in request.tiering_tables)
             response.finished_table_resp.extend(
-                self._finish(each, told, forced=wire.is_forced(each, forced)) for each in request.finished_tables
+                self._finish(each, told, forced=heartbeats.is_forced(each, forced)) for each in request.finished_tables
             )
             if met.overtaken:
                 return response, None
@@ -146,7 +147,7 @@ class Heartbeats:
         self._take_over(tierer, incarnation)
         given = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
         if given is not None:
-            response.tiering_table.CopyFrom(wire.assignment(given, self._book.epoch, self._book.options.min_round_duration_ms))
+            response.tiering_table.CopyFrom(heartbeats.assignment(given, self._book.epoch, self._book.options.min_round_duration_ms))
 
     def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
         picked = core_table.pick(self._book.waiting(), self._book.now())
@@ -194,34 +195,34 @@ class Heartbeats:
             self._book.put(core_round.fail(self._book.context(), record, Failure(info, stopped=True)))
 
     def _renew(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
-        ref = wire.report_ref(told, tierer)
+        ref = heartbeats.report_ref(told, tierer)
         record = self._current(ref)
         if record is None:
             return self._refused(ref, cancel=True)
-        self._doubt_head(record, wire.passed_head(told))
+        self._doubt_head(record, heartbeats.passed_head(told))
         change = core_round.renew(self._book.context(), record)
         self._book.put(change)
         cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
         return _answer(ref, cancel=cancelled)
 
     def _finish(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, *, forced: bool) -> pb.PbHeartbeatRespForTable:
-        ref = wire.report_ref(told, tierer)
+        ref = heartbeats.report_ref(told, tierer)
         record = self._current(ref)
         if record is not None:
-            self._doubt_head(record, wire.passed_head(told))
-            self._book.put(core_round.finish(self._book.context(), record, wire.finished(told, forced=forced)))
+            self._doubt_head(record, heartbeats.passed_head(told))
+            self._book.put(core_round.finish(self._book.context(), record, heartbeats.finished(told, forced=forced)))
         elif not self._ended(ref, WELL):
             return self._refused(ref)
         return _answer(ref)
 
     def _fail(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
-        ref = wire.report_ref(told, tierer)
+        ref = heartbeats.report_ref(told, tierer)
         record = self._current(ref)
         if not told.HasField("error_message"):
             self._warn_of_age(tierer)
         if record is not None:
-            self._doubt_head(record, wire.passed_head(told))
-            self._book.put(core_round.fail(self._book.context(), record, wire.failure(told, self._book.now().wall)))
+            self._doubt_head(record, heartbeats.passed_head(told))
+            self._book.put(core_round.fail(self._book.context(), record, heartbeats.failure(told, self._book.now().wall)))
         elif not self._ended(ref, BADLY):
             return self._refused(ref)
         return _answer(ref)
@@ -245,7 +246,7 @@ class Heartbeats:
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
-        error = rpc_errors.to_pb(core_round.fenced_error(self._book.get(ref.table_id), ref))
+        error = error_status.to_pb(core_round.fenced_error(self._book.get(ref.table_id), ref))
         return _answer(ref, error=error, cancel=cancel)
 
 

@@ -22,8 +22,8 @@ import structlog
 from tiering.coordinator.records import TiererRecord
 from tiering.coordinator.timebase import Moment
 from tiering.errors import InvalidArgument
-from tiering.request_bounds import check_id, informative
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.request_bounds import check_id, informative
 
 _log = structlog.get_logger(__name__)
 

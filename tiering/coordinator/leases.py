@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tiering.cluster.base import Cluster
-from tiering.leases_pb import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
-from tiering.request_bounds import informative
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.leases import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.wire.request_bounds import informative
 
 
 class Leases:

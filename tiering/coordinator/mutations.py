@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import MESSAGE_LIMIT, outside_text
-from tiering.request_bounds import caller_name
+from tiering.wire.request_bounds import caller_name
 
 ResultT = TypeVar("ResultT")
 

@@ -14,7 +14,7 @@ from itertools import count
 
 import structlog
 
-from tiering.request_bounds import check_id
+from tiering.wire.request_bounds import check_id
 
 _log = structlog.get_logger(__name__)
 

@@ -21,7 +21,7 @@ from tiering.coordinator.core import Change
 from tiering.coordinator.mutations import Mutation, ResultT
 from tiering.coordinator.records import ErrorInfo, OperationRecord
 from tiering.errors import InvalidArgument
-from tiering.request_bounds import check_id
+from tiering.wire.request_bounds import check_id
 
 _NO_GOAL: Mapping[str, Any] = MappingProxyType({})
 

@@ -12,8 +12,8 @@ from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.service import ControlService, Pools, StatusService, TiererService
 from tiering.errors import SetupError
 from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
-from tiering.rpc_channel import host_and_port
-from tiering.rpc_server import open_server
+from tiering.wire.channel import host_and_port
+from tiering.wire.server import open_server
 
 STOP_SECONDS = 2.0
 """Calls that still run then are cut off."""

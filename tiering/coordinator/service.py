@@ -19,21 +19,20 @@ import grpc
 import grpc.aio
 import structlog
 
-from tiering import rpc_errors
 from tiering.clock import RandomIds
-from tiering.coordinator import status_pb, wire
 from tiering.coordinator.api import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
 from tiering.coordinator.coordinator import Coordinator
 from tiering.coordinator.held_requests import HeldRequests
 from tiering.coordinator.paging import Listing, Listings, Page
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
-from tiering.leases_pb import joined, leases_to_pb, parts
 from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
-from tiering.request_bounds import caller_name
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
+from tiering.wire import error_status, heartbeats, statuses
+from tiering.wire.leases import joined, leases_to_pb, parts
+from tiering.wire.request_bounds import caller_name
 
 _log = structlog.get_logger(__name__)
 
@@ -78,10 +77,10 @@ async def end_with(context: Context, error: Exception) -> None:
     """Ends the call with an error."""
     code = grpc.StatusCode.INTERNAL
     if isinstance(error, LakewardError):
-        code = rpc_errors.status_code(error)
+        code = error_status.status_code(error)
     else:
         _log.error("a call failed unexpectedly", error_class=type(error).__name__, exc_info=error)
-    await context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
+    await context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
 
 
 class StatusService(status_pb2_grpc.TieringStatusServicer):
@@ -98,9 +97,9 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     ) -> status_pb2.ListTieringStatusesResponse:
         page = await answer(context, self._first_or_next(request))
         return status_pb2.ListTieringStatusesResponse(
-            tiering_statuses=[status_pb.to_pb(status) for status in page.items],
+            tiering_statuses=[statuses.to_pb(status) for status in page.items],
             next_page_token=page.next_token,
-            observed_time=wire.timestamp(page.observed_time),
+            observed_time=heartbeats.timestamp(page.observed_time),
         )
 
     async def ListKvSnapshotLeases(
@@ -108,7 +107,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
         page = await answer(context, self._pools.for_cluster(self._leases_page, request))
         return status_pb2.ListKvSnapshotLeasesResponse(
-            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=wire.timestamp(page.observed_time)
+            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=heartbeats.timestamp(page.observed_time)
         )
 
     def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
@@ -277,7 +276,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
 
 def _swept_pb(one: SweepResult) -> control_pb2.PbSweepResult:
     return control_pb2.PbSweepResult(
-        table_path=wire.path_pb(one.path),
+        table_path=heartbeats.path_pb(one.path),
         files=one.files,
         removed=one.removed,
         removed_bytes=one.removed_bytes,
@@ -297,7 +296,7 @@ def _step_pb(step: Progress | TierTableResult) -> control_pb2.TierTableResponse:
     if isinstance(step, Progress):
         return control_pb2.TierTableResponse(progress=step.message)
     result = control_pb2.PbTierTableResult(
-        table_path=wire.path_pb(step.path),
+        table_path=heartbeats.path_pb(step.path),
         round_id=step.round_id,
         state=step.state,
         tiering_epoch=step.tiering_epoch,

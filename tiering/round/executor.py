@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.errors_pb import to_pb
 from tiering.round.base import SplitTask, TaskOutcome
 from tiering.round.task import deadline, run_split
+from tiering.wire.errors import to_pb
 
 OUTCOME_SCHEMA = "task long, result binary, error binary, phase string"
 _FIELDS: list[pa.Field[Any]] = [

@@ -12,15 +12,15 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_us
 
 from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.leases_pb import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableBucket
 from tiering.round.base import Grant
-from tiering.round.requests import begin_request, commit_request, plan_request, round_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
-from tiering.rpc_channel import open_channel
-from tiering.rpc_errors import from_pb, from_rpc_error
+from tiering.wire.channel import open_channel
+from tiering.wire.error_status import from_pb, from_rpc_error
+from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
+from tiering.wire.round_requests import begin_request, commit_request, plan_request, round_pb
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

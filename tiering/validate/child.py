@@ -18,12 +18,12 @@ from typing import IO, Any
 from tiering.child_process import module_command
 from tiering.cluster.embedded.offline import OfflineCluster
 from tiering.errors import LakewardError, RoundFailed
-from tiering.errors_pb import from_pb, to_pb
 from tiering.lake.registry import open_lake
 from tiering.model.names import table_path
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.run import validate
+from tiering.wire.errors import from_pb, to_pb
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tiering.redaction.redact import outside_text, remember_secrets
 from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.rpc_channel import target
+from tiering.wire.channel import target
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_TABLES = 5

@@ -33,7 +33,6 @@ from tiering.cluster.embedded.leases import end_expired
 from tiering.cluster.embedded.log import Log
 from tiering.cluster.embedded.metadata import Metadata
 from tiering.cluster.embedded.partitions import find_partition, list_partitions
-from tiering.cluster.embedded.pb import rows_to_bytes
 from tiering.cluster.embedded.placing import place_rows
 from tiering.cluster.embedded.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
 from tiering.cluster.embedded.refused_metadata import insert_refused, mark_skipped, refused_of_table
@@ -46,6 +45,7 @@ from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, Lak
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redaction.redact import redact
+from tiering.wire.embedded import rows_to_bytes
 
 MAX_OPEN_STATES = 8
 """Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""

@@ -17,7 +17,6 @@ import pyarrow as pa
 import tenacity
 
 from tiering.cluster.base import offsets_one_by_one
-from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
 from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
 from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
@@ -27,12 +26,13 @@ from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath, TableType
-from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
-from tiering.rpc_channel import open_channel
-from tiering.rpc_errors import from_rpc_error
-from tiering.rpc_pages import Pages, readable
+from tiering.wire import embedded
+from tiering.wire.channel import open_channel
+from tiering.wire.error_status import from_rpc_error
+from tiering.wire.offsets import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
+from tiering.wire.pages import Pages, readable
 
 CALL_TIMEOUT_S = 30.0
 """Longer than any call takes; an append waits for the disk."""
@@ -103,19 +103,19 @@ class RemoteEmbeddedCluster:
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """As `EmbeddedCluster.create_table`."""
-        request = pb.spec_to_pb(path, spec, ignore_if_exists)
+        request = embedded.spec_to_pb(path, spec, ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def drop_table(self, path: TablePath) -> None:
         """As `EmbeddedCluster.drop_table`."""
-        request = messages.DropTableRequest(table_path=pb.path_to_pb(path))
+        request = messages.DropTableRequest(table_path=embedded.path_to_pb(path))
         self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `EmbeddedCluster.alter_table`."""
         added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
-        request = messages.AlterTableRequest(table_path=pb.path_to_pb(path), set_properties=set_properties, add_columns=added)
+        request = messages.AlterTableRequest(table_path=embedded.path_to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
@@ -129,18 +129,18 @@ class RemoteEmbeddedCluster:
             page_token = answer.next_page_token
             pages.check(answer, len(answer.tables), page_token or None)
             with readable(self._uri):
-                found += map(pb.table_from_pb, answer.tables)
+                found += map(embedded.table_from_pb, answer.tables)
             if not page_token:
                 return found
 
     def table(self, path: TablePath) -> TableInfo:
         """As `Cluster.table`."""
-        request = messages.GetTableRequest(table_path=pb.path_to_pb(path))
+        request = messages.GetTableRequest(table_path=embedded.path_to_pb(path))
         return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def _table(self, message: messages.PbTable) -> TableInfo:
         with readable(self._uri):
-            return pb.table_from_pb(message)
+            return embedded.table_from_pb(message)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """As `Cluster.partitions`; a table without partition columns needs no question."""
@@ -161,38 +161,38 @@ class RemoteEmbeddedCluster:
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """As `EmbeddedCluster.drop_partition`."""
-        request = messages.DropPartitionRequest(table_path=pb.path_to_pb(path), partition_name=partition_name)
+        request = messages.DropPartitionRequest(table_path=embedded.path_to_pb(path), partition_name=partition_name)
         self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
-        request = messages.AppendRequest(table_path=pb.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        request = messages.AppendRequest(table_path=embedded.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
-        return [pb.range_from_pb(appended) for appended in answer.ranges]
+        return [embedded.range_from_pb(appended) for appended in answer.ranges]
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.upsert`, in one message as `append`."""
-        request = messages.UpsertRequest(table_path=pb.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        request = messages.UpsertRequest(table_path=embedded.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Upsert, request, timeout=KEYED_TIMEOUT_S))
-        return [pb.range_from_pb(appended) for appended in answer.ranges]
+        return [embedded.range_from_pb(appended) for appended in answer.ranges]
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `EmbeddedCluster.delete`, in one message as `append`."""
-        request = messages.DeleteRequest(table_path=pb.path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
+        request = messages.DeleteRequest(table_path=embedded.path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Delete, request, timeout=KEYED_TIMEOUT_S))
-        return [pb.range_from_pb(appended) for appended in answer.ranges]
+        return [embedded.range_from_pb(appended) for appended in answer.ranges]
 
     def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """As `EmbeddedCluster.snapshot_kv`."""
-        request = messages.SnapshotKvRequest(table_path=pb.path_to_pb(path))
+        request = messages.SnapshotKvRequest(table_path=embedded.path_to_pb(path))
         answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=KEYED_TIMEOUT_S))
-        return pb.snapshots_from_pb(answer.snapshots)
+        return embedded.snapshots_from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `Cluster.offsets`."""
         request = messages.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        return {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
+        return {bucket_from_pb(item.bucket): embedded.bounds_from_pb(item) for item in answer.buckets}
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         """As `Cluster.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
@@ -202,30 +202,30 @@ class RemoteEmbeddedCluster:
         """As `Cluster.oldest_timestamps`."""
         request = messages.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
-        return {bucket_from_pb(item.bucket): pb.time_from_pb(item.timestamp) for item in answer.timestamps}
+        return {bucket_from_pb(item.bucket): embedded.time_from_pb(item.timestamp) for item in answer.timestamps}
 
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
         if isinstance(split, TieringSnapshotSplit):
             return self._snapshot_reader(table, split)
         pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
-        segments = [pb.segment_from_pb(segment) for page in pages for segment in page.segments]
+        segments = [embedded.segment_from_pb(segment) for page in pages for segment in page.segments]
         told = pages[0].HasField("bounds")  # one question a split is enough
-        bounds = pb.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
-        listed = ListedRange(pages[0].root, segments, [pb.refused_from_pb(record) for record in pages[0].refused])
+        bounds = embedded.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
+        listed = ListedRange(pages[0].root, segments, [embedded.refused_from_pb(record) for record in pages[0].refused])
         return open_reader(table, split, bounds, lambda *_: listed)
 
     def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
         request = messages.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        found = {bucket_from_pb(item.bucket): pb.bounds_from_pb(item) for item in answer.buckets}
+        found = {bucket_from_pb(item.bucket): embedded.bounds_from_pb(item) for item in answer.buckets}
         return found.get(bucket)
 
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
         bucket = bucket_to_pb(split.bucket)
         request = messages.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
         answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
-        return open_snapshot_reader(answer.root, table, split, pb.stored_snapshot_from_pb(split.snapshot_id, answer))
+        return open_snapshot_reader(answer.root, table, split, embedded.stored_snapshot_from_pb(split.snapshot_id, answer))
 
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
@@ -248,7 +248,7 @@ class RemoteEmbeddedCluster:
             return {}
         request = messages.ListKvSnapshotsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
-        return pb.snapshots_from_pb(answer.snapshots)
+        return embedded.snapshots_from_pb(answer.snapshots)
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
@@ -286,7 +286,7 @@ class RemoteEmbeddedCluster:
 
 
 def _message(rows: Rows) -> bytes:
-    data = pb.rows_to_bytes(as_batch(rows))
+    data = embedded.rows_to_bytes(as_batch(rows))
     if len(data) > MAX_APPEND_BYTES:
         raise InvalidData(f"a write of {len(data)} bytes exceeds the limit of {MAX_APPEND_BYTES}", hint="Write fewer rows at once.")
     return data

@@ -15,7 +15,6 @@ from typing import Any, NoReturn, TypeVar
 import grpc.aio
 import structlog
 
-from tiering.cluster.embedded import pb
 from tiering.cluster.embedded.refused_records import RefusedRecord
 from tiering.cluster.embedded.segments import Segment
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -24,10 +23,11 @@ from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schem
 from tiering.library_guards.panics import contained
 from tiering.model.names import parse_table_path
 from tiering.model.tables import BucketOffsets, TableInfo
-from tiering.offsets_pb import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 from tiering.rpc.v1 import embedded_pb2 as messages
 from tiering.rpc.v1 import embedded_pb2_grpc
-from tiering.rpc_errors import status_code, status_text, trailing_metadata
+from tiering.wire import embedded
+from tiering.wire.error_status import status_code, status_text, trailing_metadata
+from tiering.wire.offsets import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 
 KEYED_THREADS = 4
 """Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
@@ -78,20 +78,22 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def CreateTable(self, request: messages.CreateTableRequest, context: Context) -> messages.CreateTableResponse:
         def create() -> TableInfo:
-            return self._storage.create_table(pb.path_from_pb(request.table_path), pb.spec_from_pb(request), request.ignore_if_exists)
+            return self._storage.create_table(
+                embedded.path_from_pb(request.table_path), embedded.spec_from_pb(request), request.ignore_if_exists
+            )
 
-        return messages.CreateTableResponse(table=pb.table_to_pb(await self._run(context, create)))
+        return messages.CreateTableResponse(table=embedded.table_to_pb(await self._run(context, create)))
 
     async def DropTable(self, request: messages.DropTableRequest, context: Context) -> messages.DropTableResponse:
-        await self._run(context, partial(self._storage.drop_table, pb.path_from_pb(request.table_path)))
+        await self._run(context, partial(self._storage.drop_table, embedded.path_from_pb(request.table_path)))
         return messages.DropTableResponse()
 
     async def AlterTable(self, request: messages.AlterTableRequest, context: Context) -> messages.AlterTableResponse:
         def alter() -> TableInfo:
             added = list(read_schema(request.add_columns)) if request.add_columns else []
-            return self._storage.alter_table(pb.path_from_pb(request.table_path), dict(request.set_properties), added)
+            return self._storage.alter_table(embedded.path_from_pb(request.table_path), dict(request.set_properties), added)
 
-        return messages.AlterTableResponse(table=pb.table_to_pb(await self._run(context, alter)))
+        return messages.AlterTableResponse(table=embedded.table_to_pb(await self._run(context, alter)))
 
     async def ListTables(self, request: messages.ListTablesRequest, context: Context) -> messages.ListTablesResponse:
         return await self._run(context, partial(self._list_tables, request))
@@ -104,62 +106,62 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         for table in self._storage.tables(request.database_name if request.HasField("database_name") else None):
             if after is not None and table.path <= after:
                 continue
-            message = pb.table_to_pb(table)
+            message = embedded.table_to_pb(table)
             size += message.ByteSize()
             if answer.tables and size > TABLES_PAGE_BYTES:
-                answer.next_page_token = str(pb.path_from_pb(answer.tables[-1].table_path))
+                answer.next_page_token = str(embedded.path_from_pb(answer.tables[-1].table_path))
                 break
             answer.tables.append(message)
         return answer
 
     async def GetTable(self, request: messages.GetTableRequest, context: Context) -> messages.GetTableResponse:
-        table = await self._run(context, partial(self._storage.table, pb.path_from_pb(request.table_path)))
-        return messages.GetTableResponse(table=pb.table_to_pb(table))
+        table = await self._run(context, partial(self._storage.table, embedded.path_from_pb(request.table_path)))
+        return messages.GetTableResponse(table=embedded.table_to_pb(table))
 
     async def ListPartitions(self, request: messages.ListPartitionsRequest, context: Context) -> messages.ListPartitionsResponse:
         work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
         found = await self._run(context, work)
-        return messages.ListPartitionsResponse(partitions=map(pb.partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
+        return messages.ListPartitionsResponse(partitions=map(embedded.partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
 
     async def DropPartition(self, request: messages.DropPartitionRequest, context: Context) -> messages.DropPartitionResponse:
-        await self._run(context, partial(self._storage.drop_partition, pb.path_from_pb(request.table_path), request.partition_name))
+        await self._run(context, partial(self._storage.drop_partition, embedded.path_from_pb(request.table_path), request.partition_name))
         return messages.DropPartitionResponse()
 
     async def Append(self, request: messages.AppendRequest, context: Context) -> messages.AppendResponse:
         def append() -> messages.AppendResponse:
             rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.append(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return messages.AppendResponse(ranges=map(pb.range_to_pb, ranges))
+            ranges = self._storage.append(embedded.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return messages.AppendResponse(ranges=map(embedded.range_to_pb, ranges))
 
         return await self._run(context, append)
 
     async def Upsert(self, request: messages.UpsertRequest, context: Context) -> messages.UpsertResponse:
         def upsert() -> messages.UpsertResponse:
             rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.upsert(pb.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return messages.UpsertResponse(ranges=map(pb.range_to_pb, ranges))
+            ranges = self._storage.upsert(embedded.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return messages.UpsertResponse(ranges=map(embedded.range_to_pb, ranges))
 
         return await self._run(context, upsert, self._keyed_pool)
 
     async def Delete(self, request: messages.DeleteRequest, context: Context) -> messages.DeleteResponse:
         def delete() -> messages.DeleteResponse:
             keys = read_rows(request.keys, WRITE_LIMITS)
-            ranges = self._storage.delete(pb.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
-            return messages.DeleteResponse(ranges=map(pb.range_to_pb, ranges))
+            ranges = self._storage.delete(embedded.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
+            return messages.DeleteResponse(ranges=map(embedded.range_to_pb, ranges))
 
         return await self._run(context, delete, self._keyed_pool)
 
     async def SnapshotKv(self, request: messages.SnapshotKvRequest, context: Context) -> messages.SnapshotKvResponse:
-        work = partial(self._storage.snapshot_kv, pb.path_from_pb(request.table_path))
-        return messages.SnapshotKvResponse(snapshots=pb.snapshots_to_pb(await self._run(context, work, self._keyed_pool)))
+        work = partial(self._storage.snapshot_kv, embedded.path_from_pb(request.table_path))
+        return messages.SnapshotKvResponse(snapshots=embedded.snapshots_to_pb(await self._run(context, work, self._keyed_pool)))
 
     async def ListKvSnapshots(self, request: messages.ListKvSnapshotsRequest, context: Context) -> messages.ListKvSnapshotsResponse:
         found = await self._run(context, partial(self._storage.list_kv_snapshots, request.table_id))
-        return messages.ListKvSnapshotsResponse(snapshots=pb.snapshots_to_pb(found))
+        return messages.ListKvSnapshotsResponse(snapshots=embedded.snapshots_to_pb(found))
 
     async def GetKvSnapshot(self, request: messages.GetKvSnapshotRequest, context: Context) -> messages.GetKvSnapshotResponse:
         work = partial(self._storage.kv_snapshot, request.table_id, bucket_from_pb(request.bucket), request.snapshot_id)
-        return pb.stored_snapshot_to_pb(str(self._storage.root), await self._run(context, work))
+        return embedded.stored_snapshot_to_pb(str(self._storage.root), await self._run(context, work))
 
     async def ListOffsets(self, request: messages.ListOffsetsRequest, context: Context) -> messages.ListOffsetsResponse:
         log = self._storage.log
@@ -169,7 +171,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             offsets = {} if bounds is None else {bucket: bounds}
         else:
             offsets = await self._run(context, partial(log.offsets, request.table_id))
-        return messages.ListOffsetsResponse(buckets=[pb.bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
+        return messages.ListOffsetsResponse(buckets=[embedded.bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
 
     async def ListOldestTimestamps(
         self, request: messages.ListOldestTimestampsRequest, context: Context
@@ -177,7 +179,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         work = partial(self._storage.log.oldest_timestamps, request.table_id, offsets_from_pb(request.offsets))
         return messages.ListOldestTimestampsResponse(
             timestamps=[
-                messages.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=pb.time_to_pb(moment))
+                messages.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=embedded.time_to_pb(moment))
                 for bucket, moment in (await self._run(context, work)).items()
             ]
         )
@@ -193,9 +195,9 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         segments, bounds, refused = await self._run(context, look)
         return messages.ListSegmentsResponse(
             root=str(self._storage.root),
-            segments=map(pb.segment_to_pb, segments),
-            bounds=None if bounds is None else pb.bounds_to_pb(bucket, bounds),
-            refused=map(pb.refused_to_pb, refused),
+            segments=map(embedded.segment_to_pb, segments),
+            bounds=None if bounds is None else embedded.bounds_to_pb(bucket, bounds),
+            refused=map(embedded.refused_to_pb, refused),
         )
 
     async def GetLakeSnapshot(self, request: messages.GetLakeSnapshotRequest, context: Context) -> messages.GetLakeSnapshotResponse:

@@ -47,7 +47,7 @@ final class ServiceClient {
   private static final ConcurrentMap<String, ManagedChannel> CHANNELS = new ConcurrentHashMap<>();
 
   /**
-   * As in tiering/rpc_channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
+   * As in tiering/wire/channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
    * usual proxies.
    */
   private static final long KEEP_ALIVE_SECONDS = 30;

@@ -12,7 +12,7 @@ import java.util.Optional;
 
 /**
  * Failed calls as errors for the user. What the service itself reports travels as a {@code PbError}
- * in the trailing metadata (tiering/rpc_errors.py): then the service did answer, and its words are
+ * in the trailing metadata (tiering/wire/error_status.py): then the service did answer, and its words are
  * shown.
  */
 final class ServiceErrors {

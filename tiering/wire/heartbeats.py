@@ -13,9 +13,9 @@ from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, fro
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundStats
 from tiering.model.tables import TablePath
-from tiering.offsets_pb import offsets_from_pb, offsets_to_pb
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
+from tiering.wire.offsets import offsets_from_pb, offsets_to_pb
 
 _PHASE_LIMIT = 40
 UNEXPLAINED = "the tierer gave no reason"

@@ -18,8 +18,8 @@ import grpc
 import grpc.aio
 import structlog
 
-from tiering import rpc_errors
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
+from tiering.wire import error_status
 
 REQUEST_BYTES = 1 << 20
 """Of most requests: far above any statement, path or schema."""
@@ -254,8 +254,8 @@ def _parsed(read: Callable[[bytes], Any], raw: bytes) -> Any:
 async def _end(method: str, context: _Context, error: BaseException) -> None:
     """Ends the call with the status of `error`."""
     if isinstance(error, LakewardError):
-        code = rpc_errors.status_code(error)
+        code = error_status.status_code(error)
     else:
         code = grpc.StatusCode.INTERNAL
         _log.exception("a call failed unexpectedly", method=method, error_class=type(error).__name__)
-    await context.abort(code, rpc_errors.status_text(error), rpc_errors.trailing_metadata(error))
+    await context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))

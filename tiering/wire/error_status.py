@@ -12,8 +12,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from tiering import errors
-from tiering.errors_pb import from_pb, to_pb
 from tiering.rpc.v1.common_pb2 import PbError
+from tiering.wire.errors import from_pb, to_pb
 
 __all__ = [
     "ERROR_METADATA_KEY",

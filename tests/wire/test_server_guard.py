@@ -16,10 +16,10 @@ import pytest
 from support import http2
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, SysCatalogStub, add_SysCatalogServicer_to_server
-from tiering import rpc_errors, rpc_guard
 from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
-from tiering.rpc_guard import CALLS, CLUSTER, HELD_BYTES, LISTINGS, MAX_CALLS, MAX_STREAMS, READS, REQUEST_BYTES, TIERERS, RpcGuard
-from tiering.rpc_server import open_server
+from tiering.wire import error_status, server_guard
+from tiering.wire.server import open_server
+from tiering.wire.server_guard import CALLS, CLUSTER, HELD_BYTES, LISTINGS, MAX_CALLS, MAX_STREAMS, READS, REQUEST_BYTES, TIERERS, RpcGuard
 
 SERVICE = "/sys_tables.rpc.v1.SysCatalog/"
 PIECE = b"x" * (1 << 20)
@@ -90,7 +90,7 @@ async def until(probe: Callable[[], object]) -> None:
 async def raised_by(call: Awaitable[object]) -> LakewardError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    return rpc_errors.from_rpc_error(caught.value, "test")
+    return error_status.from_rpc_error(caught.value, "test")
 
 
 async def to_the_end(answer: Any) -> None:
@@ -164,7 +164,7 @@ def test_requests_that_are_worked_on_have_a_size_together() -> None:
             await stub.ListTables(pb.ListTablesRequest(namespace="x" * 600))
 
     run(test)
-    assert HELD_BYTES >= 16 * rpc_guard.LARGE_REQUEST_BYTES
+    assert HELD_BYTES >= 16 * server_guard.LARGE_REQUEST_BYTES
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x02\xc3\x28", b"\x0a\x01\xff", b"\x0b" * 200])

@@ -17,7 +17,7 @@ import grpc.aio
 from grpc._cython import cygrpc
 from grpc.aio import _server as aio_server
 
-from tiering.rpc_guard import LARGE_REQUEST_BYTES, MAX_CALLS, MAX_STREAMS, RpcGuard
+from tiering.wire.server_guard import LARGE_REQUEST_BYTES, MAX_CALLS, MAX_STREAMS, RpcGuard
 
 PING_INTERVAL_MS = 10_000
 PING_TIMEOUT_MS = 5_000

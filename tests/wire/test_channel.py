@@ -12,7 +12,7 @@ from support.served import OPTIONS
 from tiering.client import LakewardClient
 from tiering.coordinator.server import serve
 from tiering.errors import InvalidArgument
-from tiering.rpc_channel import host_and_port, target
+from tiering.wire.channel import host_and_port, target
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from itertools import groupby
 
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import TableBucket
-from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.status_pb2 import PbKvSnapshotLease, PbLeasedKvSnapshot
+from tiering.wire.offsets import bucket_from_pb, bucket_to_pb
 
 
 def snapshots_to_pb(snapshots: Mapping[TableBucket, int]) -> list[pb.PbKvSnapshotLeaseForTable]:

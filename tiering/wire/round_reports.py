@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiering.errors import Cancelled
-from tiering.errors_pb import sendable
 from tiering.model.rounds import Assignment, RoundState, RoundStats
 from tiering.round.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.errors import sendable
 
 _WENT_WELL = (RoundState.SUCCEEDED, RoundState.FORCE_FINISHED, RoundState.EMPTY)
 

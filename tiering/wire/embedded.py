@@ -19,8 +19,8 @@ from tiering.lake_table_options import told_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
-from tiering.offsets_pb import bucket_from_pb, bucket_to_pb
 from tiering.rpc.v1 import common_pb2, embedded_pb2
+from tiering.wire.offsets import bucket_from_pb, bucket_to_pb
 
 
 def path_to_pb(path: TablePath) -> common_pb2.PbTablePath:
