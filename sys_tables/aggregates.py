@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sys_tables.ordering import indices_by, orderable, sort_keys
 from sys_tables.scan import Aggregate, Function, Order, ScanRequest
 from sys_tables.sql_types import spark_type
-from tiering.coordinator.api import AnyArray, Columns
+from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 
 Numbers = npt.NDArray[np.int64]

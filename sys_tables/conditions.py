@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sys_tables.columns import AnyField
 from sys_tables.scan import AllOf, AnyOf, Condition, Filter, Instant, Not, Operator, Value, shown
 from sys_tables.sql_types import spark_type
-from tiering.coordinator.api import AnyArray, Columns
+from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 
 Truth: TypeAlias = AnyArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys_tables.lookup import resolve_table
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from tiering.coordinator.api import CoordinatorView, TableStatus
+from tiering.coordinator.interface import CoordinatorView, TableStatus
 from tiering.errors import LakeDisabled
 from tiering.lake_table_options import told_options
 from tiering.model.names import SYSTEM_DATABASE

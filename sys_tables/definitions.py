@@ -15,7 +15,7 @@ import pyarrow as pa
 from sys_tables.columns import schema_of
 from sys_tables.procedure_input import FrameworkInput, Parameter, parameters_of
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import Asked, Columns, CoordinatorHandle, CoordinatorView
+from tiering.coordinator.interface import Asked, Columns, CoordinatorHandle, CoordinatorView
 
 RowT = TypeVar("RowT")
 InputT = TypeVar("InputT")

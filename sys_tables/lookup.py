@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from sys_tables.definitions import Call
-from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
+from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.names import NAME_LIMIT, SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath

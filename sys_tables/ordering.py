@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sys_tables.scan import Order
 from sys_tables.sql_types import spark_type
-from tiering.coordinator.api import AnyArray, Columns
+from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 
 SortKey = tuple[AnyArray, bool]

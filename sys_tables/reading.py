@@ -17,7 +17,7 @@ from sys_tables.lookup import near_hint
 from sys_tables.ordering import sorted_indices
 from sys_tables.row_columns import RowColumns
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import Columns, CoordinatorView
+from tiering.coordinator.interface import Columns, CoordinatorView
 from tiering.errors import InvalidArgument
 
 OBSERVED_TIME_KEY = "observed_time"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from sys_tables.columns import array_of
-from tiering.coordinator.api import AnyArray
+from tiering.coordinator.interface import AnyArray
 
 
 class RowColumns:

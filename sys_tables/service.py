@@ -30,7 +30,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from sys_tables.scan import ScanRequest
 from sys_tables.streams import closing, with_silence_marked
-from tiering.coordinator.api import CoordinatorHandle, CoordinatorView
+from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text

@@ -19,7 +19,7 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
-from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
+from tiering.coordinator.interface import SweepResult, TableStatus, TierTableResult
 from tiering.errors import ServiceUnreachable
 from tiering.model.leases import KvSnapshotLease
 from tiering.rpc.v1.control_pb2 import TierTableResponse

@@ -23,9 +23,9 @@ from sys_tables.offline.translate import expression_sql
 from sys_tables.procedure_input import Parameter, ProcedureInput
 from sys_tables.registry import Registry
 from sys_tables.scan import Instant, Value
-from tiering.coordinator.api import CheckResult, CoordinatorControl, CoordinatorView, ValidateTable
-from tiering.coordinator.open_calls import OpenCalls
-from tiering.coordinator.validations import level_of
+from tiering.coordinator.calls.open_calls import OpenCalls
+from tiering.coordinator.calls.validate_table import level_of
+from tiering.coordinator.interface import CheckResult, CoordinatorControl, CoordinatorView, ValidateTable
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.names import SYSTEM_DATABASE

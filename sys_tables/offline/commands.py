@@ -14,7 +14,7 @@ from sys_tables.offline.parsing import Describe, Show
 from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, Found, lake_table, resolve
 from sys_tables.registry import Registry
 from sys_tables.sql_types import quote_identifier, spark_type
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake
 from tiering.library_guards.arrow_ipc import read_schema

@@ -23,7 +23,7 @@ from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, par
 from sys_tables.offline.relations import Found, Relations, resolve
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.registry import Registry, default_registry
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock

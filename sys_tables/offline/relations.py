@@ -19,7 +19,7 @@ from sys_tables.lookup import near_hint, resolve_table
 from sys_tables.reading import read_table
 from sys_tables.registry import Registry
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
 from tiering.lake.duckdb_rows import FIELD_ID_KEY, TellsColumns, Wanted, live_rows, quoted

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
 from sys_tables.procedure_input import parameter
-from tiering.coordinator.mutations import CancelTiering
+from tiering.coordinator.calls.mutations import CancelTiering
 
 NAME = "cancel_tiering"
 

@@ -10,7 +10,7 @@ from sys_tables.columns import INT, column
 from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_table
 from sys_tables.procedure_input import parameter
-from tiering.coordinator.api import ReleaseLease
+from tiering.coordinator.interface import ReleaseLease
 from tiering.model.tables import TablePath
 
 NAME = "release_kv_snapshot_lease"

@@ -9,7 +9,7 @@ from datetime import datetime
 from sys_tables.columns import INT, column
 from sys_tables.definitions import Call, procedure
 from sys_tables.procedure_input import parameter
-from tiering.coordinator.api import RenewLease
+from tiering.coordinator.interface import RenewLease
 
 NAME = "renew_kv_snapshot_lease"
 

@@ -9,7 +9,7 @@ from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
-from tiering.coordinator.mutations import ResetErrors
+from tiering.coordinator.calls.mutations import ResetErrors
 from tiering.model.tables import TablePath
 
 NAME = "reset_errors"

@@ -10,7 +10,7 @@ from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
-from tiering.coordinator.api import RetryTiering
+from tiering.coordinator.interface import RetryTiering
 from tiering.model.tables import TablePath
 
 NAME = "retry_tiering"

@@ -9,7 +9,7 @@ from sys_tables.columns import INT, column
 from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
-from tiering.coordinator.api import SkipRecord
+from tiering.coordinator.interface import SkipRecord
 from tiering.model.tables import TablePath
 
 NAME = "skip_record"

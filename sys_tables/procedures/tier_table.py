@@ -10,7 +10,7 @@ from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_path
 from sys_tables.procedure_input import parameter
 from sys_tables.streams import closing
-from tiering.coordinator.api import Progress, TierTable, TierTableResult
+from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
 

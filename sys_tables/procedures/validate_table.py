@@ -10,7 +10,7 @@ from sys_tables.definitions import Call, procedure
 from sys_tables.lookup import find_table
 from sys_tables.procedure_input import parameter
 from sys_tables.tables.validation_results import ValidationResultRow, row_of
-from tiering.coordinator.api import ValidateTable
+from tiering.coordinator.interface import ValidateTable
 from tiering.model.tables import TablePath
 
 NAME = "validate_table"

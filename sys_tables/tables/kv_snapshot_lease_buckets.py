@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sys_tables.columns import INT, column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.model.tables import TableInfo
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sys_tables.columns import INT, column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import Columns, CoordinatorView
+from tiering.coordinator.interface import Columns, CoordinatorView
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sys_tables.columns import column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sys_tables.columns import column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
 from sys_tables.sql_types import column_list
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 from sys_tables.columns import column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CheckResult, CoordinatorView
+from tiering.coordinator.interface import CheckResult, CoordinatorView
 
 
 @dataclass(frozen=True)

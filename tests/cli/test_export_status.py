@@ -30,7 +30,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_ser
 from sys_tables.scan import ScanRequest
 from sys_tables.service import SysCatalogService
 from tiering.cli.main import app
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import ClusterUnavailable
 
 EVERY_TABLE = [table.name for table in default_registry().tables]

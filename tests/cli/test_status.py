@@ -21,7 +21,7 @@ from support.processes import Process, wait_for
 from support.terminals import Terminal
 from tiering.cli.status_view import StatusScreen, short_duration, status_style
 from tiering.cli.status_watch import Watch
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.model.states import TableState
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.coordinator_world import World
-from tiering.coordinator.memory_store import MemoryStore
-from tiering.coordinator.sql_store import SqlStore, sqlite_url
-from tiering.coordinator.store import Store
+from support.memory_store import MemoryStore
+from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
+from tiering.coordinator.memory.store import Store
 
 Reopen = Callable[[Store], Store]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.cluster_of_processes import Deployment
 from tiering.cluster.embedded import metadata
-from tiering.coordinator import sql_schema
+from tiering.coordinator.memory import sql_schema
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")

@@ -16,7 +16,7 @@ import pytest
 from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
 from support.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.api import ReconcileLake, ReconcileResult
+from tiering.coordinator.interface import ReconcileLake, ReconcileResult
 from tiering.lake.base import LakeView
 from tiering.lake.ways_out import is_empty
 from tiering.model.rounds import RoundState

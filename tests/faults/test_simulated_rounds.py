@@ -9,10 +9,10 @@ import pytest
 
 from support.simulation import Simulation, recorded_everywhere
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator.commits import Commits
-from tiering.coordinator.core_ack import Found
-from tiering.coordinator.records import LakeSize
-from tiering.coordinator.sweep import Sweeper
+from tiering.coordinator.calls.sweep_lake import Sweeper
+from tiering.coordinator.decisions.lake_acks import Found
+from tiering.coordinator.decisions.records import LakeSize
+from tiering.coordinator.tierers.commits import Commits
 from tiering.lake.base import LakeView
 from tiering.lake.care import StoredFile
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -134,7 +134,7 @@ def believes_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget_incarnations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows the names of a round may speak for it."""
     monkeypatch.setattr("tiering.wire.heartbeats.incarnation_of", lambda message: None)
-    monkeypatch.setattr("tiering.coordinator.heartbeats.incarnation_of", lambda message: None)
+    monkeypatch.setattr("tiering.coordinator.tierers.heartbeats.incarnation_of", lambda message: None)
 
 
 @pytest.mark.parametrize("weaken", [believes_acks, believes_plans])

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld, SteppedRound
 from support.processes import wait_for
-from tiering.coordinator.api import RetryTiering
+from tiering.coordinator.interface import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableBucket

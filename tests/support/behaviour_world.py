@@ -20,7 +20,7 @@ from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.coordinator.leases import Leases
+from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.base import Lake
 from tiering.lake.marker import Marker

@@ -10,12 +10,12 @@ from typing import Any
 
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake, Request
-from tiering.coordinator.api import Progress, TierTable, TierTableResult
-from tiering.coordinator.coordinator import Coordinator
-from tiering.coordinator.memory_store import MemoryStore
+from support.memory_store import MemoryStore
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.interface import Progress, TierTable, TierTableResult
+from tiering.coordinator.memory.store import Store
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.records import TableRecord
-from tiering.coordinator.store import Store
+from tiering.coordinator.server.coordinator import Coordinator
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb

@@ -10,7 +10,7 @@ from support.lake_world import SCHEMA, LakeWorld
 from tiering.cli.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.coordinator.sql_store import SqlStore
+from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.model.tables import TableInfo, TablePath
 
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))

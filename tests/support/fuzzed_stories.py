@@ -27,8 +27,8 @@ from tiering import errors
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.coordinator.api import ReconcileLake, RetryTiering, SkipRecord, SweepLake, TierTable
-from tiering.coordinator.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
+from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
+from tiering.coordinator.interface import ReconcileLake, RetryTiering, SkipRecord, SweepLake, TierTable
 from tiering.model.tables import TableInfo, TablePath
 from tiering.round import actions as act
 from tiering.round.inline import InlineTaskRunner

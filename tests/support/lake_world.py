@@ -14,15 +14,15 @@ from pyiceberg.table import Table
 from support.coordinator_world import HandClock
 from support.lake_proof import assert_every_offset_once
 from support.leases import DirectLeaseCalls, keeper
+from support.memory_store import MemoryStore
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.coordinator.coordinator import Coordinator
-from tiering.coordinator.leases import Leases
-from tiering.coordinator.memory_store import MemoryStore
-from tiering.coordinator.records import TableRecord
-from tiering.coordinator.store import Store
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.store import Store
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.tierers.leases import Leases
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker

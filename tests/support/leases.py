@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tiering.clock import SystemClock
-from tiering.coordinator.leases import Leases
+from tiering.coordinator.tierers.leases import Leases
 from tiering.model.tables import TableBucket
 from tiering.round.base import Transport
 from tiering.round.leases import LeaseKeeper

@@ -12,7 +12,8 @@ import pyarrow as pa
 from sys_tables.columns import schema_of
 from sys_tables.row_columns import RowColumns
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
-from tiering.coordinator.api import (
+from tiering.coordinator.calls.open_calls import OpenCall, OpenCalls
+from tiering.coordinator.interface import (
     CheckResult,
     LeaseCall,
     LeaseResult,
@@ -26,7 +27,6 @@ from tiering.coordinator.api import (
     TierTableResult,
     ValidateTable,
 )
-from tiering.coordinator.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType

@@ -17,7 +17,7 @@ from support.calling import until
 from support.coordinator_world import HandTierer, World
 from support.memory_cluster import log_table
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.server import RunningServer, serve
+from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import LakewardError
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, coordinator_pb2, status_pb2

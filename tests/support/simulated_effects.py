@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from support.leases import NoLeaseCalls
-from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from support.leases import keeper
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryTable, Range, ranges_of
+from support.memory_store import MemoryStore
 from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator.api import ReconcileLake, SweepLake
-from tiering.coordinator.coordinator import Coordinator
-from tiering.coordinator.lakes import Lakes
-from tiering.coordinator.memory_store import MemoryStore
+from tiering.coordinator.calls.sweep_lake import Sweeper
+from tiering.coordinator.interface import ReconcileLake, SweepLake
+from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.sweep import Sweeper
+from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, PermanentTieringError
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState

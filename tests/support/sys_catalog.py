@@ -15,7 +15,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
 from sys_tables.service import SysCatalogService
-from tiering.coordinator.api import CoordinatorHandle
+from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import LakewardError
 from tiering.wire import error_status
 from tiering.wire.server import open_server

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from sys_tables.columns import INT, column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 
 
 @dataclass(frozen=True)

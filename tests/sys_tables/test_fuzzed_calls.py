@@ -24,9 +24,9 @@ from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
-from tiering.coordinator.api import TierTable
-from tiering.coordinator.coordinator import Coordinator
-from tiering.coordinator.validations import ValidateTable, level_of
+from tiering.coordinator.calls.validate_table import ValidateTable, level_of
+from tiering.coordinator.interface import TierTable
+from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import CheckResult

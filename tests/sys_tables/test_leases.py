@@ -15,7 +15,7 @@ from support.memory_coordinator import NOON, MemoryCoordinator, table_info
 from sys_tables.definitions import Call
 from sys_tables.registry import default_registry
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import AcquireLease, DropLease, ReleaseLease, RenewLease
+from tiering.coordinator.interface import AcquireLease, DropLease, ReleaseLease, RenewLease
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, Partition, TableBucket, TablePath, TableType
 

@@ -15,7 +15,7 @@ from support.data_folders import FolderWorld
 from support.lake_world import KEYED_SCHEMA
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.writer import LogWriter
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 from tiering.errors import StatementFailed
 from tiering.model.tables import TableInfo
 

@@ -13,7 +13,7 @@ from sys_tables.columns import column
 from sys_tables.definitions import Call, procedure
 from sys_tables.procedure_input import parameter
 from sys_tables.registry import Registry, default_registry
-from tiering.coordinator.api import Progress, ReconcileLake, RetryTiering, TierTable, TierTableResult
+from tiering.coordinator.interface import Progress, ReconcileLake, RetryTiering, TierTable, TierTableResult
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable
 from tiering.model.tables import TablePath
 

@@ -19,7 +19,7 @@ from sys_tables.columns import column
 from sys_tables.definitions import system_table
 from sys_tables.registry import Registry, default_registry
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 from tiering.errors import InvalidArgument
 
 Run = Callable[[Any], None]

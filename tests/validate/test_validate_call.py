@@ -12,12 +12,12 @@ import pytest
 
 from support.calling import until
 from support.lake_world import LakeWorld
+from support.memory_store import MemoryStore
 from support.sys_catalog import error_of, serving
-from tiering.coordinator.coordinator import Coordinator
-from tiering.coordinator.memory_store import MemoryStore
-from tiering.coordinator.sql_store import SqlStore, sqlite_url
-from tiering.coordinator.store import Store
-from tiering.coordinator.validations import ValidateTable
+from tiering.coordinator.calls.validate_table import ValidateTable
+from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
+from tiering.coordinator.memory.store import Store
+from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.child import ValidationRequest, run_validation

@@ -10,7 +10,7 @@ import pytest
 from support.coordinator_world import World
 from support.served import OPTIONS
 from tiering.client import LakewardClient
-from tiering.coordinator.server import serve
+from tiering.coordinator.server.serving import serve
 from tiering.errors import InvalidArgument
 from tiering.wire.channel import host_and_port, target
 

@@ -19,11 +19,11 @@ import tiering.cluster.embedded.service
 from tiering.cli.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.upkeep import running_upkeep
-from tiering.coordinator.coordinator import Coordinator
+from tiering.coordinator.calls.validate_table import ValidateTable, Validator
+from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.coordinator.server import RunningServer, serve
-from tiering.coordinator.sql_store import SqlStore
-from tiering.coordinator.validations import ValidateTable, Validator
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_own_catalog

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiering.cli.sent_folders import check_links, read_version
-from tiering.coordinator.sql_store import sqlite_url
+from tiering.coordinator.memory.sql_store import sqlite_url
 from tiering.errors import SetupError
 from tiering.files.durable_files import make_folder
 from tiering.files.private_files import make_private

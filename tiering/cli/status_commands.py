@@ -15,7 +15,7 @@ from tiering.cli.output import OutputFormat, as_json, print_csv, print_rows
 from tiering.cli.status_view import status_style
 from tiering.cli.status_watch import Watch
 from tiering.client import LakewardClient
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path

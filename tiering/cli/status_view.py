@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tiering.cli.consoles import printable
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 
 STATUS_STYLES = {
     "New": "dim",

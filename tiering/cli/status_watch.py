@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tiering.cli.status_view import StatusScreen
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceBusy, ServiceUnreachable
 
 Look = Callable[[], Sequence[TableStatus]]

@@ -19,7 +19,7 @@ from tiering.cli.exit_status import ExitStatus
 from tiering.cli.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.coordinator.api import TierTableResult
+from tiering.coordinator.interface import TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.rounds import RoundState
 

@@ -15,7 +15,7 @@ import structlog
 from tiering.cli.java import require_java
 from tiering.cli.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
-from tiering.coordinator.known_tierers import check_tierer_id
+from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.round.connect import connect_cluster, lake_opener
 from tiering.round.inline import InlineTaskRunner
 from tiering.round.leases import LeaseKeeper

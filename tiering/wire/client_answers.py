@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Iterable
 from datetime import UTC
 
-from tiering.coordinator.api import SweepResult, TableStatus, TierTableResult
+from tiering.coordinator.interface import SweepResult, TableStatus, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tiering.coordinator.core_round import Failure, Finished, Grant, Plan, RoundRef
-from tiering.coordinator.known_tierers import incarnation_of
-from tiering.coordinator.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
+from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
+from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, Grant, Plan, RoundRef
+from tiering.coordinator.tierers.known_tierers import incarnation_of
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import RoundStats
 from tiering.model.tables import TablePath

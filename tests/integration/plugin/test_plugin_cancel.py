@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from support.processes import Process, wait_for
-from tiering.coordinator.api import Progress, TierTable
+from tiering.coordinator.interface import Progress, TierTable
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WITHIN_S = 1.0

@@ -14,7 +14,7 @@ from support.memory_coordinator import MemoryCoordinator
 from sys_tables.columns import column
 from sys_tables.definitions import system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StoreError
 
 Serve = Callable[..., Any]

@@ -14,7 +14,7 @@ from support.memory_coordinator import MemoryCoordinator, table_info, table_stat
 from sys_tables.columns import INT, column
 from sys_tables.definitions import SystemTable, system_table
 from sys_tables.scan import ScanRequest
-from tiering.coordinator.api import CoordinatorView
+from tiering.coordinator.interface import CoordinatorView
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 Serve = Callable[..., Any]

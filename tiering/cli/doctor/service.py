@@ -12,7 +12,7 @@ from tiering.cli.data_folder import read_data_folder
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.client import LakewardClient
-from tiering.coordinator.api import TableStatus
+from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.iceberg.catalogs import open_catalog

@@ -12,9 +12,9 @@ from tiering.cli.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
 from tiering.clock import SystemClock
 from tiering.cluster.embedded.offline import OfflineCluster
-from tiering.coordinator.offline import offline_view
-from tiering.coordinator.sql_store import SqlStore
-from tiering.coordinator.validations import ValidateTable
+from tiering.coordinator.calls.validate_table import ValidateTable
+from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import with_own_catalog

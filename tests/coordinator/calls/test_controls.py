@@ -1,0 +1,132 @@
+"""Pause, resume, cancel, reset: what people ask of one table or one round."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from support.coordinator_world import World
+from tiering import errors
+from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
+from tiering.model.rounds import RoundState
+
+
+def pause(world: World, **more: Any) -> tuple[bool, bool, str]:
+    result = asyncio.run(world.coordinator.control.pause_tiering(PauseTiering(world.table.path, caller="ann", **more)))
+    return result.previous_paused, result.paused, result.status
+
+
+def resume(world: World) -> tuple[bool, bool, str]:
+    result = asyncio.run(world.coordinator.control.resume_tiering(ResumeTiering(world.table.path, caller="bob")))
+    return result.previous_paused, result.paused, result.status
+
+
+def cancel(world: World, round_id: str, **more: Any) -> tuple[str | None, str]:
+    result = asyncio.run(world.coordinator.control.cancel_tiering(CancelTiering(round_id, caller="ann", **more)))
+    return result.state, result.outcome.value
+
+
+def told(world: World) -> list[tuple[str, str | None, str]]:
+    """The newest first."""
+    return [(event.event_type, event.principal, event.message) for event in world.store.events()]
+
+
+def test_a_paused_table_is_not_assigned_until_it_is_resumed(world: World) -> None:
+    world.append()
+    assert pause(world, reason="moving house") == (False, True, "Scheduled")
+    assert told(world)[0] == ("TABLE_PAUSED", "ann", "moving house")
+    world.due()
+    tierer = world.tierer()
+    assert not tierer.beat(request=True).HasField("tiering_table")
+    assert resume(world) == (True, False, "Scheduled")
+    assert told(world)[0] == ("TABLE_RESUMED", "bob", "resumed")
+    world.coordinator.tick()
+    tierer.get()
+
+
+def test_a_running_round_of_a_paused_table_ends_normally(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    assert pause(world) == (False, True, "Tiering")
+    tierer.run(given)
+    assert world.state() == "Scheduled"
+    assert world.record().lake.snapshot_id is not None
+
+
+def test_a_pause_ends_by_itself(world: World) -> None:
+    pause(world, until=world.clock.now() + timedelta(minutes=5))
+    assert pause(world, reason="longer", until=world.clock.now() + timedelta(minutes=10)) == (True, True, "Scheduled")
+    world.later(301)
+    assert world.record().pause is not None
+    world.later(300)
+    assert world.record().pause is None
+    with pytest.raises(errors.InvalidArgument, match="would have ended already"):
+        pause(world, until=world.clock.now())
+
+
+def test_resuming_a_table_that_is_not_paused_leaves_no_event(world: World) -> None:
+    before = told(world)
+    assert resume(world) == (False, False, "Scheduled")
+    assert told(world) == before
+
+
+def test_a_cancelled_round_ends_without_a_commit(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    assert cancel(world, given.round_id, dry_run=True) == ("RUNNING", "cancelled")
+    assert not tierer.beat().tiering_table_resp[0].cancel
+    assert cancel(world, given.round_id, message="too big") == ("RUNNING", "cancelled")
+    assert told(world)[0] == ("ROUND_CANCELLED", "ann", "too big")
+    assert tierer.beat().tiering_table_resp[0].cancel
+    before = told(world)
+    assert cancel(world, given.round_id) == ("RUNNING", "cancelled")
+    assert told(world) == before
+    assert not tierer.begin(given, tierer.prepare(given)).granted
+    tierer.fail(given)
+    assert cancel(world, given.round_id) == (RoundState.CANCELLED, "too_late")
+
+
+def test_a_round_is_too_late_to_cancel_after_the_grant_and_after_its_end(world: World) -> None:
+    world.append()
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    assert cancel(world, given.round_id) == ("RUNNING", "too_late")
+    tierer.ack(given)
+    tierer.finish(given)
+    assert cancel(world, given.round_id) == ("SUCCEEDED", "too_late")
+    world.due()
+    assert cancel(world, given.round_id) == ("SUCCEEDED", "too_late")
+    assert "ROUND_CANCELLED" not in {event for event, _, _ in told(world)}
+
+
+def test_a_round_that_is_unknown_or_has_not_begun_is_not_cancelled(world: World) -> None:
+    assert cancel(world, "nobody's") == (None, "unknown")
+    world.due()
+    queued = world.record().round
+    assert queued is not None
+    with pytest.raises(errors.InvalidArgument, match="has not begun") as caught:
+        cancel(world, queued.round_id)
+    assert "pause_tiering" in caught.value.hint
+
+
+def test_errors_are_counted_anew_and_what_a_failing_table_says_stays(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
+    call = ResetErrors(world.table.path, caller="ann")
+    assert asyncio.run(world.coordinator.control.reset_errors(call)).cleared == 1
+    record = world.record()
+    assert (record.error_count, record.state) == (0, "Failed")
+    assert record.error is not None
+    assert told(world)[0][:2] == ("ERRORS_RESET", "ann")
+    assert asyncio.run(world.coordinator.control.reset_errors(call)).cleared == 0
+
+
+def test_a_text_that_would_be_kept_is_bounded(world: World) -> None:
+    with pytest.raises(errors.InvalidArgument, match="reason has at most 2048 characters; this one has 3000000"):
+        PauseTiering(path=world.table.path, reason="x" * 3_000_000, caller="alice")
+    with pytest.raises(errors.InvalidArgument, match="message has at most 2048"):
+        CancelTiering(round_id="r1", message="x" * 3_000, caller="alice")

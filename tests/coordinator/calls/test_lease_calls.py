@@ -1,0 +1,152 @@
+"""CALLs about leases, on a real embedded cluster: what they answer, what they leave, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.lake_world import KEYED_SCHEMA, LakeWorld
+from tiering.coordinator.calls.lease_calls import LeaseCalls
+from tiering.coordinator.interface import AcquireLease, DropLease, LeaseResult, ReleaseLease, RenewLease
+from tiering.coordinator.memory.idempotency import Operations
+from tiering.errors import InvalidArgument, UnknownLease, UnknownTable
+from tiering.model.tables import TableInfo, TablePath
+
+MINUTE_MS = 60_000
+
+
+class Leasing:
+    """A table with KV snapshots, and the calls."""
+
+    def __init__(self, world: LakeWorld) -> None:
+        self.world = world
+        self.table: TableInfo = world.keyed_table("planes", buckets=2)
+        self.write(range(10))
+
+    def write(self, keys: range) -> None:
+        rows = pa.table({"id": keys, "text": [str(key) for key in keys]}, schema=KEYED_SCHEMA)
+        self.world.storage.upsert(self.table.path, rows, "test", keys.start)
+        self.world.storage.snapshot_kv(self.table.path)
+
+    def run(self, call: Any) -> LeaseResult:
+        book = self.world.coordinator.book
+        return LeaseCalls(book, self.world.storage, Operations(book)).run(call)
+
+    def acquire(self, lease_id: str = "mine", **more: Any) -> LeaseResult:
+        return self.run(AcquireLease(lease_id, self.table.path, caller="ann", **{"ttl_ms": 10 * MINUTE_MS, **more}))
+
+    def events(self) -> list[tuple[str, str | None]]:
+        return [(one.event_type, one.principal) for one in self.world.store.events() if "LEASE" in one.event_type]
+
+
+@pytest.fixture
+def leasing(tmp_path: Path) -> Iterator[Leasing]:
+    world = LakeWorld(tmp_path)
+    yield Leasing(world)
+    world.close()
+
+
+def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> None:
+    assert (leasing.acquire().buckets, leasing.acquire("other").unavailable) == (2, 0)
+    leasing.world.clock.advance(9 * 60 + 30)
+    view = leasing.world.coordinator.view()
+    assert [(lease.lease_id, lease.owner) for lease in view.leases()] == [("mine", "ann"), ("other", "ann")]
+    renewed = leasing.run(RenewLease("mine", caller="ann"))
+    assert (renewed.state, renewed.buckets) == ("ACTIVE", 2)
+    assert renewed.expires_at is not None
+    assert (renewed.expires_at - leasing.world.clock.now()).total_seconds() == 600
+    longer = leasing.run(RenewLease("mine", 60 * MINUTE_MS, caller="ann"))
+    assert longer.expires_at is not None
+    assert (longer.expires_at - leasing.world.clock.now()).total_seconds() == 3_600
+    released = leasing.run(ReleaseLease("mine", leasing.table.path, caller="ann"))
+    assert (released.state, released.buckets) == ("RELEASED", 2)
+    dropped = leasing.run(DropLease("other", caller="ann"))
+    assert (dropped.state, dropped.buckets) == ("DROPPED", 2)
+    assert leasing.world.storage.leases() == []
+    assert [name for name, who in leasing.events() if who == "ann"] == [
+        "DROP_KV_SNAPSHOT_LEASE",
+        "RELEASE_KV_SNAPSHOT_LEASE",
+        "RENEW_KV_SNAPSHOT_LEASE",
+        "RENEW_KV_SNAPSHOT_LEASE",
+        "ACQUIRE_KV_SNAPSHOT_LEASE",
+        "ACQUIRE_KV_SNAPSHOT_LEASE",
+    ]
+
+
+def test_a_lease_of_a_reader_lasts_six_hours_unless_told_otherwise(leasing: Leasing) -> None:
+    made = leasing.run(AcquireLease("mine", leasing.table.path, caller="ann"))
+    assert made.expires_at is not None
+    assert (made.expires_at - leasing.world.clock.now()).total_seconds() == 6 * 3_600
+
+
+def test_a_repeat_with_its_key_has_one_effect_and_the_first_answer(leasing: Leasing) -> None:
+    first = leasing.acquire(idempotency_key="k")
+    leasing.run(DropLease("mine", caller="ann"))
+    assert leasing.acquire(idempotency_key="k") == first
+    assert leasing.world.storage.leases() == []
+    with pytest.raises(InvalidArgument, match="already names"):
+        leasing.acquire("another", idempotency_key="k")
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(leasing: Leasing) -> None:
+    assert leasing.acquire(dry_run=True).buckets == 2
+    assert leasing.world.storage.leases() == []
+    leasing.acquire()
+    assert leasing.run(DropLease("mine", caller="ann", dry_run=True)).buckets == 2
+    assert len(leasing.world.storage.leases()) == 1
+
+
+def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: Leasing) -> None:
+    leasing.acquire()
+    [lease] = leasing.world.storage.leases()
+    for start in range(10, 60, 10):
+        leasing.write(range(start, start + 10))
+    [held] = leasing.world.storage.leases()
+    assert [one.snapshot_id for one in held.snapshots] == [one.snapshot_id for one in lease.snapshots]
+    assert all(one.available for one in held.snapshots)
+    files = set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
+    leasing.run(DropLease("mine", caller="ann"))
+    leasing.world.storage.upkeep.run()
+    gone = files - set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
+    assert len(gone) == len(held.snapshots)
+
+
+def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
+    with pytest.raises(UnknownLease, match="no lease 'nobody'"):
+        leasing.run(RenewLease("nobody", caller="ann"))
+    with pytest.raises(UnknownLease):
+        leasing.run(DropLease("nobody", caller="ann"))
+    for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
+        for dry_run in (True, False):
+            with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms; it must be between 1 ms and 7 d"):
+                leasing.acquire(ttl_ms=ttl_ms, dry_run=dry_run)
+    with pytest.raises(InvalidArgument, match="is a log table"):
+        leasing.run(AcquireLease("mine", leasing.world.table("orders").path, caller="ann"))
+    with pytest.raises(UnknownTable):
+        leasing.run(AcquireLease("mine", TablePath("sales", "nothing"), caller="ann"))
+    with pytest.raises(InvalidArgument, match="1 to 200 characters"):
+        leasing.acquire("")
+    assert leasing.world.storage.leases() == []
+    leasing.acquire()
+    before = leasing.world.storage.leases()
+    for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
+        with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms"):
+            leasing.run(RenewLease("mine", ttl_ms, caller="ann"))
+    trains = leasing.world.keyed_table("trains").path
+    for dry_run in (True, False):
+        with pytest.raises(UnknownLease, match=r"'mine' holds no bucket of sales\.trains") as refused:
+            leasing.run(ReleaseLease("mine", trains, caller="ann", dry_run=dry_run))
+    assert refused.value.hint == "See sys.kv_snapshot_lease_buckets for what it holds."
+    with pytest.raises(UnknownLease, match="no lease 'nobody'"):
+        leasing.run(ReleaseLease("nobody", leasing.table.path, caller="ann"))
+    assert leasing.world.storage.leases() == before
+
+
+def test_a_table_without_snapshots_says_so(leasing: Leasing) -> None:
+    fresh = leasing.world.keyed_table("trains")
+    with pytest.raises(InvalidArgument, match="has no KV snapshots"):
+        leasing.run(AcquireLease("mine", fresh.path, caller="ann"))

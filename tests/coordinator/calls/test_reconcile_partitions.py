@@ -1,0 +1,154 @@
+"""`CALL sys.reconcile_lake` of partitioned tables: partitions that came, went, and came again under their old name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from support.lake_world import LakeWorld
+from tiering import errors
+from tiering.cluster.embedded.writer import LogWriter
+from tiering.coordinator.interface import ReconcileLake, ReconcileResult
+from tiering.lake.base import TAG
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo
+
+SCHEMA = pa.schema(
+    [pa.field("region", pa.string(), nullable=False), pa.field("day", pa.date32(), nullable=False), pa.field("id", pa.int64())]
+)
+NEW_YEAR = date(2026, 1, 1)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def table(world: LakeWorld) -> TableInfo:
+    return world.table("visits", 1, ("region", "day"), SCHEMA)
+
+
+def append(world: LakeWorld, table: TableInfo, region: str, first: int, count: int) -> None:
+    rows = pa.table({"region": [region] * count, "day": [NEW_YEAR] * count, "id": range(first, first + count)}, schema=SCHEMA)
+    LogWriter(world.storage, table.path, f"test-{first}").append(rows)
+
+
+def drop(world: LakeWorld, table: TableInfo, region: str) -> None:
+    world.storage.drop_partition(table.path, f"{region}${NEW_YEAR}")
+
+
+def tier(world: LakeWorld, table: TableInfo) -> None:
+    assert world.tier(table).state is RoundState.SUCCEEDED
+
+
+def roll_back(world: LakeWorld, table: TableInfo, snapshot: int) -> None:
+    loaded = world.iceberg(table)
+    loaded.manage_snapshots().rollback_to_snapshot(loaded.metadata.snapshots[snapshot].snapshot_id).commit()
+
+
+def parked(world: LakeWorld, table: TableInfo, error: type[errors.LakewardError]) -> None:
+    assert isinstance(world.tier(table).error, error)
+
+
+def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> ReconcileResult:
+    return asyncio.run(world.coordinator.control.reconcile_lake(ReconcileLake(table.path, action, caller="alice", **more)))
+
+
+def regions(world: LakeWorld, table: TableInfo, result: ReconcileResult) -> dict[str, int]:
+    """What the tiering goes on from, by the name of the partition."""
+    names = {str(one.partition_id): one.partition_name.split("$")[0] for one in world.storage.partitions(table)}
+    return {names[bucket.split("/")[0]]: offset for bucket, offset in result.offsets.items()}
+
+
+def run_due(world: LakeWorld, table: TableInfo) -> None:
+    assert world.record(table).state == "Pending"
+    assert world.begin(table).end().state is RoundState.SUCCEEDED
+
+
+def ids(world: LakeWorld, table: TableInfo) -> list[int]:
+    return sorted(world.iceberg(table).scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+
+
+def test_retier_after_a_rollback_goes_on_in_each_partition_behind_its_rows(world: LakeWorld, table: TableInfo) -> None:
+    append(world, table, "eu", 0, 10)
+    append(world, table, "gone", 500, 5)
+    tier(world, table)
+    append(world, table, "eu", 10, 10)
+    append(world, table, "us", 100, 10)
+    tier(world, table)
+    append(world, table, "asia", 200, 10)  # made after the last round: in no record and no marker
+    drop(world, table, "gone")
+    roll_back(world, table, 0)
+    parked(world, table, errors.LakeRolledBack)
+    shown = reconcile(world, table, "retier", dry_run=True)
+    done = reconcile(world, table, "retier")
+    assert dict(shown.offsets) == dict(done.offsets)
+    assert regions(world, table, done) == {"eu": 10}
+    run_due(world, table)
+    assert ids(world, table) == [*range(20), *range(100, 110), *range(200, 210), *range(500, 505)]
+
+
+def test_rows_that_a_vanished_partition_left_are_not_judged(world: LakeWorld, table: TableInfo) -> None:
+    append(world, table, "eu", 0, 10)
+    append(world, table, "gone", 500, 5)
+    tier(world, table)
+    loaded = world.iceberg(table)
+    loaded.delete("id = 502")
+    append(world, table, "eu", 10, 10)
+    tier(world, table)
+    drop(world, table, "gone")
+    roll_back(world, table, -2)
+    parked(world, table, errors.LakeRolledBack)
+    assert regions(world, table, reconcile(world, table, "retier")) == {"eu": 10}
+    run_due(world, table)
+    assert ids(world, table) == [*range(20), 500, 501, 503, 504]
+
+
+@pytest.mark.parametrize("tiered_again", [False, True], ids=["before its first round", "after its first round"])
+def test_retier_never_takes_the_rows_of_a_former_partition_for_those_of_the_present_one(
+    world: LakeWorld, table: TableInfo, tiered_again: bool
+) -> None:
+    """The former `eu` left 10 rows under the same values; going on behind them would skip 10 rows of the present one."""
+    append(world, table, "eu", 0, 10)
+    append(world, table, "us", 100, 10)
+    tier(world, table)
+    drop(world, table, "eu")
+    append(world, table, "eu", 20, 15)
+    if tiered_again:
+        tier(world, table)
+        roll_back(world, table, 0)
+    else:
+        world.iceberg(table).manage_snapshots().remove_tag(TAG).commit()
+    parked(world, table, errors.LakeRolledBack if tiered_again else errors.MarkerLost)
+    with pytest.raises(errors.CannotReconcile, match="former partition"):
+        reconcile(world, table, "retier")
+    world.iceberg(table).delete("region = 'eu'")
+    assert regions(world, table, reconcile(world, table, "retier"))["us"] == 10
+    run_due(world, table)
+    assert ids(world, table) == [*range(20, 35), *range(100, 110)]
+
+
+def test_a_lake_put_back_behind_a_living_partition_is_found_and_retier_brings_it_back(world: LakeWorld, table: TableInfo) -> None:
+    """Head and tag are set back together, and the newer round is forgotten: only the records know of `us`."""
+    append(world, table, "eu", 0, 10)
+    tier(world, table)
+    append(world, table, "us", 100, 10)
+    tier(world, table)
+    loaded = world.iceberg(table)
+    first, second = (one.snapshot_id for one in loaded.metadata.snapshots)
+    loaded.manage_snapshots().rollback_to_snapshot(first).remove_tag(TAG).commit()
+    loaded.manage_snapshots().create_tag(first, TAG).commit()
+    loaded.maintenance.expire_snapshots().by_id(second).commit()
+    append(world, table, "asia", 200, 10)
+    parked(world, table, errors.RecordAheadOfLake)
+    assert regions(world, table, reconcile(world, table, "retier")) == {"eu": 10}
+    run_due(world, table)
+    assert ids(world, table) == [*range(10), *range(100, 110), *range(200, 210)]

@@ -1,0 +1,57 @@
+"""What is found without a look at all records, where the records' story is not a usual one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.coordinator_world import START, World
+from support.memory_cluster import log_table
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.record_index import Index
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
+
+HERE, THERE = TablePath("sales", "here"), TablePath("sales", "there")
+
+
+def record(table_id: int, path: TablePath, state: TableState | None = TableState.SCHEDULED) -> TableRecord:
+    return TableRecord(table_id, path.database_name, path.table_name, "LOG", "iceberg", 1_000, "", state, START)
+
+
+def told(index: Index, before: dict[int, TableRecord], *records: TableRecord) -> None:
+    index.renew(records, before)
+    before |= {one.table_id: one for one in records}
+
+
+def test_a_path_names_the_table_that_has_it_now() -> None:
+    index, before = Index(), dict[int, TableRecord]()
+    told(index, before, record(1, HERE))
+    told(index, before, record(1, HERE, None), record(2, HERE))
+    assert index.by_path(HERE) == 2
+    told(index, before, record(1, HERE, None))
+    assert index.by_path(HERE) == 2, "that the former one is gone is told once more"
+    told(index, before, record(2, THERE))
+    assert (index.by_path(HERE), index.by_path(THERE)) == (None, 2)
+    told(index, before, record(2, HERE), record(3, THERE))
+    told(index, before, record(3, HERE), record(2, THERE))
+    assert (index.by_path(HERE), index.by_path(THERE)) == (3, 2)
+
+
+def test_who_drafts_sees_what_waits_in_the_draft_and_nobody_else_does() -> None:
+    other = log_table(2, TablePath("sales", "second"))
+    world = World((log_table(), other))
+    book = world.coordinator.book
+    with book.changing():
+        with book.together():
+            book.put(Change(replace(world.record(), state=TableState.PENDING)))
+            assert [one.table_id for one in book.waiting()] == [1]
+            assert not book.work_waits()
+            book.put(
+                Change(replace(world.record(), state=TableState.SCHEDULED)), Change(replace(world.record(other), state=TableState.PENDING))
+            )
+            assert [one.table_id for one in book.waiting()] == [2]
+            assert [one.state for one in book.live()] == ["Scheduled", "Pending"]
+        assert [one.table_id for one in book.waiting()] == [2]
+        assert book.work_waits()
+    world.coordinator.close()

@@ -1,0 +1,241 @@
+"""What every store promises: atomic writes, fenced by epoch, and the same records after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+from support.coordinator_world import START
+from tiering.coordinator.decisions.records import (
+    CommitState,
+    ErrorInfo,
+    EventRecord,
+    LakeCommitRecord,
+    LakeKnowledge,
+    Level,
+    OperationRecord,
+    Pause,
+    QueuedCall,
+    RoundRecord,
+    TableRecord,
+    Trigger,
+)
+from tiering.coordinator.memory import sql_schema
+from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
+from tiering.coordinator.memory.store import Store, Writes
+from tiering.errors import Fenced, SetupError, StoreError
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.states import TableState
+
+Reopen = Callable[[Store], Store]
+
+
+@pytest.fixture
+def store(opened: tuple[Store, Reopen]) -> Store:
+    return opened[0]
+
+
+def round_record(number: int = 1, state: RoundState = RoundState.SUCCEEDED, table_id: int = 1) -> RoundRecord:
+    return RoundRecord(
+        round_id=f"round-{number}",
+        table_id=table_id,
+        database_name="sales",
+        table_name="orders",
+        tiering_epoch=number,
+        coordinator_epoch=1,
+        trigger=Trigger.CALL,
+        state=state,
+        pending_time=START + timedelta(seconds=number),
+        planned_stops={"17/3": 5},
+        stats=RoundStats(splits=2, records_written=10),
+        error=ErrorInfo("OSError", "no disk left", "WRITE", "buy one", True, START, {"path": "x"}),
+    )
+
+
+def commit_record(number: int = 1, state: CommitState = CommitState.ACKED) -> LakeCommitRecord:
+    made = START + timedelta(seconds=number)
+    return LakeCommitRecord(f"round-{number}", 1, "sales", "orders", number, state, made, base_tag=2**62, offsets={"0": 10})
+
+
+def full_record(table_id: int = 1) -> TableRecord:
+    """A record with everything in it."""
+    return TableRecord(
+        table_id=table_id,
+        database_name="sales",
+        table_name="orders",
+        table_type="LOG",
+        lake_format="iceberg",
+        freshness_ms=180_000,
+        definition="abc",
+        state=TableState.TIERING,
+        status_time=START,
+        tiering_epoch=7,
+        due_deadline=START + timedelta(microseconds=1),
+        pending_since=START,
+        checked_since=START,
+        checked_wall=START,
+        heartbeat_time=START,
+        heartbeat_deadline=START,
+        last_tiered_time=START,
+        last_checked_time=START,
+        last_round_duration_ms=5,
+        round=round_record(state=RoundState.RUNNING),
+        commit=commit_record(),
+        error=ErrorInfo("OSError", "größer", None, "", False, START),
+        error_count=3,
+        consecutive_failures=2,
+        retry_deadline=START,
+        pause=Pause("alice", None, START, START),
+        call=QueuedCall("round-9", "bob", START, "k"),
+        lake=LakeKnowledge("uuid", 2**62, 5, {"0": 10}, "round-0", 1, 2, 3),
+    )
+
+
+def operation(key: str, seconds: float = 0) -> OperationRecord:
+    return OperationRecord(
+        key, "alice", "tier_table", {"table": "sales.orders"}, 1, START + timedelta(seconds=seconds), {"0": 10}, {"0": 0}
+    )
+
+
+def event(message: str) -> EventRecord:
+    return EventRecord(START, Level.INFO, "TABLE_NEW", message, details={"table_id": 1})
+
+
+def test_all_of_a_write_is_there_after_a_restart(opened: tuple[Store, Reopen]) -> None:
+    store, again = opened
+    epoch = store.take_over()
+    record, done, commit, asked = full_record(), round_record(2), commit_record(2), operation("k")
+    store.apply(epoch, Writes((record,), (done,), (commit,), (event("one"), event("two")), (asked,)))
+    store.close()
+    reopened = again(store)
+    assert list(reopened.load()) == [record]
+    assert reopened.round("round-2") == done
+    assert list(reopened.rounds()) == [done]
+    assert list(reopened.commits(1)) == [commit]
+    assert reopened.operation("k") == asked
+    assert [(each.message, each.event_id) for each in reopened.events()] == [("two", 2), ("one", 1)]
+
+
+def test_a_row_with_the_same_id_is_replaced(store: Store) -> None:
+    epoch = store.take_over()
+    store.apply(epoch, Writes(tables=(full_record(),), rounds=(round_record(state=RoundState.QUEUED),)))
+    moved = replace(full_record(), state=None)
+    store.apply(epoch, Writes(tables=(moved,), rounds=(round_record(),)))
+    assert list(store.load()) == [moved]
+    assert list(store.rounds()) == [round_record()]
+
+
+def test_every_take_over_makes_a_greater_epoch_and_fences_the_former(opened: tuple[Store, Reopen]) -> None:
+    store, again = opened
+    first = store.take_over()
+    other = again(store)
+    second = other.take_over()
+    assert second == first + 1
+    with pytest.raises(Fenced):
+        store.apply(first, Writes(tables=(full_record(),), events=(event("late"),)))
+    with pytest.raises(Fenced):
+        store.prune(first, 1, 1, START, START)
+    assert list(other.load()) == []
+    assert list(other.events()) == []
+    other.apply(second, Writes(tables=(full_record(),)))
+    assert len(other.load()) == 1
+
+
+def test_rounds_and_grants_come_newest_first_and_by_table(store: Store) -> None:
+    rows = tuple(round_record(number, table_id=number % 2) for number in range(1, 6))
+    store.apply(store.take_over(), Writes(rounds=rows, commits=tuple(commit_record(number) for number in range(1, 4))))
+    assert [row.tiering_epoch for row in store.rounds()] == [5, 4, 3, 2, 1]
+    assert [row.tiering_epoch for row in store.rounds(table_id=1, limit=2)] == [5, 3]
+    assert [row.tiering_epoch for row in store.commits(limit=2)] == [3, 2]
+    assert list(store.commits(table_id=9)) == []
+    assert store.round("unknown") is None
+    assert store.operation("unknown") is None
+
+
+def test_pruning_keeps_the_newest_and_what_is_not_over(store: Store) -> None:
+    epoch = store.take_over()
+    rounds = (round_record(1, RoundState.RUNNING), *(round_record(number) for number in range(2, 8)))
+    commits = (commit_record(1, CommitState.UNKNOWN), *(commit_record(number) for number in range(2, 8)))
+    events = tuple(event(str(number)) for number in range(7))
+    store.apply(epoch, Writes(rounds=rounds, commits=commits, events=events, operations=(operation("old"), operation("new", 10))))
+    store.prune(epoch, keep_rounds=3, keep_events=2, operations_before=START + timedelta(seconds=5), now=START + timedelta(days=1))
+    assert [row.tiering_epoch for row in store.rounds()] == [7, 6, 5, 1]
+    assert [row.tiering_epoch for row in store.commits()] == [7, 6, 5, 1]
+    assert [row.message for row in store.events()] == ["6", "5"]
+    assert store.operation("old") is None
+    assert store.operation("new") is not None
+    store.apply(epoch, Writes(events=(event("next"),)))
+    assert store.events(1)[0].event_id == 8
+
+
+def test_more_rows_than_one_statement_takes(store: Store) -> None:
+    records = tuple(full_record(table_id) for table_id in range(1_200))
+    epoch = store.take_over()
+    for _ in range(2):
+        store.apply(epoch, Writes(tables=records))
+    assert len(store.load()) == 1_200
+
+
+def test_a_write_that_dies_half_way_leaves_nothing(tmp_path: Path) -> None:
+    store = SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+    epoch = store.take_over()
+    half = replace(event("half"), details={"not json": object()})
+    with pytest.raises(Exception, match="object"):
+        store.apply(epoch, Writes(tables=(full_record(),), events=(half,)))
+    assert list(store.load()) == []
+    store.close()
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path / "coordinator.db")
+    SqlStore(url).close()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.update(sql_schema.owner).values(version=sql_schema.VERSION + 1))
+    engine.dispose()
+    with pytest.raises(SetupError, match="version 2"):
+        SqlStore(url)
+
+
+def test_a_store_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="unable to open"):
+        SqlStore(sqlite_url(tmp_path / "missing" / "coordinator.db"))
+
+
+def test_a_file_that_is_no_database_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "coordinator.db"
+    path.write_bytes(b"not a database, but long enough to look at" * 50)
+    with pytest.raises(SetupError, match="not a database"):
+        SqlStore(sqlite_url(path))
+
+
+def test_a_record_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    store = SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+    store.apply(store.take_over(), Writes(tables=(full_record(),)))
+    engine = sa.create_engine(sqlite_url(tmp_path / "coordinator.db"))
+    with engine.begin() as connection:
+        connection.execute(sa.update(sql_schema.tables).values(body={"table_id": 1}))
+    engine.dispose()
+    with pytest.raises(StoreError, match="cannot be read"):
+        store.load()
+    store.close()
+
+
+def test_sqlite_syncs_every_commit(tmp_path: Path) -> None:
+    engine = sql_schema.open_engine(sqlite_url(tmp_path / "coordinator.db"))
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+    engine.dispose()
+
+
+def test_the_tables_can_be_made_in_postgresql() -> None:
+    made = [str(CreateTable(table).compile(dialect=postgresql.dialect())) for table in sql_schema.owner.metadata.sorted_tables]  # type: ignore[no-untyped-call]
+    assert any("event_id BIGSERIAL" in text for text in made)

@@ -1,0 +1,177 @@
+"""What the comparison with the cluster's tables does to the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from support.coordinator_world import FRESHNESS, START, World
+from support.memory_cluster import log_table
+from tiering.coordinator.memory.store import Writes
+from tiering.errors import ClusterUnavailable, StoreError
+from tiering.model.states import TRANSITIONS
+from tiering.model.tables import TableInfo, TablePath
+
+
+def events(world: World) -> list[str]:
+    return [event.event_type for event in reversed(world.store.events())]
+
+
+def test_a_new_lake_table_is_scheduled_for_its_creation_plus_freshness(world: World) -> None:
+    assert events(world) == ["TABLE_NEW", "TABLE_SCHEDULED"]
+    record = world.record()
+    assert (record.state, record.tiering_epoch, record.last_tiered_time) == ("Scheduled", 0, None)
+    assert record.due_deadline == START + timedelta(seconds=FRESHNESS)
+
+
+def test_enabling_the_lake_later_counts_from_then() -> None:
+    world = World((replace(log_table(), lake_enabled=False, lake_enabled_at=None),))
+    assert world.coordinator.book.live() == []
+    world.later(1_000)
+    _put(world, replace(world.table, lake_enabled=True, lake_enabled_at=world.clock.now()))
+    assert world.record().due_deadline == world.clock.now() + timedelta(seconds=FRESHNESS)
+    world.coordinator.close()
+
+
+def test_a_dropped_table_is_removed_with_its_errors(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given)
+    del world.cluster.by_path[world.table.path]
+    world.coordinator.tick()
+    assert world.coordinator.book.live() == []
+    assert world.coordinator.view().table_statuses() == []
+    assert events(world)[-1] == "TABLE_REMOVED"
+
+
+def test_epochs_go_on_when_the_lake_is_disabled_and_enabled_again(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    tierer.ack(given)
+    _put(world, replace(world.table, lake_enabled=False))
+    world.restart()
+    assert world.coordinator.book.live() == []
+    _put(world, replace(world.table, lake_enabled=True))
+    assert world.record().lake.table_uuid == "lake-1"
+    assert world.record().error_count == 0
+    world.due()
+    assert world.tierer("two").get().tiering_epoch == given.tiering_epoch + 1
+
+
+def test_a_table_made_anew_is_another_table(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    tierer.ack(given)
+    _put(world, replace(world.table, table_id=2))
+    assert world.coordinator.book.get(1) is None
+    made = world.coordinator.book.get(2)
+    assert made is not None
+    assert (made.lake.table_uuid, made.last_tiered_time) == (None, None)
+    assert made.round is not None
+    assert made.round.round_id != given.round_id
+
+
+def test_a_changed_freshness_moves_the_due_time(world: World) -> None:
+    _put(world, replace(world.table, freshness_ms=60_000))
+    world.later(59)
+    assert world.state() == "Scheduled"
+    world.later(1)
+    assert world.state() == "Pending"
+
+
+def test_a_change_does_not_disturb_a_running_round(world: World) -> None:
+    tierer, given = world.assigned()
+    _put(world, replace(world.table, properties={"note": "new"}))
+    assert not tierer.beat().tiering_table_resp[0].HasField("error")
+    assert world.record().tiering_epoch == given.tiering_epoch
+
+
+def test_a_cluster_that_does_not_answer_takes_no_table_away(world: World) -> None:
+    def away(database_name: str | None = None) -> list[TableInfo]:
+        raise ClusterUnavailable("away")
+
+    world.cluster.tables = away  # type: ignore[method-assign]
+    with pytest.raises(ClusterUnavailable):
+        world.coordinator.discovery.run()
+    world.coordinator.discovery.run_quietly()
+    assert world.state() == "Scheduled"
+
+
+def test_a_second_look_at_the_same_tables_writes_nothing(world: World) -> None:
+    before = len(world.store.events())
+    world.coordinator.discovery.run()
+    assert len(world.store.events()) == before
+
+
+def test_a_restart_meets_tables_at_rest_again_and_leaves_the_others(world: World) -> None:
+    other = replace(log_table(2, TablePath("sales", "late")), freshness_ms=10**9)
+    world.cluster.logs[2] = {}
+    _put(world, other)
+    world.due()
+    seen = len(world.store.events())
+    assert (world.state(), world.state(other)) == ("Pending", "Scheduled")
+    world.restart()
+    assert (world.state(), world.state(other)) == ("Pending", "Scheduled")
+    assert events(world)[seen:] == ["TABLE_INITIALIZED", "TABLE_SCHEDULED"]
+
+
+def test_every_change_of_state_in_the_events_is_legal(world: World) -> None:
+    tierer, given = world.assigned()
+    tierer.fail(given)
+    world.restart()
+    world.later(5)
+    tierer.finish(tierer.get(), empty=True)
+    del world.cluster.by_path[world.table.path]
+    world.coordinator.tick()
+    moves = [event.details for event in world.store.events() if "to" in event.details]
+    assert len(moves) >= 9
+    assert all((move["from"], move["to"]) in TRANSITIONS for move in moves)
+
+
+def test_thousands_of_tables_are_found_at_once() -> None:
+    tables = tuple(log_table(number, TablePath("many", f"t{number}"), buckets=1) for number in range(1, 2_001))
+    world = World(tables)
+    assert len(world.coordinator.book.live()) == 2_000
+    world.due()
+    assert {record.state for record in world.coordinator.book.live()} == {"Pending"}
+    world.coordinator.close()
+
+
+def test_a_difference_whose_write_failed_is_found_again_also_when_the_table_is_as_it_was(world: World) -> None:
+    fresh = replace(world.table, freshness_ms=60_000)
+    other = log_table(2, TablePath("sales", "second"))
+    world.cluster.logs[2] = {}
+    for now_is, stored in ((fresh, True), (world.table, True), (fresh, False)):
+        world.cluster.by_path |= {world.table.path: now_is, other.path: other}
+        apply = world.store.apply
+
+        def failing(epoch: int, writes: Writes, stored: bool = stored, apply: Callable[[int, Writes], None] = apply) -> None:
+            if stored:
+                apply(epoch, writes)
+            raise StoreError("the disk is full")
+
+        world.store.apply = failing  # type: ignore[method-assign]
+        with pytest.raises(StoreError):
+            world.coordinator.discovery.run()
+        world.store.apply = apply  # type: ignore[method-assign]
+    world.coordinator.discovery.run()
+    assert world.record().freshness_ms == 60_000
+    assert world.record(other).state == "Scheduled"
+
+
+def test_a_listing_that_is_still_the_same_is_not_compared_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = list(world.cluster.tables())
+    monkeypatch.setattr(world.cluster, "tables", lambda: kept)
+    world.coordinator.discovery.run()
+    monkeypatch.setattr(world.coordinator.book, "live", lambda: pytest.fail("compared"))
+    world.coordinator.discovery.run()
+    monkeypatch.undo()
+    _put(world, replace(world.table, freshness_ms=60_000))
+    assert world.record().freshness_ms == 60_000
+
+
+def _put(world: World, info: TableInfo) -> None:
+    world.cluster.by_path[info.path] = info
+    world.coordinator.tick()

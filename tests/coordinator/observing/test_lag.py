@@ -1,0 +1,179 @@
+"""What the background asks the cluster, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+
+from support.coordinator_world import START, World
+from support.memory_cluster import MemoryCluster, log_table
+from tiering.coordinator.observing import lag
+from tiering.coordinator.observing.lag import Pending
+from tiering.errors import ClusterUnavailable
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
+
+TABLES = 5
+
+
+class Listening(MemoryCluster):
+    """Remembers what it was asked; every record is as old as its offset is low. `silent` tables' times cannot be had."""
+
+    def __init__(self, *tables: TableInfo) -> None:
+        super().__init__(*tables)
+        self.together: list[int] = []
+        self.times: list[int] = []
+        self.silent: set[int] = set()
+
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        self.together.append(len(tables))
+        return super().offsets_of(tables)
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        self.times.append(table.table_id)
+        if table.table_id in self.silent:
+            raise ClusterUnavailable("away")
+        return {bucket: START + timedelta(seconds=offset) for bucket, offset in offsets.items()}
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(lag, "CHUNK", 2)
+    monkeypatch.setattr("support.coordinator_world.MemoryCluster", Listening)
+    world = World(tuple(log_table(number, TablePath("many", f"t{number}")) for number in range(1, TABLES + 1)))
+    world.clock.advance(100)  # no row is from the future
+    yield world
+    world.coordinator.close()
+
+
+def asked(world: World) -> list[int]:
+    """Tables whose times were asked for since."""
+    assert isinstance(world.cluster, Listening)
+    found, world.cluster.times = world.cluster.times, []
+    return found
+
+
+def observe(world: World) -> list[int]:
+    world.clock.advance(1)
+    world.coordinator.observer.observe_all()
+    return asked(world)
+
+
+def seen(world: World, table_id: int = 1) -> Pending:
+    found = world.coordinator.observer.pending(world.record(world.tables[table_id - 1]))
+    assert found is not None
+    return found
+
+
+def test_tables_are_asked_about_many_at_a_time_and_times_only_where_rows_are_missing(many: World) -> None:
+    many.append(3, table=many.tables[2])
+    assert observe(many) == [3]
+    assert isinstance(many.cluster, Listening)
+    assert many.cluster.together == [2, 2, 1]
+    assert [seen(many, number).records for number in range(1, TABLES + 1)] == [0, 0, 3, 0, 0]
+
+
+def test_of_tables_with_many_buckets_fewer_are_asked_about_at_a_time(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(many.cluster, Listening)
+    monkeypatch.setattr(lag, "CHUNK", 100)
+    monkeypatch.setattr(lag, "CHUNK_BUCKETS", 4)
+    observe(many)
+    assert many.cluster.together == [4, 1], "how many buckets they have is not known yet"
+    many.cluster.together = []
+    observe(many)
+    assert many.cluster.together == [2, 2, 1]
+
+
+def test_the_oldest_row_is_asked_for_once_while_the_lake_stays_where_it_is(many: World) -> None:
+    many.append(3)
+    assert observe(many) == [1]
+    first = seen(many)
+    assert observe(many) == []
+    assert seen(many) == Pending(first.records, first.size_bytes, START, first.observed_time + timedelta(seconds=1))
+    many.append(4)
+    assert observe(many) == []
+    assert (seen(many).records, seen(many).oldest_time) == (7, START)
+
+
+def test_it_is_asked_for_again_when_the_lake_went_on_the_log_was_cut_or_another_bucket_has_rows(many: World) -> None:
+    many.append(3)
+    observe(many)
+    many.append(2, bucket=1)
+    assert observe(many) == [1]
+    many.cluster.logs[1][BucketKey(None, 0)] = (1, 3)
+    many.cluster.logs[1][BucketKey(None, 1)] = (2, 2)
+    assert observe(many) == [1]
+    assert (seen(many).records, seen(many).oldest_time) == (2, START + timedelta(seconds=1))
+    many.due()
+    tierer = many.tierer()
+    given = next(given for given in (tierer.get() for _ in range(TABLES)) if given.table_id == 1)
+    tierer.commit(given)
+    many.append(5)
+    tierer.ack(given)
+    observe(many)
+    assert (seen(many).records, seen(many).oldest_time) == (5, START + timedelta(seconds=3))
+
+
+def test_times_that_could_not_be_had_are_asked_for_again(many: World) -> None:
+    assert isinstance(many.cluster, Listening)
+    many.append(3)
+    many.append(3, table=many.tables[1])
+    many.cluster.silent = {1}
+    assert observe(many) == [1, 2]
+    assert many.coordinator.observer.pending(many.record()) is None
+    assert seen(many, 2).records == 3
+    many.cluster.silent = set()
+    assert observe(many) == [1]
+    assert seen(many).oldest_time == START
+
+
+def test_some_times_are_not_taken_for_all(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    some: dict[BucketKey, datetime] = {BucketKey(None, 1): START + timedelta(seconds=9)}
+    monkeypatch.setattr(many.cluster, "oldest_timestamps", lambda table, offsets: some)
+    many.append(3)
+    many.append(3, bucket=1)
+    observe(many)
+    assert seen(many).oldest_time == START + timedelta(seconds=9)
+    some[BucketKey(None, 0)] = START + timedelta(seconds=4)
+    observe(many)
+    assert seen(many).oldest_time == START + timedelta(seconds=4)
+
+
+def test_one_chunk_that_fails_does_not_take_the_others_along(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def troubled(table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        if table.table_id in (1, 2):
+            raise ClusterUnavailable("away")
+        return MemoryCluster.offsets(many.cluster, table)
+
+    monkeypatch.setattr(many.cluster, "offsets", troubled)
+    observe(many)
+    found = [many.coordinator.observer.pending(many.record(table)) for table in many.tables]
+    assert [one is None for one in found] == [True, True, False, False, False]
+
+
+def test_a_table_that_is_gone_is_forgotten(many: World) -> None:
+    observe(many)
+    gone = many.record()
+    del many.cluster.by_path[gone.path]
+    many.coordinator.tick()
+    observe(many)
+    assert many.coordinator.observer.pending(gone) is None
+
+
+def test_the_background_rests_between_tables_and_stops_when_told_to(many: World) -> None:
+    many.coordinator.observer.observe_all(iter([True, True, True, False]).__next__)
+    found = [many.coordinator.observer.pending(many.record(table)) for table in many.tables]
+    assert [one is None for one in found] == [False, False, True, True, True]
+
+
+def test_a_look_over_many_tables_asks_nothing(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(many.cluster, Listening)
+    records = many.coordinator.book.live()
+    monkeypatch.setattr(lag, "ON_DEMAND_TABLES", TABLES - 1)
+    many.coordinator.observer.refresh_for_a_look(records)
+    assert many.cluster.together == []
+    many.coordinator.observer.refresh_for_a_look(records[1:])
+    assert sum(many.cluster.together) == TABLES - 1
+    many.coordinator.observer.refresh_for_a_look(records[1:])
+    assert sum(many.cluster.together) == TABLES - 1

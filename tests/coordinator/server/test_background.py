@@ -1,0 +1,113 @@
+"""What a serving coordinator does by itself, in a real event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from support.coordinator_world import World
+from support.memory_cluster import log_table
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server.background import BACKGROUND_SHARE, FIRST_SHARE, Background
+from tiering.errors import ClusterUnavailable
+from tiering.model.tables import TablePath
+from tiering.pace import Pace, Rest
+
+QUICK = CoordinatorOptions(tick_interval_ms=1, discovery_interval_ms=1, observe_interval_ms=1)
+
+
+async def running(world: World, until: Callable[[], bool], fenced: Callable[[], None] = lambda: None) -> None:
+    """The background of a coordinator, until something is so; at most 20 s."""
+    background = Background(world.coordinator, fenced)
+    try:
+        async with asyncio.timeout(20):
+            while not until():
+                await asyncio.sleep(0.001)
+    finally:
+        await background.stop()
+        await background.stop()
+        world.coordinator.close()
+
+
+def test_time_tables_and_logs_are_looked_at() -> None:
+    world = World(options=QUICK)
+    del world.cluster.by_path[world.table.path]
+    world.append(7)
+    world.coordinator.discovery.run()
+    world.cluster.by_path[world.table.path] = world.table
+    world.clock.advance(1_000)
+
+    def seen() -> bool:
+        found = [world.coordinator.observer.pending(record) for record in world.coordinator.book.live() if record.state == "Pending"]
+        return [one.records for one in found if one is not None] == [7]
+
+    asyncio.run(running(world, seen))
+
+
+def test_the_first_look_at_all_logs_may_take_a_larger_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, shares = World(options=QUICK), list[float]()
+
+    def until(ended: threading.Event, share: float) -> Pace:
+        shares.append(share)
+        return Pace(share, ended.wait)
+
+    monkeypatch.setattr(Pace, "until", until)
+    asyncio.run(running(world, lambda: len(shares) > 2))
+    assert shares[:3] == [FIRST_SHARE, BACKGROUND_SHARE, BACKGROUND_SHARE]
+
+
+def test_what_is_known_of_many_tables_is_no_matter_for_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.coordinator.server.background.MANY_TABLES", 2)
+    few, many = World(options=QUICK), World(tuple(log_table(number, TablePath("many", f"t{number}")) for number in (1, 2)), QUICK)
+    looks = list[None]()
+    look = few.coordinator.observer.observe_all
+    monkeypatch.setattr(few.coordinator.observer, "observe_all", lambda rest: looks.append(look(rest)))
+    asyncio.run(running(few, lambda: len(looks) > 1 or gc.get_freeze_count() > 0))
+    assert len(looks) > 1
+    asyncio.run(running(many, lambda: gc.get_freeze_count() > 0))
+    assert gc.get_freeze_count() == 0, "as it was, once it is over"
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it: no `Exception`."""
+
+
+def test_work_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, tried = World(options=QUICK), list[BaseException]()
+    ends = (ClusterUnavailable("away"), RuntimeError("never seen before"), Panic("not aligned"), SystemExit(1))
+
+    def failing(rest: Rest) -> None:
+        tried.append(ends[len(tried) % len(ends)])
+        raise tried[-1]
+
+    monkeypatch.setattr(world.coordinator.observer, "observe_all", failing)
+    asyncio.run(running(world, lambda: len(tried) > len(ends)))
+
+
+def test_the_end_ends_a_pass_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, resting, ended = World(options=QUICK), threading.Event(), list[bool]()
+    monkeypatch.setattr("tiering.coordinator.server.background.FIRST_SHARE", 1e-9)
+
+    def all_day(rest: Rest) -> None:
+        resting.set()
+        while rest():  # for weeks, once two milliseconds were worked
+            pass
+        ended.append(True)
+
+    monkeypatch.setattr(world.coordinator.observer, "observe_all", all_day)
+    asyncio.run(running(world, resting.is_set))
+    for thread in threading.enumerate():
+        if thread.name.startswith("background"):
+            thread.join(20)
+    assert ended == [True]
+
+
+def test_a_coordinator_whose_store_was_taken_over_says_so() -> None:
+    world, told = World(options=QUICK), threading.Event()
+    world.another().close()
+    world.clock.advance(1_000)
+    asyncio.run(running(world, told.is_set, told.set))

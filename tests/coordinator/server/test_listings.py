@@ -1,0 +1,48 @@
+"""Kept listings are bounded: the one used longest ago goes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.coordinator_world import START, CountingIds
+from support.memory_coordinator import table_status
+from tiering.coordinator.server.listings import KEPT_ITEMS, KEPT_LISTINGS, Listing, Listings
+from tiering.errors import InvalidArgument
+
+TWO = Listing((table_status("sales.a"), table_status("sales.b")), START)
+
+
+def test_a_listing_that_fits_on_one_page_is_not_kept() -> None:
+    page = Listings(CountingIds()).first(TWO, 2)
+    assert (page.items, page.next_token) == (TWO.items, "")
+
+
+def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
+    listings = Listings(CountingIds())
+    oldest = listings.first(TWO, 1).next_token
+    second = listings.first(TWO, 1).next_token
+    for _ in range(KEPT_LISTINGS - 2):
+        listings.first(TWO, 1)
+    assert listings.next(oldest, 1).items == TWO.items[1:]
+    listings.first(TWO, 1)
+    assert listings.next(oldest, 1).next_token == ""
+    with pytest.raises(InvalidArgument, match="too old"):
+        listings.next(second, 1)
+
+
+def test_kept_listings_have_a_size_together_and_the_newest_is_always_kept() -> None:
+    listings, large = Listings(CountingIds()), Listing(TWO.items * (KEPT_ITEMS // 4), START)
+    first, second, third = (listings.first(large, 1).next_token for _ in range(3))
+    with pytest.raises(InvalidArgument, match="too old"):
+        listings.next(first, 1)
+    assert listings.next(second, 1).items == listings.next(third, 1).items == TWO.items[1:]
+    alone = listings.first(Listing(TWO.items * KEPT_ITEMS, START), 1).next_token
+    assert listings.next(alone, 1).items == TWO.items[1:]
+
+
+@pytest.mark.parametrize("position", ["9" * 5_000, "-1", "x", "\u0663" * 20, ""])
+def test_a_position_that_none_of_ours_has_is_refused(position: str) -> None:
+    listings = Listings(CountingIds())
+    name = listings.first(TWO, 1).next_token.rpartition(":")[0]
+    with pytest.raises(InvalidArgument, match="unknown or too old"):
+        listings.next(f"{name}:{position}", 1)

@@ -1,0 +1,155 @@
+"""Statuses by column say what statuses by row say, whatever happens to the tables and in whatever order looks come."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields, replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.coordinator_world import START, World
+from support.memory_cluster import log_table
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
+from tiering.coordinator.interface import TableStatus
+from tiering.coordinator.observing import lag
+from tiering.coordinator.status import status_columns
+from tiering.coordinator.status.live_view import View
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, TablePath
+
+NAMES = [field.name for field in fields(TableStatus)]
+TABLES = 40
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """So many tables that columns are kept, though few enough to compare each cell."""
+    monkeypatch.setattr(status_columns, "DIRECT_ROWS", 3)
+    world = World(tuple(log_table(number, TablePath(f"d{number % 3}", f"t{number:03}"), buckets=1) for number in range(1, TABLES + 1)))
+    yield world
+    world.coordinator.close()
+
+
+def by_row(view: View) -> list[dict[str, Any]]:
+    return [{name: getattr(status, name) for name in NAMES} for status in view.table_statuses()]
+
+
+def by_column(view: View) -> list[dict[str, Any]]:
+    look = view.status_columns()
+    return pa.table({name: look.column(name) for name in NAMES}).to_pylist()
+
+
+def disturbed(record: TableRecord, seed: random.Random, world: World) -> TableRecord:
+    """The record as some story may have left it."""
+    now = world.coordinator.book.now()
+
+    def maybe(value: Any) -> Any:
+        return value if seed.random() < 0.6 else None
+
+    state = seed.choice([state for state in TableState if state is not TableState.NEW])
+    error = ErrorInfo("Boom", "it broke", maybe("READ"), seed.choice(["", "mend it"]), seed.random() < 0.5, now.wall)
+    made = RoundRecord(
+        round_id=f"r{seed.randrange(1_000)}",
+        table_id=record.table_id,
+        database_name=record.database_name,
+        table_name=record.table_name,
+        tiering_epoch=seed.randrange(9),
+        coordinator_epoch=1,
+        trigger=Trigger.SCHEDULE,
+        state=seed.choice(list(RoundState)),
+        pending_time=now.wall,
+        tierer_id=maybe("tierer-1"),
+        started_time=maybe(now.wall - timedelta(seconds=3)),
+        splits_total=maybe(4),
+        splits_done=maybe(1),
+    )
+    return replace(
+        record,
+        state=state,
+        tiering_epoch=made.tiering_epoch,
+        round=made if state is TableState.TIERING else maybe(made),
+        error=maybe(error),
+        error_count=seed.randrange(5),
+        consecutive_failures=seed.randrange(5),
+        retry_deadline=maybe(now.after(seed.randrange(-5_000, 90_000_000))),
+        due_deadline=maybe(now.after(seed.randrange(-5_000, 20_000_000))),
+        heartbeat_time=maybe(now.wall - timedelta(seconds=seed.randrange(60))),
+        last_tiered_time=maybe(now.wall),
+        last_checked_time=maybe(now.wall),
+        last_round_duration_ms=maybe(12),
+        pause=maybe(Pause("ann", maybe("lunch"), now.wall, maybe(now.after(60_000)))),
+        lake=replace(record.lake, snapshot_id=maybe(7), records=maybe(3), size_bytes=maybe(2**40), files=maybe(1)),
+    )
+
+
+def disturb(world: World, seed: random.Random) -> None:
+    book = world.coordinator.book
+    with book.changing():
+        chosen = seed.sample(book.live(), 9)
+        book.put(*(Change(disturbed(record, seed, world), durable=False) for record in chosen))
+
+
+@pytest.mark.parametrize("story", range(12))
+def test_columns_say_what_rows_say(many: World, story: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = random.Random(story)
+    monkeypatch.setattr(lag, "ON_DEMAND_TABLES", seed.choice([0, TABLES]))
+    times = many.cluster.oldest_timestamps
+    monkeypatch.setattr(many.cluster, "oldest_timestamps", lambda table, at: times(table, at) if table.table_id % 4 else {})
+    views = [many.coordinator.view()]
+    for _ in range(6):
+        disturb(many, seed)
+        for table in seed.sample(list(many.cluster.by_path.values()), 5):
+            many.append(seed.randrange(1, 9), table=table)
+        many.clock.advance(seed.choice([0, 3, 400]))
+        many.clock.wall += timedelta(seconds=seed.choice([0, 0, 7, -7]))
+        if seed.random() < 0.5:
+            many.coordinator.observer.observe_all()
+        views.append(many.coordinator.view())
+        # Older looks are asked between newer ones, as slow readers do.
+        assert by_column(views[-1]) == by_row(views[-1])
+        older = seed.choice(views)
+        assert by_column(older) == by_row(older)
+
+
+def test_tables_that_come_and_go_keep_their_place(many: World) -> None:
+    assert by_column(many.coordinator.view()) == by_row(many.coordinator.view())
+    first = log_table(99, TablePath("a", "first"), buckets=1)
+    del many.cluster.by_path[TablePath("d1", "t007")]
+    many.cluster.by_path[first.path] = first
+    many.cluster.logs[99] = {BucketKey(None, 0): (0, 5)}
+    many.coordinator.tick()
+    view = many.coordinator.view()
+    paths = [(row["database_name"], row["table_name"]) for row in by_column(view)]
+    assert paths[0] == ("a", "first")
+    assert ("d1", "t007") not in paths
+    assert paths == sorted(paths)
+    assert by_column(view) == by_row(view)
+
+
+def test_a_look_shows_the_pending_rows_that_its_first_column_showed(many: World) -> None:
+    many.coordinator.observer.observe_all()
+    look = many.coordinator.view().status_columns()
+    lags = look.column("lag_ms").to_pylist()
+    many.append(10)
+    many.clock.advance(60)
+    many.coordinator.observer.observe_all()
+    few = look.take(pa.array([0, 1]))
+    assert few.column("lag_ms").to_pylist() == lags[:2]
+    assert few.column("pending_records").to_pylist() == [0, 0]
+    assert few.column("observed_time").to_pylist() == [START, START]
+
+
+def test_only_what_is_left_of_a_look_is_looked_for_in_the_cluster(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[TablePath] = []
+    offsets = many.cluster.offsets
+    monkeypatch.setattr(many.cluster, "offsets", lambda table: asked.append(table.path) or offsets(table))
+    look = many.coordinator.view().status_columns()
+    look.column("status")
+    assert asked == []
+    assert look.take(pa.array([1])).column("pending_records").to_pylist() == [0]
+    assert len(asked) == 1

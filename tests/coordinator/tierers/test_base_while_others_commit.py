@@ -1,0 +1,67 @@
+"""The base check reads several places one after the other; a round that lands between two of the looks is no error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.lake_world import LakeWorld, SteppedRound
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.lake.base import LakeView
+from tiering.model.rounds import RoundState
+from tiering.model.tables import TableInfo, TablePath
+from tiering.round import actions as act
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path)
+    yield made
+    made.close()
+
+
+def asleep_before_its_commit(world: LakeWorld) -> tuple[TableInfo, SteppedRound]:
+    """The second round of a table was granted its commit, and its tierer is not heard of any more."""
+    table = world.table("orders")
+    world.append(table, 0, 20)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    world.append(table, 20, 20)
+    world.due()
+    asleep = world.begin(table).advance_to(act.CommitLake)
+    world.clock.advance(200)
+    world.coordinator.tick()
+    world.due()
+    return table, asleep
+
+
+def wake_after_the_look(world: LakeWorld, asleep: SteppedRound, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It commits and acks right after the next look at the lake."""
+    look = world.lake.view
+
+    def view(path: TablePath) -> LakeView | None:
+        monkeypatch.undo()
+        seen = look(path)
+        assert asleep.runner.run().state is RoundState.SUCCEEDED
+        return seen
+
+    monkeypatch.setattr(world.lake, "view", view)
+
+
+def test_a_round_is_fenced_by_one_that_lands_during_its_base_check(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, asleep = asleep_before_its_commit(world)
+    late = world.begin(table)
+    wake_after_the_look(world, asleep, monkeypatch)
+    assert late.end().state in (RoundState.FENCED, RoundState.EMPTY)
+    world.assert_exact(table)
+
+
+def test_the_coordinators_own_look_sees_the_lake_as_it_was(world: LakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, asleep = asleep_before_its_commit(world)
+    record = world.record(table)
+    wake_after_the_look(world, asleep, monkeypatch)
+    base = Lakes(world.storage, lambda _: world.lake).base(record, table)
+    assert base.view is not None
+    assert base.view.tag == record.lake.snapshot_id
+    world.assert_exact(table)

@@ -1,0 +1,222 @@
+"""A lake, or a cluster, that hangs: what has to wait for it waits in a place of its own, and everything else goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from support.calling import until
+from support.coordinator_world import HandTierer, World
+from support.served import Served, error_of, over_grpc
+from tiering import errors
+from tiering.coordinator.calls.mutations import PauseTiering
+from tiering.coordinator.calls.requests import ReconcileLake
+from tiering.coordinator.calls.skip_record import SkipRecord
+from tiering.rpc.v1 import common_pb2, status_pb2
+from tiering.rpc.v1 import coordinator_pb2 as pb
+
+REPEATS = 12
+"""More than there are threads in any pool."""
+
+
+class Hanging:
+    """A call that hangs from `begin` to `end`; `inside` counts who is in it."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._open = threading.Event()
+        self._open.set()
+        self.inside = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.inside += 1
+        assert self._open.wait(20)
+        return self._call(*arguments)
+
+    def begin(self) -> None:
+        self.inside = 0
+        self._open.clear()
+
+    def end(self) -> None:
+        self._open.set()
+
+
+@contextmanager
+def hanging(owner: object, name: str) -> Iterator[Hanging]:
+    """`owner.name` hangs from now on; it goes on at the end at the latest."""
+    gate = Hanging(getattr(owner, name))
+    setattr(owner, name, gate)
+    gate.begin()
+    try:
+        yield gate
+    finally:
+        gate.end()
+
+
+def committed(world: World) -> tuple[HandTierer, pb.PbLakeTieringTableInfo]:
+    """A round whose commit is in the lake; its ack is still to come."""
+    world.append()
+    tierer, given = world.assigned()
+    tierer.commit(given)
+    return tierer, given
+
+
+def test_repeats_of_a_blocked_ack_hold_up_no_heartbeat() -> None:
+    async def test(served: Served) -> None:
+        tierer, given = committed(served.world)
+        message = tierer.ack_message(given)
+        commits = served.world.coordinator.commits
+        submitted = Hanging(commits.submit_ack)
+        commits.submit_ack = submitted  # type: ignore[method-assign]
+        with hanging(served.world.lake, "view") as lake:
+            acks = [asyncio.ensure_future(served.tierers.CommitLakeSnapshot(message)) for _ in range(REPEATS)]  # type: ignore[arg-type]
+            await until(lambda: submitted.inside == REPEATS and lake.inside == 1)
+            answer = await served.heartbeat(tierer)
+            assert not answer.tiering_table_resp[0].HasField("error")
+            assert not any(ack.done() for ack in acks)
+            lake.end()
+            await asyncio.gather(*acks)
+            assert lake.inside == 1  # all of them joined the first
+        assert served.world.record().round.acked  # type: ignore[union-attr]
+
+    over_grpc(test)
+
+
+def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:
+    async def test(served: Served) -> None:
+        tierer, given = committed(served.world)
+        message = tierer.ack_message(given)
+        with hanging(served.world.lake, "view") as lake:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await served.tierers.CommitLakeSnapshot(message, timeout=0.2)  # type: ignore[misc]
+            await until(lambda: lake.inside == 1)
+            again = asyncio.ensure_future(served.tierers.CommitLakeSnapshot(message))  # type: ignore[arg-type]
+            lake.end()
+            await again
+        assert served.world.record().round.acked  # type: ignore[union-attr]
+
+    over_grpc(test)
+
+
+def test_another_ack_of_a_blocked_table_is_told_to_try_again() -> None:
+    async def test(served: Served) -> None:
+        served.world.coordinator.commits._locks._wait_seconds = 0.01
+        tierer, given = committed(served.world)
+        late = tierer.ack_message(given)
+        served.world.later(120)  # the round is over; the next one acks too
+        served.world.later(10)
+        other = served.world.tierer("two")
+        newer = other.ack_message(other.get())
+        with hanging(served.world.lake, "view") as lake:
+            blocked = asyncio.ensure_future(served.tierers.CommitLakeSnapshot(late))  # type: ignore[arg-type]
+            await until(lambda: lake.inside == 1)
+            code, error = await error_of(served.tierers.CommitLakeSnapshot(newer))  # type: ignore[arg-type]
+            assert (code, error.error_class, error.retryable) == (grpc.StatusCode.UNAVAILABLE, "TableBusy", True)
+            lake.end()
+            await blocked
+
+    over_grpc(test)
+
+
+def test_a_first_plan_that_waits_for_the_lake_holds_up_no_heartbeat() -> None:
+    async def test(served: Served) -> None:
+        served.world.append()
+        tierer, given = served.world.assigned()
+        plan = pb.RecordPlanRequest(round=tierer.ref(given), lake_table_uuid="lake-1", splits=1)
+        with hanging(served.world.lake, "view") as lake:
+            plans = [asyncio.ensure_future(served.tierers.RecordPlan(plan)) for _ in range(REPEATS)]  # type: ignore[arg-type]
+            await until(lambda: lake.inside > 0)
+            assert not (await served.heartbeat(tierer)).tiering_table_resp[0].HasField("error")
+            lake.end()
+            await asyncio.gather(*plans, return_exceptions=True)
+
+    over_grpc(test)
+
+
+def test_leases_of_a_cluster_that_hangs_hold_up_neither_heartbeats_nor_readers() -> None:
+    async def test(served: Served) -> None:
+        tierer, _ = served.world.assigned()
+        with hanging(served.world.cluster, "drop_lease") as drops, hanging(served.world.cluster, "leases") as listing:
+            request = pb.DropKvSnapshotLeaseRequest(lease_id="mine")
+            waiting: list[asyncio.Future[Any]] = [
+                asyncio.ensure_future(served.tierers.DropKvSnapshotLease(request))  # type: ignore[arg-type]
+                for _ in range(REPEATS)
+            ]
+            listings = [served.status.ListKvSnapshotLeases(status_pb2.ListKvSnapshotLeasesRequest()) for _ in range(REPEATS)]
+            waiting += [asyncio.ensure_future(each) for each in listings]  # type: ignore[arg-type]
+            await until(lambda: drops.inside > 0)
+            assert not (await served.heartbeat(tierer)).tiering_table_resp[0].HasField("error")
+            assert len((await served.page()).tiering_statuses) == 1
+            drops.end()
+            listing.end()
+            await asyncio.gather(*waiting)
+
+    over_grpc(test)
+
+
+def test_a_cluster_that_hangs_while_a_name_is_looked_for_holds_up_no_other_reader() -> None:
+    async def test(served: Served) -> None:
+        unknown = common_pb2.PbTablePath(database_name="sales", table_name="made_a_moment_ago")
+        with hanging(served.world.cluster, "tables") as listing:
+            looks = [asyncio.ensure_future(served.page(table_path=unknown)) for _ in range(REPEATS)]
+            await until(lambda: listing.inside == 1)
+            assert len((await served.page()).tiering_statuses) == 1
+            failed = await asyncio.gather(*looks, return_exceptions=True)
+            assert {error.code() for error in failed} == {grpc.StatusCode.NOT_FOUND}  # type: ignore[union-attr]
+            assert listing.inside == 1
+
+    over_grpc(test)
+
+
+def test_reconciliations_of_a_blocked_table_hold_up_no_other_call(world: World) -> None:
+    """CALLs that wait for the lake, for a table's lock and for the store have threads of their own."""
+    world.coordinator.commits._locks._wait_seconds = 0.01
+
+    async def test() -> None:
+        control, path = world.coordinator.control, world.table.path
+        with hanging(world.lake, "view"), world.coordinator.commits.table_lock(1):
+            busy = [
+                asyncio.ensure_future(control.reconcile_lake(ReconcileLake(path=path, action="accept", caller="alice")))
+                for _ in range(REPEATS)
+            ]
+            tiering = [asyncio.ensure_future(world.calling(wait=False)) for _ in range(REPEATS)]
+            assert (await control.pause_tiering(PauseTiering(path=path, caller="alice"))).paused
+            outcomes = await asyncio.gather(*busy, return_exceptions=True)
+            assert {type(outcome) for outcome in outcomes} == {errors.TableBusy}
+        await asyncio.gather(*tiering, return_exceptions=True)
+
+    async def within() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(within())
+
+
+def test_skips_that_wait_for_the_cluster_hold_up_no_other_call(world: World) -> None:
+    """A bucket's rows may have a long log to replay before it is known where it stands."""
+    control, path = world.coordinator.control, world.table.path
+
+    def refuse(_: object) -> None:
+        raise errors.ClusterUnavailable("the cluster was closed")
+
+    world.cluster.skip_record = refuse  # type: ignore[attr-defined]
+
+    async def test() -> None:
+        with hanging(world.cluster, "skip_record") as skips:
+            calls = [asyncio.ensure_future(control.skip_record(SkipRecord(path, 0, 1, caller="alice"))) for _ in range(REPEATS)]
+            await until(lambda: skips.inside > 0)
+            assert (await control.pause_tiering(PauseTiering(path=path, caller="alice"))).paused
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {errors.ClusterUnavailable}
+
+    async def within() -> None:
+        async with asyncio.timeout(10):
+            await test()
+
+    asyncio.run(within())

@@ -1,0 +1,102 @@
+"""A store that forgets when the process ends: for the simulator and unit tests. Keeps all promises of `Store` but durability."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory.store import Writes
+from tiering.errors import Fenced
+from tiering.validate.results import CheckResult
+
+ALL_ROWS = 10_000_000
+"""More than there are."""
+
+
+class MemoryStore:
+    """See `Store`. Several coordinators may share one: the newest epoch owns it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch = 0
+        self._tables: dict[int, TableRecord] = {}
+        self._rounds: dict[str, RoundRecord] = {}
+        self._commits: dict[str, LakeCommitRecord] = {}
+        self._operations: dict[str, OperationRecord] = {}
+        self._events: list[EventRecord] = []
+        self._next_event_id = 1
+        self._validations: list[CheckResult] = []
+
+    def take_over(self) -> int:
+        with self._lock:
+            self._epoch += 1
+            return self._epoch
+
+    def load(self) -> Sequence[TableRecord]:
+        with self._lock:
+            return list(self._tables.values())
+
+    def apply(self, coordinator_epoch: int, writes: Writes) -> None:
+        with self._lock:
+            self._check(coordinator_epoch)
+            self._tables.update({row.table_id: row for row in writes.tables})
+            self._rounds.update({row.round_id: row for row in writes.rounds})
+            self._commits.update({row.round_id: row for row in writes.commits})
+            self._operations.update({row.idempotency_key: row for row in writes.operations})
+            self._validations += writes.validations
+            for event in writes.events:
+                self._events.append(replace(event, event_id=self._next_event_id))
+                self._next_event_id += 1
+
+    def operation(self, idempotency_key: str) -> OperationRecord | None:
+        with self._lock:
+            return self._operations.get(idempotency_key)
+
+    def round(self, round_id: str) -> RoundRecord | None:
+        with self._lock:
+            return self._rounds.get(round_id)
+
+    def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
+        with self._lock:
+            rows = [row for row in self._rounds.values() if table_id in (None, row.table_id)]
+        by_epoch = table_id is not None
+        return sorted(rows, key=lambda row: (by_epoch and row.tiering_epoch, row.pending_time, row.tiering_epoch), reverse=True)[:limit]
+
+    def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
+        with self._lock:
+            rows = [row for row in self._commits.values() if table_id in (None, row.table_id)]
+        by_epoch = table_id is not None
+        return sorted(rows, key=lambda row: (by_epoch and row.tiering_epoch, row.prepared_at, row.tiering_epoch), reverse=True)[:limit]
+
+    def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
+        with self._lock:
+            return self._events[::-1][:limit]
+
+    def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
+        with self._lock:
+            return self._validations[::-1][:limit]
+
+    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
+        rounds, commits = self.rounds(limit=ALL_ROWS), self.commits(limit=ALL_ROWS)
+        old_rounds = {row.round_id for row in [row for row in rounds if row.pending_time <= now][keep_rounds:] if row.state.is_final}
+        old_commits = {row.round_id for row in [row for row in commits if row.prepared_at <= now][keep_rounds:] if row.state.is_resolved}
+        with self._lock:
+            self._check(coordinator_epoch)
+            self._rounds = {key: row for key, row in self._rounds.items() if key not in old_rounds}
+            # A round without its grant would count as one that was never granted.
+            self._commits = {key: row for key, row in self._commits.items() if key not in old_commits or key in self._rounds}
+            self._operations = {key: row for key, row in self._operations.items() if row.started_time >= operations_before}
+            del self._events[:-keep_events]
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _check(self, coordinator_epoch: int) -> None:
+        if coordinator_epoch != self._epoch:
+            raise Fenced(
+                f"another coordinator took over the store: its epoch is {self._epoch}, ours {coordinator_epoch}",
+                hint="Run one coordinator a store; this one stops.",
+            )

@@ -1,0 +1,1 @@
+"""What people ask for: one module a procedure that changes something."""

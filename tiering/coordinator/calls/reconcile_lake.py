@@ -1,0 +1,330 @@
+"""`CALL sys.reconcile_lake` (DESIGN 6 step 2): makes a lake table that failed the base check one to build on again.
+
+Under the table's lock, so that no ack comes between: look, decide (`lake.reconcile`, pure), make the lake table if there is none,
+take the next epoch durably, send one compare-and-set through the lake's committer, read the lake again, and only then tell the
+cluster and record it.
+
+Dying in between is safe. Before the commit landed nothing changed but the epoch, and an empty lake table may stand there that no
+round builds on, for its uuid is not the recorded one. After it, records that are ahead of the new marker, or the uuid, keep rounds
+away (RecordAheadOfLake, LakeTableReplaced), and the same CALL again decides the same and ends it. A late request of an older round,
+or of a reconciliation whose answer was lost, meets the compare-and-set on uuid, head and tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import structlog
+
+from tiering import crash_points, errors
+from tiering.cluster.base import Cluster
+from tiering.coordinator.decisions import reconciliation
+from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
+from tiering.coordinator.interface import ReconcileLake, ReconcileResult
+from tiering.coordinator.memory.idempotency import Operations
+from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
+from tiering.lake.base_check import check_base, tiered_offsets
+from tiering.lake.care import LakeCare, LakeSurvey
+from tiering.lake.held_rows import HeldOffsets
+from tiering.lake.marker import Marker
+from tiering.lake.reconcile import (
+    Ranges,
+    ReconcileAction,
+    Situation,
+    accepted,
+    adoptable,
+    adopted,
+    check_own,
+    in_log,
+    is_same,
+    records_left_out,
+    retiered,
+)
+from tiering.lake.ways_out import is_empty, made_anew, reconcile_call
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import TableInfo
+
+_log = structlog.get_logger(__name__)
+
+NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A table as it was found. `passes`: a round may build on it as it is, and finds what follows in the log."""
+
+    record: TableRecord
+    info: TableInfo
+    survey: LakeSurvey | None
+    situation: Situation
+    passes: bool
+
+    @property
+    def view(self) -> LakeView | None:
+        return None if self.survey is None else self.survey.view
+
+    @property
+    def marker(self) -> Marker | None:
+        return None if self.survey is None else self.survey.view.marker
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """Where tiering is to go on, and how many records that leaves out (None = it cannot be told)."""
+
+    ranges: Ranges
+    records_left_out: int | None
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
+
+
+class Reconciler:
+    """`table_lock` is the one that acks take; `noticed` is told the table ids whose lake changed."""
+
+    def __init__(
+        self,
+        book: Book,
+        cluster: Cluster,
+        lakes: Lakes,
+        table_lock: Callable[[int], AbstractContextManager[object]],
+        noticed: Callable[[int], None],
+        operations: Operations,
+    ) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._lakes = lakes
+        self._table_lock = table_lock
+        self._noticed = noticed
+        self._operations = operations
+
+    def reconcile(self, call: ReconcileLake) -> ReconcileResult:
+        """Blocks. Raises CannotReconcile, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
+        if (answered := self._operations.answer(call)) is not None:
+            return answered
+        info = self._cluster.table(call.path)
+        with self._table_lock(info.table_id):
+            if (answered := self._operations.answer(call)) is not None:
+                return answered  # by one who had the lock before
+            result = self._left_open(call, info) or self._decide(call, info)
+        if not call.dry_run:
+            self._noticed(info.table_id)
+        return result
+
+    def _decide(self, call: ReconcileLake, info: TableInfo) -> ReconcileResult:
+        looked = self._look(info)
+        reconciliation.check_no_open_grant(looked.record)
+        action = ReconcileAction(call.action)
+        if looked.passes and (action is not ReconcileAction.RETIER or looked.marker is None):
+            return self._not_needed(call, looked)
+        decision = self._decision(action, looked)
+        if looked.passes and looked.marker is not None and is_same(looked.situation, decision.ranges, looked.marker):
+            return self._not_needed(call, looked)
+        if call.dry_run:
+            return ReconcileResult(call.path, call.action, None, None, WOULD, decision.offsets, decision.records_left_out)
+        if looked.survey is None:
+            looked = self._with_new_table(looked)
+        return self._carry_out(call, looked, decision)
+
+    def _with_new_table(self, looked: _Looked) -> _Looked:
+        """After the decision, so that one that is refused makes none. Somebody else's table is not what was decided about."""
+        self._lake(looked.record).ensure_table(looked.info)
+        crash_points.reach(crash_points.RECONCILE_TABLE_MADE)
+        again = self._look(looked.info)
+        if again.view is None or again.view.snapshots:
+            raise errors.CommitOutcomeUnknown(
+                f"somebody else made or dropped the lake table {looked.info.path} meanwhile: it was not reconciled",
+                hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
+                table_path=looked.info.path,
+            )
+        return again
+
+    def _look(self, info: TableInfo) -> _Looked:
+        record = self._record(info)
+        known = self._lakes.known(record, info)
+        survey = self._care(record).survey(info.path)
+        view = None if survey is None else survey.view
+        log = self._cluster.offsets(info)
+        names: dict[int | None, str | None] = {one.partition_id: one.partition_name for one in self._cluster.partitions(info)}
+        if not info.partition_keys:
+            names = {None: None}
+        # Partitions are read last: one that was made since is not in `log`, one that was dropped is not in `names`.
+        places = {bucket: (names[bucket.partition_id], bucket.bucket_id) for bucket in log if bucket.partition_id in names}
+        log = {bucket: log[bucket] for bucket in places}
+        nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
+        situation = Situation(info.table_type, survey or nothing, known, log, places, record.lake.marker_tells)
+        try:
+            check_base(view, self._lakes.with_living(known, info, view))
+            passes = view is None or in_log(view.marker, log)
+        except errors.PermanentTieringError:
+            passes = False
+        return _Looked(record, info, survey, situation, passes)
+
+    def _decision(self, action: ReconcileAction, looked: _Looked) -> _Decision:
+        """Raises CannotReconcile with a hint that names what would be taken instead."""
+        try:
+            return self._decide_on(action, looked)
+        except errors.CannotReconcile as refusal:
+            path = looked.info.path
+            others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, looked)]
+            ways = " or ".join(reconcile_call(path, other) for other in others)
+            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else made_anew(path)
+            raise errors.CannotReconcile(refusal.message, hint=f"{refusal.hint} {ways}".strip(), **refusal.ids) from refusal
+
+    def _is_way_out(self, action: ReconcileAction, looked: _Looked) -> bool:
+        if action is ReconcileAction.ACCEPT and is_empty(looked.view):
+            return False  # it would leave out everything
+        try:
+            self._decide_on(action, looked)
+        except errors.LakewardError:
+            return False
+        return True
+
+    def _decide_on(self, action: ReconcileAction, looked: _Looked) -> _Decision:
+        situation = looked.situation
+        check_own(situation.survey, situation.known)
+        match action:
+            case ReconcileAction.ACCEPT:
+                ranges = accepted(situation)
+            case ReconcileAction.RETIER:
+                held = self._held(looked)
+                ranges = retiered(situation, held)
+                return _Decision(ranges, records_left_out(situation, action, ranges, held))
+            case ReconcileAction.ADOPT:
+                snapshot = adoptable(situation.survey.view)
+                foreign = self._care(looked.record).foreign_offsets(situation.survey.view, snapshot.snapshot_id)
+                ranges = adopted(situation, foreign)
+        return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(looked)))
+
+    def _held(self, looked: _Looked) -> HeldOffsets:
+        if looked.survey is None:
+            return HeldOffsets()
+        partitions = {name for name, _ in looked.situation.places.values() if name is not None}
+        return self._care(looked.record).held(looked.info, looked.survey.view, partitions)
+
+    def _held_if_readable(self, looked: _Looked) -> HeldOffsets | None:
+        """For an action that does not go by the rows: those that cannot be read stop it not."""
+        try:
+            return self._held(looked)
+        except errors.LakewardError as error:
+            _log.warning("the rows of a lake table could not be counted", table=str(looked.info.path), error=error.message)
+            return None
+
+    def _carry_out(self, call: ReconcileLake, looked: _Looked, decision: _Decision) -> ReconcileResult:
+        view, info = looked.situation.survey.view, looked.info
+        base_round = None if view.marker is None else view.marker.round_id
+        with self._book.changing():
+            ctx = self._book.context(call.caller)
+            wanted = Reconciliation(
+                call.action, ctx.new_round_id, view.table_uuid, base_round, view.tag, decision.offsets, decision.records_left_out
+            )
+            change = reconciliation.claim(ctx, self._record(info), wanted)
+            # The operation names the round before anything is sent: a repeat looks whether that one landed.
+            self._book.put(change, operations=self._operations.begun(call, info.table_id, wanted.round_id))
+        row = change.commits[wanted.round_id]
+        cluster_id = looked.situation.known.cluster_id
+        marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, row.tiering_epoch, base_round, decision.ranges)
+        crash_points.reach(crash_points.RECONCILE_CLAIMED)
+        self._send(looked, view, marker)
+        crash_points.reach(crash_points.RECONCILE_SENT)
+        return self._settle(call, info, row, self._read_again(looked, row))
+
+    def _settle(self, call: ReconcileLake, info: TableInfo, row: LakeCommitRecord, found: Reconciled) -> ReconcileResult:
+        """The lake holds it: tells the cluster, then records it together with the answer."""
+        recorded = RecordedLakeSnapshot(found.snapshot_id, from_text(found.offsets))
+        self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
+        left_out = row.records_left_out
+        result = ReconcileResult(call.path, call.action, row.round_id, found.snapshot_id, DONE, found.offsets, left_out)
+        crash_points.reach(crash_points.RECONCILE_TOLD)
+        with self._book.changing():
+            change = reconciliation.reconciled(self._book.context(call.caller), self._record(info), row, call.action, found)
+            self._book.put(change, operations=self._operations.done(call, info.table_id, result))
+        return result
+
+    def _left_open(self, call: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
+        """Ends an earlier call with this key whose commit landed, but which died before it was recorded; None = do it (again)."""
+        earlier = self._operations.known(call)
+        if earlier is None or earlier.round_id is None:
+            return None
+        looked = self._look(info)
+        row = self._own_commit(looked)
+        if row is None or row.round_id != earlier.round_id:
+            return None  # not sent, not landed, or rounds went on from it: what is to be done is decided anew
+        reconciliation.check_no_open_grant(looked.record)
+        return self._settle(call, info, row, self._read_again(looked, row))
+
+    def _own_commit(self, looked: _Looked) -> LakeCommitRecord | None:
+        """The ledger's row of the round that wrote the lake's marker."""
+        wrote = None if looked.marker is None else looked.marker.round_id
+        return next((row for row in self._book.store.commits(looked.info.table_id) if row.round_id == wrote), None)
+
+    def _send(self, looked: _Looked, base: LakeView, marker: Marker) -> None:
+        """One request. What became of it is read from the lake, whatever was answered."""
+        factory = self._lake(looked.record).tiering_factory(looked.info)
+        committer = factory.create_committer(CommitterInitContext(looked.info, marker.round_id))
+        try:
+            committer.commit(Committable(marker.round_id, ()), base, marker)
+        except errors.CommitOutcomeUnknown:
+            return
+        except errors.LakewardError:
+            self._give_up(looked.info, marker.round_id)  # it was not sent
+            raise
+
+    def _give_up(self, info: TableInfo, round_id: str) -> None:
+        with self._book.changing():
+            rows = [row for row in self._book.store.commits(info.table_id) if row.round_id == round_id]
+            record = self._record(info)
+            self._book.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
+
+    def _read_again(self, looked: _Looked, row: LakeCommitRecord) -> Reconciled:
+        again = self._care(looked.record).survey(looked.info.path)
+        view = None if again is None else again.view
+        landed = view is not None and any(one.round_id == row.round_id for one in view.snapshots.values())
+        if view is None or not landed or view.tag is None or view.marker is None or view.head is None:
+            with self._book.changing():
+                self._book.put(reconciliation.abandoned(self._record(looked.info), row, CommitState.UNKNOWN))
+            raise errors.CommitOutcomeUnknown(
+                f"the lake table {looked.info.path} was changed by somebody else meanwhile, or does not answer: it was not reconciled",
+                hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
+                table_path=looked.info.path,
+                round_id=row.round_id,
+            )
+        return Reconciled(view.tag, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
+
+    def _not_needed(self, call: ReconcileLake, looked: _Looked) -> ReconcileResult:
+        """Nothing is wrong with the lake table (any more): a failed table goes on.
+
+        If the last thing that happened to it was a reconciliation whose caller may never have got its answer, what that left out is
+        said again.
+        """
+        view, row = looked.view, self._own_commit(looked)
+        offsets = to_text(tiered_offsets(looked.marker))
+        left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
+        tag = None if view is None else view.tag
+        result = ReconcileResult(call.path, call.action, None, tag, NOT_NEEDED, offsets, left_out)
+        if not call.dry_run:
+            with self._book.changing():
+                change = reconciliation.retry(self._book.context(call.caller), self._record(looked.info))
+                self._book.put(change, operations=self._operations.done(call, looked.info.table_id, result))
+        return result
+
+    def _record(self, info: TableInfo) -> TableRecord:
+        record = self._book.get(info.table_id)
+        if record is None:
+            raise errors.UnknownTable(f"{info.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
+        return record
+
+    def _lake(self, record: TableRecord) -> Lake:
+        return self._lakes.of(record.lake_format)
+
+    def _care(self, record: TableRecord) -> LakeCare:
+        lake = self._lake(record)
+        if not isinstance(lake, LakeCare):
+            raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
+        return lake

@@ -1,0 +1,169 @@
+"""The pure heart of the coordinator: what every decision is made of.
+
+Decisions are functions (context, record, ...) -> `Change`: the new record and the rows that go into the store with it.
+They do no I/O, read no clock and make no ids. `Change.move` is the only place where a table changes its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.records import (
+    CommitState,
+    ErrorInfo,
+    EventRecord,
+    LakeCommitRecord,
+    Level,
+    RoundRecord,
+    TableRecord,
+    Trigger,
+)
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.states import TableState, check_transition
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a decision may look at besides the record. `new_round_id` is unused before; `jitter` is in [0, 1)."""
+
+    now: Moment
+    coordinator_epoch: int
+    options: CoordinatorOptions = field(default_factory=CoordinatorOptions)
+    new_round_id: str = ""
+    jitter: float = 0.0
+    principal: str | None = None
+    """Who asked for it; None = the coordinator itself."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The outcome of a decision. Rows with the id of a stored one replace it; events are added."""
+
+    record: TableRecord
+    rounds: Mapping[str, RoundRecord] = field(default_factory=dict)
+    commits: Mapping[str, LakeCommitRecord] = field(default_factory=dict)
+    events: tuple[EventRecord, ...] = ()
+    durable: bool = True
+    """False for what a restart may forget: heartbeats and progress."""
+
+    def update(self, **fields: Any) -> Change:
+        """With these fields of the record."""
+        return replace(self, record=replace(self.record, **fields))
+
+    def update_round(self, **fields: Any) -> Change:
+        """With these fields of the latest round, in the record and in its row."""
+        assert self.record.round is not None
+        changed = replace(self.record.round, **fields)
+        return replace(self, record=replace(self.record, round=changed), rounds={**self.rounds, changed.round_id: changed})
+
+    def update_commit(self, row: LakeCommitRecord) -> Change:
+        """With this row of the ledger; the record keeps its own round's."""
+        record = self.record
+        if record.commit is not None and record.commit.round_id == row.round_id:
+            record = replace(record, commit=row)
+        return replace(self, record=record, commits={**self.commits, row.round_id: row})
+
+    def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
+        """With an event about this table and its latest round."""
+        record = self.record
+        event = EventRecord(
+            occurred_at=ctx.now.wall,
+            level=level,
+            event_type=event_type,
+            message=message,
+            principal=ctx.principal,
+            database_name=record.database_name,
+            table_name=record.table_name,
+            round_id=record.round.round_id if record.round else None,
+            details={"table_id": record.table_id, "tiering_epoch": record.tiering_epoch, **details},
+        )
+        return replace(self, events=(*self.events, event))
+
+    def move(self, ctx: Context, target: TableState | None, why: str, level: Level = Level.INFO) -> Change:
+        """In another state: checked against the table of transitions, with an event that says why."""
+        source = self.record.state
+        check_transition(source, target)
+        moved = self.update(state=target, status_time=ctx.now.wall)
+        name = f"TABLE_{target.upper()}" if target else "TABLE_REMOVED"
+        return moved.note(ctx, name, why, level, **{"from": source, "to": target})
+
+
+def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> Change:
+    """Makes the next epoch and its round together, and queues the table. A queued CALL lends its round id."""
+    record = change.record
+    call = record.call
+    made = RoundRecord(
+        round_id=call.round_id if call else ctx.new_round_id,
+        table_id=record.table_id,
+        database_name=record.database_name,
+        table_name=record.table_name,
+        tiering_epoch=record.tiering_epoch + 1,
+        coordinator_epoch=ctx.coordinator_epoch,
+        trigger=Trigger.CALL if call else trigger,
+        state=RoundState.QUEUED,
+        pending_time=ctx.now.wall,
+        attempt=_attempt(record),
+        triggered_by=call.caller if call else None,
+        idempotency_key=call.idempotency_key if call else None,
+    )
+    queued = change.update(
+        tiering_epoch=made.tiering_epoch, round=made, commit=None, call=None, pending_since=ctx.now.steady, retry_deadline=None
+    )
+    return replace(queued, rounds={**queued.rounds, made.round_id: made}).move(ctx, TableState.PENDING, why)
+
+
+def _attempt(record: TableRecord) -> int:
+    """Counts tries in a row; 1 after anything that went well."""
+    before = record.round
+    return before.attempt + 1 if before is not None and before.state in (RoundState.FAILED, RoundState.FENCED) else 1
+
+
+def end_round(
+    change: Change, ctx: Context, state: RoundState, *, stats: RoundStats | None = None, error: ErrorInfo | None = None
+) -> Change:
+    """Closes the running round. A grant whose end nobody learned stays in the ledger as UNKNOWN."""
+    current = change.record.round
+    assert current is not None
+    began = change.record.checked_since if current.started_time is not None else None
+    ended = change.update_round(state=state, finished_time=ctx.now.wall, stats=stats or current.stats, error=error)
+    ended = ended.update(
+        last_round_duration_ms=milliseconds(ctx.now.steady - (began or ctx.now.steady)),
+        heartbeat_time=None,
+        heartbeat_deadline=None,
+        pending_since=None,
+    )
+    commit = ended.record.commit
+    if ended.record.granted and commit is not None and commit.state is CommitState.PREPARED:
+        ended = ended.update_commit(replace(commit, state=CommitState.UNKNOWN))
+    return ended
+
+
+def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool = False) -> Change:
+    """Tiered, then Scheduled. `checked`: the lake had all that the log held when the round looked at it.
+
+    The next due time counts from that look, or is now (`at_once`).
+    """
+    record = change.record
+    looked = record.checked_since or ctx.now.steady
+    due = ctx.now.steady if at_once else looked + timedelta(milliseconds=record.freshness_ms)
+    resting = change.update(due_deadline=due)
+    if checked:
+        resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
+    return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
+
+
+def clear_error(change: Change) -> Change:
+    """What success clears (SYS.md); the count of errors stays."""
+    return change.update(error=None, consecutive_failures=0, retry_deadline=None)
+
+
+def backoff_ms(failures: int, jitter: float, options: CoordinatorOptions) -> int:
+    """Wait after so many failures in a row: doubles from the minimum to the maximum, up to half of it taken off by `jitter`."""
+    doubled = options.backoff_min_ms * 2 ** min(max(failures, 1) - 1, 30)
+    full = min(options.backoff_max_ms, doubled)
+    return max(options.backoff_min_ms, int(full * (1 - jitter / 2)))

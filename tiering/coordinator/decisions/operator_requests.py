@@ -1,0 +1,101 @@
+"""Pure decisions about what people ask for: a CALL, a pause, a cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiering import errors
+from tiering.coordinator.decisions.change import Change, Context, enter_pending
+from tiering.coordinator.decisions.records import Level, Pause, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.model.states import TableState
+
+
+@dataclass(frozen=True)
+class Called:
+    """`round_id` will bring the lake to the asked offsets; `joined` if it was made before this call."""
+
+    change: Change
+    round_id: str
+    joined: bool
+
+
+def reach_stops(stops: TextOffsets | None, targets: TextOffsets, log_starts: TextOffsets) -> bool:
+    """Whether a plan gets to every target. No plan yet: nobody knows. A bucket with nothing in its log needs no plan."""
+    if stops is None:
+        return False
+    return all(stops.get(bucket, 0) >= target for bucket, target in targets.items() if target > log_starts.get(bucket, 0))
+
+
+def check_callable(record: TableRecord) -> None:
+    """Raises TablePaused."""
+    if record.pause is not None:
+        why = f": {record.pause.reason}" if record.pause.reason else ""
+        raise errors.TablePaused(f"{record.path} was paused by {record.pause.by}{why}", hint="CALL sys.resume_tiering ends the pause.")
+
+
+def call(
+    ctx: Context,
+    record: TableRecord,
+    targets: TextOffsets,
+    log_starts: TextOffsets,
+    *,
+    recorded: Mapping[str, int] | None = None,
+    idempotency_key: str | None = None,
+) -> Called:
+    """A CALL wants the lake at `targets`: joins the round that gets there, or queues the next. Raises TablePaused.
+
+    The plan of a running round names only the buckets it reads: what is `recorded` already counts for the others.
+    """
+    check_callable(record)
+    caller = ctx.principal or "unknown"
+    current = record.round
+    if record.state is TableState.TIERING and current is not None:
+        planned = None if current.planned_stops is None else {**(recorded or {}), **current.planned_stops}
+        if current.cancelled_by is None and reach_stops(planned, targets, log_starts):
+            return Called(Change(record), current.round_id, joined=True)
+        if record.call is not None:
+            return Called(Change(record), record.call.round_id, joined=True)
+        queued = QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key)
+        change = Change(record).update(call=queued)
+        return Called(change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: the next round is queued"), queued.round_id, joined=False)
+    if record.state is TableState.PENDING and current is not None:
+        change = Change(record)
+        if current.trigger is not Trigger.CALL:
+            change = change.update_round(trigger=Trigger.CALL, triggered_by=caller, idempotency_key=idempotency_key)
+            change = change.note(ctx, "CALL_QUEUED", f"CALL by {caller}: goes first")
+        return Called(change, current.round_id, joined=True)
+    change = Change(record).update(call=QueuedCall(ctx.new_round_id, caller, ctx.now.wall, idempotency_key))
+    return Called(enter_pending(change, ctx, Trigger.CALL, f"CALL by {caller}"), ctx.new_round_id, joined=False)
+
+
+def pause(ctx: Context, record: TableRecord, reason: str | None, until: datetime | None) -> Change:
+    """Stops the assigning; a running round ends normally. `until` is a wall time."""
+    deadline = None if until is None else ctx.now.from_wall(until)
+    change = Change(record).update(pause=Pause(ctx.principal or "unknown", reason, ctx.now.wall, deadline, until))
+    return change.note(ctx, "TABLE_PAUSED", reason or "paused", Level.WARN)
+
+
+def resume(ctx: Context, record: TableRecord, reason: str | None = None) -> Change:
+    """Ends a pause; harmless without one."""
+    if record.pause is None:
+        return Change(record, durable=False)
+    return Change(record).update(pause=None).note(ctx, "TABLE_RESUMED", reason or "resumed")
+
+
+def cancel(ctx: Context, record: TableRecord, message: str | None = None) -> Change | None:
+    """Asks the running round to end without a commit; None = too late, its commit was granted. Harmless to repeat."""
+    if record.running is None or record.granted:
+        return None
+    if record.running.cancelled_by is not None:
+        return Change(record, durable=False)
+    change = Change(record).update_round(cancelled_by=ctx.principal or "unknown")
+    return change.note(ctx, "ROUND_CANCELLED", message or "the round is to end without a commit", Level.WARN)
+
+
+def reset_errors(ctx: Context, record: TableRecord) -> Change:
+    """Counts anew. What a failing table says about its error stays until it succeeds."""
+    if not record.error_count:
+        return Change(record, durable=False)
+    return Change(record).update(error_count=0).note(ctx, "ERRORS_RESET", f"{record.error_count} errors were counted")

@@ -1,0 +1,142 @@
+"""Pure decisions of `CALL sys.reconcile_lake` and `CALL sys.retry_tiering`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tiering import errors
+from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
+from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
+from tiering.lake.reconcile import ReconcileAction
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What is about to be committed. `offsets` are the tiered ones of its marker. `records_left_out` None = it cannot be told."""
+
+    action: str
+    round_id: str
+    lake_table_uuid: str
+    base_round_id: str | None
+    base_tag: int | None
+    offsets: TextOffsets
+    records_left_out: int | None
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """What the lake holds afterwards: the marker that its tag names, which may be of a round that already went on from ours."""
+
+    snapshot_id: int
+    head: int
+    table_uuid: str
+    marker_round_id: str
+    offsets: TextOffsets
+
+
+def check_no_open_grant(record: TableRecord) -> None:
+    """Raises CannotReconcile while a granted round may still commit."""
+    if record.running is not None and record.granted and not record.running.acked:
+        raise errors.CannotReconcile(
+            f"round {record.running.round_id} of {record.path} was granted its commit and has not ended",
+            hint="Call again when that round is over; see sys.lake_tiering_status.",
+            round_id=record.running.round_id,
+        )
+
+
+def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
+    """Takes the next epoch, which fences a running round, and leaves the grant in the ledger before anything is sent.
+
+    A fenced round's table would come back by itself after the service timeout if this process died now.
+    Raises CannotReconcile while a granted round is open.
+    """
+    check_no_open_grant(record)
+    change = Change(record)
+    if record.running is not None:
+        change = end_round(change, ctx, RoundState.FENCED).update(retry_deadline=ctx.now.after(ctx.options.service_timeout_ms))
+        change = change.move(ctx, TableState.FAILED, f"fenced by reconcile_lake of {ctx.principal}", Level.WARN)
+    row = LakeCommitRecord(
+        round_id=wanted.round_id,
+        table_id=record.table_id,
+        database_name=record.database_name,
+        table_name=record.table_name,
+        tiering_epoch=record.tiering_epoch + 1,
+        state=CommitState.PREPARED,
+        prepared_at=ctx.now.wall,
+        base_round_id=wanted.base_round_id,
+        base_tag=wanted.base_tag,
+        offsets=wanted.offsets,
+        lake_table_uuid=wanted.lake_table_uuid,
+        reconcile_action=wanted.action,
+        records_left_out=wanted.records_left_out,
+    )
+    change = change.update(tiering_epoch=record.tiering_epoch + 1)
+    if wanted.records_left_out != 0 and wanted.action == ReconcileAction.ACCEPT:
+        # Before anything is sent: if nobody learns whether it landed, its marker must not be taken for what the lake holds.
+        change = change.update(lake=replace(record.lake, marker_tells=False))
+    if record.state is TableState.PENDING:  # its queued round was shown to nobody: it keeps its id and takes a newer epoch
+        change = change.update(tiering_epoch=record.tiering_epoch + 2).update_round(tiering_epoch=record.tiering_epoch + 2)
+    change = replace(change, commits={**change.commits, row.round_id: row})
+    details = {
+        "action": wanted.action,
+        "reconcile_round_id": wanted.round_id,
+        "offsets": dict(wanted.offsets),
+        "records_left_out": wanted.records_left_out,
+    }
+    return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({wanted.action}) by {ctx.principal}", Level.WARN, **details)
+
+
+def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, found: Reconciled) -> Change:
+    """The lake holds it: what is recorded follows the lake, also backwards, and the table is due at once."""
+    lake = replace(
+        record.lake,
+        table_uuid=found.table_uuid,
+        passed_head=found.head,
+        snapshot_id=found.snapshot_id,
+        offsets=found.offsets,
+        marker_round_id=found.marker_round_id,
+        marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
+    )
+    settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
+    settled = replace(settled, lake_snapshot_id=found.snapshot_id, lake_committed_at=ctx.now.wall)
+    change = Change(record).update(lake=lake).update_commit(settled)
+    details = {
+        "action": action,
+        "reconcile_round_id": row.round_id,
+        "lake_snapshot_id": found.snapshot_id,
+        "records_left_out": row.records_left_out,
+    }
+    change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **details)
+    return go_on(ctx, clear_error(change), f"reconcile_lake({action}) by {ctx.principal}")
+
+
+def abandoned(record: TableRecord, row: LakeCommitRecord, state: CommitState) -> Change:
+    """It was not sent (ABORTED), or is not in the lake yet (UNKNOWN): a late one meets its compare-and-set."""
+    return Change(record).update_commit(replace(row, state=state))
+
+
+def go_on(ctx: Context, change: Change, why: str) -> Change:
+    """Due at once, for a caller. A paused table when its pause ends; a running or queued one as it is."""
+    record = change.record
+    if record.running is not None and not record.granted:
+        fenced = end_round(change, ctx, RoundState.FENCED).move(ctx, TableState.FAILED, why, Level.WARN)
+        return go_on(ctx, fenced, why)
+    if record.state not in (TableState.SCHEDULED, TableState.FAILED):
+        return change
+    if record.pause is not None:
+        return change.update(due_deadline=ctx.now.steady, retry_deadline=ctx.now.steady)
+    call = record.call or QueuedCall(ctx.new_round_id, ctx.principal or "unknown", ctx.now.wall)
+    return enter_pending(change.update(call=call), ctx, Trigger.CALL, why)
+
+
+def retry(ctx: Context, record: TableRecord) -> Change:
+    """Failed -> Pending now, with the back-off reset; a paused table when its pause ends. Any other table is left as it is."""
+    if record.state is not TableState.FAILED:
+        return Change(record, durable=False)
+    change = Change(record).update(consecutive_failures=0, retry_deadline=ctx.now.steady)
+    change = change.note(ctx, "TABLE_RETRIED", f"retry_tiering by {ctx.principal}", Level.INFO)
+    if record.pause is not None:
+        return change
+    return enter_pending(change, ctx, Trigger.RETRY, f"retry_tiering by {ctx.principal}").update_round(triggered_by=ctx.principal)

@@ -1,0 +1,290 @@
+"""Pure decisions about one round: assigned, renewed, planned, granted its commit, and all the ways it ends.
+
+A report is about the running round only if it names its epoch and its round id. Everything else about an older round
+is either a repeat, which is harmless, or fenced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tiering import errors
+from tiering.coordinator.decisions.change import Change, Context, backoff_ms, clear_error, end_round, enter_pending, rest
+from tiering.coordinator.decisions.records import CommitState, ErrorInfo, LakeCommitRecord, Level, TableRecord, TextOffsets, Trigger
+from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.states import TableState
+
+
+@dataclass(frozen=True)
+class RoundRef:
+    """Names a round, with the numbers that fence it. `round_id` may be empty from an older peer.
+
+    `incarnation`: of the process that speaks; None = it is not known who does.
+    """
+
+    table_id: int
+    coordinator_epoch: int
+    tiering_epoch: int
+    round_id: str
+    tierer_id: str = ""
+    incarnation: str | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A round that ended well. `empty`: there was nothing to do; `forced`: it stopped early at its maximum duration."""
+
+    stats: RoundStats | None = None
+    empty: bool = False
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A round that ended badly. `fenced`: its tierer found that somebody else owns the table; `stopped`: the tierer goes down."""
+
+    error: ErrorInfo
+    fenced: bool = False
+    stopped: bool = False
+    stats: RoundStats | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round is about to do (RecordPlan). `lake_table_uuid` was checked against the lake."""
+
+    lake_table_uuid: str | None
+    stops: TextOffsets
+    splits: int
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a round is about to commit (BeginLakeCommit)."""
+
+    base_round_id: str | None
+    base_tag: int | None
+    offsets: TextOffsets
+    records: int
+    files: int
+
+
+def is_current(record: TableRecord | None, ref: RoundRef) -> bool:
+    """Whether `ref` is the running round, told by the process that has it. An older coordinator epoch does not matter (DESIGN 5)."""
+    if record is None or record.running is None or record.tiering_epoch != ref.tiering_epoch:
+        return False
+    if record.running.incarnation not in (None, ref.incarnation):
+        return False
+    return not ref.round_id or ref.round_id == record.running.round_id
+
+
+def fenced_error(record: TableRecord | None, ref: RoundRef) -> errors.LakewardError:
+    """Why `ref` is not the running round, for its tierer."""
+    if record is None or record.state is None:
+        return errors.UnknownTable(f"no lake table has the id {ref.table_id}: it was dropped, or its lake disabled", table_id=ref.table_id)
+    latest = f"epoch {record.tiering_epoch}, {record.state}"
+    return errors.Fenced(
+        f"round {ref.round_id or '?'} with epoch {ref.tiering_epoch} does not own {record.path} any more ({latest})",
+        hint="Nothing to do: the round that owns the table now goes on.",
+        table_id=ref.table_id,
+        round_id=ref.round_id,
+    )
+
+
+def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str | None = None) -> Change:
+    """Pending -> Tiering: a tierer's request is answered with the table."""
+    change = Change(record).update_round(
+        state=RoundState.RUNNING,
+        tierer_id=tierer_id,
+        incarnation=incarnation,
+        started_time=ctx.now.wall,
+        coordinator_epoch=ctx.coordinator_epoch,
+    )
+    change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall)
+    return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
+
+
+def renew(ctx: Context, record: TableRecord) -> Change:
+    """The tierer still runs the round."""
+    return _beat(replace(Change(record), durable=False), ctx)
+
+
+def _beat(change: Change, ctx: Context) -> Change:
+    return change.update(heartbeat_time=ctx.now.wall, heartbeat_deadline=ctx.now.after(ctx.options.service_timeout_ms))
+
+
+def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
+    """What the round will do. The log was looked at just before: freshness counts from here."""
+    before = record.lake
+    begun = {bucket: stop for bucket, stop in planned.stops.items() if bucket not in (before.offsets or {})}
+    lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog={**begun, **(before.backlog or {})})
+    change = Change(record).update(lake=lake)
+    change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0)
+    return _beat(change, ctx)
+
+
+def progress(record: TableRecord, done: int, total: int, records_done: int, records_total: int) -> Change:
+    """How far the round is; never written for its own sake."""
+    change = Change(record).update_round(
+        splits_done=done, splits_total=total or (record.round.splits_total if record.round else None), records_done=records_done
+    )
+    return replace(change.update_round(records_total=records_total or None), rounds={}, durable=False)
+
+
+def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
+    """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
+
+    One commit a round: the tag it is granted on is what keeps the sweep from its files, so no later request changes that.
+    Raises Fenced for another one, and for a round that was cancelled. That the round is the running one was checked before.
+    """
+    current = record.round
+    assert current is not None
+    if current.cancelled_by is not None:
+        raise errors.Fenced(f"round {current.round_id} was cancelled by {current.cancelled_by}", hint="", round_id=current.round_id)
+    first = record.commit if record.granted else None
+    row = LakeCommitRecord(
+        round_id=current.round_id,
+        table_id=record.table_id,
+        database_name=record.database_name,
+        table_name=record.table_name,
+        tiering_epoch=record.tiering_epoch,
+        state=CommitState.PREPARED,
+        prepared_at=first.prepared_at if first else ctx.now.wall,
+        base_round_id=wanted.base_round_id,
+        base_tag=wanted.base_tag,
+        offsets=wanted.offsets,
+        records=wanted.records,
+        files=wanted.files,
+        lake_table_uuid=record.lake.table_uuid,  # the round's plan left it there
+    )
+    if first is not None:
+        if _granted_for(first) != _granted_for(row):
+            raise errors.Fenced(
+                f"round {current.round_id} was granted another commit than this one",
+                hint="Nothing to do: a new round follows.",
+                round_id=current.round_id,
+            )
+        return _beat(replace(Change(record), durable=False), ctx)
+    change = _beat(Change(record).update(commit=row).update_commit(row), ctx)
+    return change.note(ctx, "COMMIT_GRANTED", "the round may commit to the lake", base_tag=wanted.base_tag)
+
+
+def _granted_for(row: LakeCommitRecord) -> tuple[object, ...]:
+    """What a grant is about, apart from what became of it."""
+    return row.base_round_id, row.base_tag, dict(row.offsets), row.records, row.files
+
+
+def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
+    """Tiering -> Tiered -> Scheduled, or on to Pending if it stopped early or a CALL waits.
+
+    A round that says it finished although its granted commit was never acked proved nothing: it is due again at once,
+    and the next base check will tell.
+    """
+    change = Change(record)
+    current = record.round
+    assert current is not None
+    unproved = record.granted and not current.acked
+    if unproved:
+        change = change.note(ctx, "COMMIT_UNRESOLVED", "finished without an ack of its granted commit", Level.WARN)
+    state = RoundState.SUCCEEDED if record.granted or current.acked else RoundState.EMPTY
+    if report.forced:
+        state = RoundState.FORCE_FINISHED
+    change = end_round(change, ctx, state, stats=report.stats)
+    if not unproved:
+        change = clear_error(change)
+    if report.forced:
+        tiered = change.move(ctx, TableState.TIERED, "the round reached its maximum duration and stopped early")
+        return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early and has to go on")
+    return _answer_call(rest(change, ctx, f"round {state}", checked=not unproved, at_once=unproved), ctx)
+
+
+def _answer_call(change: Change, ctx: Context) -> Change:
+    call = change.record.call
+    if call is None or change.record.pause is not None:
+        return change
+    return enter_pending(change, ctx, Trigger.CALL, f"CALL by {call.caller}")
+
+
+def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
+    """Tiering -> Failed, with the back-off of its kind; what follows at once is done here too.
+
+    Acked and then only its tierer stopped or was lost: the data is in the lake and recorded, so it is Tiered (DESIGN 5).
+    """
+    current = record.round
+    assert current is not None
+    if current.acked and (report.stopped or report.error.error_class == errors.TiererLost.__name__):
+        return finish(ctx, record, Finished(stats=report.stats))
+    if report.fenced:
+        return _start_anew(ctx, record, f"the round was fenced: {report.error.message}")
+    if current.cancelled_by is not None:
+        return _end_cancelled(ctx, record, report.stats)
+    change = end_round(Change(record), ctx, RoundState.FAILED, stats=report.stats, error=report.error)
+    failures = record.consecutive_failures + (0 if report.stopped else 1)
+    retry = None
+    if report.stopped:
+        retry = ctx.now.steady
+    elif report.error.retryable:
+        retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
+    change = change.update(error=report.error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
+    change = change.move(ctx, TableState.FAILED, f"{report.error.error_class}: {report.error.message}", Level.ERROR)
+    return _answer_call(change, ctx)
+
+
+def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
+    cancelled_by = record.round.cancelled_by if record.round else None
+    ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats)
+    return _answer_call(rest(ended, ctx, f"the round was cancelled by {cancelled_by}", checked=False), ctx)
+
+
+def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
+    """The round is over without a verdict: a new epoch and round follow at once, and the table has not failed.
+
+    When that happens several times in a row it waits between them: two services that fence each other must not race.
+    """
+    attempt = record.round.attempt if record.round else 1
+    wait_ms = 0 if attempt == 1 else backoff_ms(attempt - 1, ctx.jitter, ctx.options)
+    change = end_round(Change(record), ctx, RoundState.FENCED)
+    change = change.update(retry_deadline=ctx.now.after(wait_ms)).move(ctx, TableState.FAILED, why, Level.WARN)
+    if record.pause is not None or (wait_ms and record.call is None):
+        return change
+    return enter_pending(change, ctx, Trigger.RETRY, "a new round follows")
+
+
+def expire(ctx: Context, record: TableRecord) -> Change | None:
+    """Nothing was heard of the round's tierer for the service timeout; None = not yet."""
+    current = record.running
+    if current is None or not ctx.now.passed(record.heartbeat_deadline):
+        return None
+    seconds = ctx.options.service_timeout_ms / 1000
+    lost = errors.TiererLost(f"the tierer {current.tierer_id} was not heard of for {seconds:g} s")
+    info = ErrorInfo(lost.error_class, lost.message, None, lost.hint, retryable=True, time=ctx.now.wall)
+    return fail(ctx, record, Failure(info))
+
+
+def lose(ctx: Context, record: TableRecord) -> Change:
+    """The tierer asks for work and does not list this round: the answer that assigned it got lost (DESIGN 4).
+
+    Handed over again under the same epoch and round id, unless its commit was granted: then it ends.
+    """
+    current = record.round
+    assert current is not None
+    if not record.granted:
+        change = _beat(Change(record), ctx)
+        return change.note(ctx, "TABLE_HANDED_OVER", f"the tierer {current.tierer_id} did not get it: handed over again", Level.WARN)
+    if current.acked:
+        return finish(ctx, record, Finished())
+    return _start_anew(ctx, record, f"the tierer {current.tierer_id} gave up its round after the commit was granted")
+
+
+def take_over(ctx: Context, record: TableRecord) -> Change:
+    """Another process started under the id of the round's tierer, which is gone, or has no right to the name any more.
+
+    Never handed over under the same epoch: should the former process live, the new epoch fences it.
+    """
+    current = record.round
+    assert current is not None
+    if current.acked:
+        return finish(ctx, record, Finished())
+    if current.cancelled_by is not None:
+        return _end_cancelled(ctx, record)
+    return _start_anew(ctx, record, f"another process started as the tierer {current.tierer_id}")

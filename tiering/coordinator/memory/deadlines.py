@@ -1,0 +1,77 @@
+"""When to look at a record again: so that a tick costs what is due, not what there is.
+
+A deadline kept here is a hint that may come too early, never too late: it is only ever lowered while it is kept, and what it
+is about is checked against the record once it has passed. All are steady times (`timebase`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.model.states import TableState
+
+AT_ONCE = datetime.min.replace(tzinfo=UTC)
+
+SPARE_HINTS = 64
+"""Hints that were lowered since, beside those that count, before they are thrown out."""
+
+
+def first_look(record: TableRecord) -> datetime | None:
+    """From when on `core_round.expire` or `core_table.due` makes a change of the record as it is; None = never."""
+    found = [_round_deadline(record), _rest_deadline(record)]
+    return min((deadline for deadline in found if deadline is not None), default=None)
+
+
+def _round_deadline(record: TableRecord) -> datetime | None:
+    return None if record.running is None else record.heartbeat_deadline
+
+
+def _rest_deadline(record: TableRecord) -> datetime | None:
+    if record.pause is not None:
+        return record.pause.until_deadline
+    if record.state not in (TableState.SCHEDULED, TableState.FAILED):
+        return None
+    if record.call is not None:
+        return AT_ONCE
+    return record.due_deadline if record.state is TableState.SCHEDULED else record.retry_deadline
+
+
+class Deadlines:
+    """The earliest hint of each table. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hints: dict[int, datetime] = {}
+        self._heap: list[tuple[datetime, int]] = []
+        """All that counts, and hints that were lowered since."""
+
+    def watch(self, records: Iterable[TableRecord]) -> None:
+        """Call it with every record once it is shown: not before, or a hint could be taken that the shown one does not bear out."""
+        with self._lock:
+            for record in records:
+                self._lower(record.table_id, None if record.state is None else first_look(record))
+            if len(self._heap) > 2 * len(self._hints) + SPARE_HINTS:
+                self._heap = [(deadline, table_id) for table_id, deadline in self._hints.items()]
+                heapq.heapify(self._heap)
+
+    def take(self, now: Moment) -> list[int]:
+        """Ids of tables to look at now, the longest overdue first. None of them is told again before it is watched again."""
+        taken = []
+        with self._lock:
+            while self._heap and now.passed(self._heap[0][0]):
+                deadline, table_id = heapq.heappop(self._heap)
+                if self._hints.get(table_id) == deadline:
+                    del self._hints[table_id]
+                    taken.append(table_id)
+        return taken
+
+    def _lower(self, table_id: int, deadline: datetime | None) -> None:
+        known = self._hints.get(table_id)
+        if deadline is not None and (known is None or deadline < known):
+            self._hints[table_id] = deadline
+            heapq.heappush(self._heap, (deadline, table_id))

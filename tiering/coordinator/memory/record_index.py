@@ -1,0 +1,50 @@
+"""Which tables wait, run, and lie under a path: kept up with the records, so that no question on the way walks over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
+
+
+def waits(record: TableRecord) -> bool:
+    """Whether the next request may get it."""
+    return record.state is TableState.PENDING and record.pause is None
+
+
+class Index:
+    """Ids of tables. One thread at a time changes it, any may look."""
+
+    def __init__(self, records: Iterable[TableRecord] = ()) -> None:
+        self.waiting: set[int] = set()
+        self.running: set[int] = set()
+        self._by_path: dict[tuple[str, str], int] = {}
+        self.renew(records, {})
+
+    def renew(self, records: Iterable[TableRecord], before: Mapping[int, TableRecord]) -> None:
+        """With these records, of which some took the place of others `before`."""
+        for record in records:
+            _put(self.waiting, record.table_id, waits(record))
+            _put(self.running, record.table_id, record.running is not None)
+            self._move(record, before.get(record.table_id))
+
+    def by_path(self, path: TablePath) -> int | None:
+        """Of the lake table there is, if any."""
+        return self._by_path.get((path.database_name, path.table_name))
+
+    def _move(self, record: TableRecord, before: TableRecord | None) -> None:
+        path = None if record.state is None else (record.database_name, record.table_name)
+        former = None if before is None else (before.database_name, before.table_name)
+        if former is not None and former != path and self._by_path.get(former) == record.table_id:
+            del self._by_path[former]
+        if path is not None:
+            self._by_path[path] = record.table_id
+
+
+def _put(ids: set[int], table_id: int, member: bool) -> None:
+    if member:
+        ids.add(table_id)
+    else:
+        ids.discard(table_id)

@@ -1,0 +1,217 @@
+"""The store on SQL: SQLite in the data folder by default, PostgreSQL by URL.
+
+Each record is one JSON column beside the columns that queries need. Every transaction begins by updating the one row
+that holds the coordinator epoch, on the condition that the epoch is still ours: that takes the write lock and fences in
+one step, in any database. Rows are replaced by delete and insert, which every database spells alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+
+from tiering import crash_points
+from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory import sql_schema as schema
+from tiering.coordinator.memory.store import Writes
+from tiering.errors import Fenced, SetupError, StoreError
+from tiering.validate.results import CheckResult
+
+Row = TypeVar("Row")
+
+_TABLE = TypeAdapter(TableRecord)
+_ROUND = TypeAdapter(RoundRecord)
+_COMMIT = TypeAdapter(LakeCommitRecord)
+_EVENT = TypeAdapter(EventRecord)
+_OPERATION = TypeAdapter(OperationRecord)
+
+KEEP_VALIDATIONS = 10_000
+"""Newest results of checks that are kept."""
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of a store in one file."""
+    return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
+
+
+class SqlStore:
+    """See `Store`. Opening makes the tables; a store of a newer version is refused (SetupError)."""
+
+    def __init__(self, url: str) -> None:
+        with _border("open"):
+            self._engine = schema.open_engine(url)
+            schema.prepare(self._engine)
+
+    @classmethod
+    def for_reading(cls, file: Path) -> SqlStore:
+        """A store in SQLite that others own: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
+        made = cls.__new__(cls)
+        made._engine = schema.open_for_reading(file)
+        return made
+
+    def take_over(self) -> int:
+        with _border("take over"), self._engine.begin() as connection:
+            connection.execute(sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1))
+            return int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
+
+    def load(self) -> Sequence[TableRecord]:
+        with _border("read"), self._engine.connect() as connection:
+            return _all(connection, sa.select(schema.tables.c.body).order_by(schema.tables.c.table_id), _TABLE)
+
+    def apply(self, coordinator_epoch: int, writes: Writes) -> None:
+        with self._owned(coordinator_epoch) as connection:
+            _TABLES.replace(connection, [_table_row(row) for row in writes.tables])
+            _ROUNDS.replace(connection, [_round_row(row) for row in writes.rounds])
+            _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
+            _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
+            if writes.events:
+                connection.execute(_ADD_EVENTS, [{"body": _EVENT.dump_python(row, mode="json")} for row in writes.events])
+            if writes.validations:
+                connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
+            crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
+        crash_points.reach(crash_points.STORE_AFTER_COMMIT)
+
+    def operation(self, idempotency_key: str) -> OperationRecord | None:
+        query = sa.select(schema.operations.c.body).where(schema.operations.c.idempotency_key == idempotency_key)
+        return self._first(query, _OPERATION)
+
+    def round(self, round_id: str) -> RoundRecord | None:
+        return self._first(sa.select(schema.rounds.c.body).where(schema.rounds.c.round_id == round_id), _ROUND)
+
+    def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
+        return self._newest(schema.rounds, table_id, limit, _ROUND)
+
+    def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
+        return self._newest(schema.commits, table_id, limit, _COMMIT)
+
+    def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
+        columns = schema.events.c
+        query = sa.select(columns.event_id, columns.body).order_by(columns.event_id.desc()).limit(limit)
+        with _border("read"), self._engine.connect() as connection:
+            return [_EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
+
+    def validations(self, limit: int = KEEP_VALIDATIONS) -> Sequence[CheckResult]:
+        query = sa.select(schema.validations.c.body).order_by(schema.validations.c.number.desc()).limit(limit)
+        with _border("read"), self._engine.connect() as connection:
+            return [CheckResult.from_plain(body) for body in connection.scalars(query)]
+
+    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
+        with self._owned(coordinator_epoch) as connection:
+            connection.execute(_beyond(schema.rounds, keep_rounds, now).where(schema.rounds.c.closed))
+            # A round without its grant would count as one that was never granted.
+            forgotten = schema.commits.c.round_id.not_in(sa.select(schema.rounds.c.round_id))
+            connection.execute(_beyond(schema.commits, keep_rounds, now).where(schema.commits.c.closed, forgotten))
+            last = sa.select(sa.func.max(schema.events.c.event_id)).scalar_subquery()
+            connection.execute(sa.delete(schema.events).where(schema.events.c.event_id <= last - keep_events))
+            newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()
+            connection.execute(sa.delete(schema.validations).where(schema.validations.c.number <= newest - KEEP_VALIDATIONS))
+            before = _sortable(operations_before)
+            connection.execute(sa.delete(schema.operations).where(schema.operations.c.started_us < before))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _owned(self, coordinator_epoch: int) -> Iterator[sa.Connection]:
+        with _border("write"), self._engine.begin() as connection:
+            touched = connection.execute(_TOUCH, {"ours": coordinator_epoch})
+            if touched.rowcount != 1:
+                raise Fenced(
+                    f"another coordinator took over the store: epoch {coordinator_epoch} is not the current one any more",
+                    hint="Run one coordinator a store; this one stops.",
+                )
+            yield connection
+
+    def _first(self, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> Row | None:
+        with _border("read"), self._engine.connect() as connection:
+            return next(iter(_all(connection, query, adapter)), None)
+
+    def _newest(self, table: sa.Table, table_id: int | None, limit: int, adapter: TypeAdapter[Row]) -> list[Row]:
+        query = sa.select(table.c.body).limit(limit)
+        if table_id is None:
+            query = query.order_by(table.c.made_us.desc(), table.c.tiering_epoch.desc())
+        else:
+            query = query.where(table.c.table_id == table_id).order_by(table.c.tiering_epoch.desc())
+        with _border("read"), self._engine.connect() as connection:
+            return _all(connection, query, adapter)
+
+
+@contextmanager
+def _border(doing: str) -> Iterator[None]:
+    """Errors of the database as our own, with the cause kept."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        text = str(getattr(error, "orig", None) or error)
+        message = f"the state store could not {doing}: {text}"
+        if doing == "open":
+            raise SetupError(message, hint="Check that the data folder is writable, or the database's URL.") from error
+        raise StoreError(message, hint="Check the disk or the database of the state store.") from error
+    except ValidationError as error:
+        raise StoreError(f"a record in the state store cannot be read: {error}", hint="Was it written by another version?") from error
+
+
+def _all(connection: sa.Connection, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> list[Row]:
+    return [adapter.validate_python(body) for body in connection.scalars(query)]
+
+
+class _Keyed:
+    """Rows of one table, replaced by their key. The statements are made once: making them takes longer than running them."""
+
+    def __init__(self, table: sa.Table, key: str) -> None:
+        self._key = key
+        self._delete = sa.delete(table).where(table.c[key] == sa.bindparam("former"))
+        self._insert = sa.insert(table)
+
+    def replace(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Of several rows with one key the last counts."""
+        keyed = {row[self._key]: dict(row) for row in rows}
+        if keyed:
+            connection.execute(self._delete, [{"former": key} for key in keyed])
+            connection.execute(self._insert, list(keyed.values()))
+
+
+_TABLES = _Keyed(schema.tables, "table_id")
+_ROUNDS = _Keyed(schema.rounds, "round_id")
+_COMMITS = _Keyed(schema.commits, "round_id")
+_OPERATIONS = _Keyed(schema.operations, "idempotency_key")
+_ADD_EVENTS = sa.insert(schema.events)
+_TOUCH = sa.update(schema.owner).where(schema.owner.c.epoch == sa.bindparam("ours")).values(writes=schema.owner.c.writes + 1)
+
+
+def _beyond(table: sa.Table, keep: int, now: datetime) -> sa.Delete:
+    """Deletes all rows older than the newest `keep` of those that are not dated ahead of `now`."""
+    newest = sa.select(table.c.made_us).where(table.c.made_us <= _sortable(now)).order_by(table.c.made_us.desc())
+    oldest_kept = newest.limit(1).offset(keep - 1).scalar_subquery()
+    return sa.delete(table).where(table.c.made_us < oldest_kept)
+
+
+def _sortable(time: datetime) -> int:
+    return int(time.timestamp() * 1_000_000)
+
+
+def _table_row(row: TableRecord) -> dict[str, Any]:
+    state = row.state.value if row.state else None
+    return {"table_id": row.table_id, "path": str(row.path), "state": state, "body": _TABLE.dump_python(row, mode="json")}
+
+
+def _round_row(row: RoundRecord) -> dict[str, Any]:
+    keys = {"round_id": row.round_id, "table_id": row.table_id, "tiering_epoch": row.tiering_epoch, "made_us": _sortable(row.pending_time)}
+    return {**keys, "closed": row.state.is_final, "body": _ROUND.dump_python(row, mode="json")}
+
+
+def _commit_row(row: LakeCommitRecord) -> dict[str, Any]:
+    keys = {"round_id": row.round_id, "table_id": row.table_id, "tiering_epoch": row.tiering_epoch, "made_us": _sortable(row.prepared_at)}
+    return {**keys, "closed": row.state.is_resolved, "body": _COMMIT.dump_python(row, mode="json")}
+
+
+def _operation_row(row: OperationRecord) -> dict[str, Any]:
+    started = _sortable(row.started_time)
+    return {"idempotency_key": row.idempotency_key, "started_us": started, "body": _OPERATION.dump_python(row, mode="json")}

@@ -1,0 +1,94 @@
+"""Where the coordinator remembers: the interface that its stores fill.
+
+One coordinator owns a store at a time. `take_over` makes the next coordinator epoch; every write names the epoch it was
+made under and is refused (Fenced) once another coordinator took over. A write is atomic: all of it or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.validate.results import CheckResult
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Rows to store together. A row with the id of a stored one replaces it, of two here the last; events are added and numbered."""
+
+    tables: tuple[TableRecord, ...] = ()
+    rounds: tuple[RoundRecord, ...] = ()
+    commits: tuple[LakeCommitRecord, ...] = ()
+    events: tuple[EventRecord, ...] = ()
+    operations: tuple[OperationRecord, ...] = ()
+    validations: tuple[CheckResult, ...] = ()
+
+    @staticmethod
+    def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
+        """What several changes of different tables leave behind."""
+        return Writes(
+            tables=tuple(change.record for change in changes),
+            rounds=tuple(row for change in changes for row in change.rounds.values()),
+            commits=tuple(row for change in changes for row in change.commits.values()),
+            events=(*(event for change in changes for event in change.events), *events),
+            operations=tuple(operations),
+        )
+
+
+class Store(Protocol):
+    """Durable memory. Safe to call from several threads; every call may raise StoreError."""
+
+    def take_over(self) -> int:
+        """The next coordinator epoch, from now on the only one that may write."""
+        ...
+
+    def load(self) -> Sequence[TableRecord]:
+        """All records, removed tables included."""
+        ...
+
+    def apply(self, coordinator_epoch: int, writes: Writes) -> None:
+        """Stores all of it. Raises Fenced if another coordinator took over; then nothing was stored.
+
+        After a StoreError it is unknown whether it was stored: load again.
+        """
+        ...
+
+    def operation(self, idempotency_key: str) -> OperationRecord | None:
+        """What a key names."""
+        ...
+
+    def round(self, round_id: str) -> RoundRecord | None:
+        """One round."""
+        ...
+
+    def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:
+        """Rounds, the newest first; of one table by epoch, which no clock can set back."""
+        ...
+
+    def commits(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[LakeCommitRecord]:
+        """The ledger of grants, the newest first; of one table by epoch, which no clock can set back."""
+        ...
+
+    def events(self, limit: int = 1_000) -> Sequence[EventRecord]:
+        """Events with their numbers, the newest first."""
+        ...
+
+    def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
+        """What validations found, the newest first."""
+        ...
+
+    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
+        """Forgets old ended rounds, old resolved grants, old events, and operations begun before a time. Raises Fenced.
+
+        Rounds and grants dated after `now` are from when the clock was ahead: nobody knows their place, so they are kept until
+        then, and push out none that is dated rightly.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of files and connections."""
+        ...

@@ -1,0 +1,214 @@
+"""The records in memory, always behind the store: what a reader sees here is stored already.
+
+All changes go through `put`, under one re-entrant lock; nothing under it talks to the cluster or the lake. Readers take
+the mapping as it is and never wait. After a write with an unknown outcome the records are loaded again before the next change.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import structlog
+
+from tiering.clock import Clock, Ids
+from tiering.coordinator.decisions import table_lifecycle
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.moment import Moment, Timebase
+from tiering.coordinator.decisions.records import EventRecord, OperationRecord, TableRecord
+from tiering.coordinator.memory.deadlines import Deadlines
+from tiering.coordinator.memory.record_index import Index, waits
+from tiering.coordinator.memory.store import Store, Writes
+from tiering.coordinator.memory.wake_ups import Changes
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.errors import Fenced, StoreError
+from tiering.model.tables import TablePath
+from tiering.validate.results import CheckResult
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class _Draft:
+    """Changes that wait for one write, and their records as they will be then. Seen by the thread that makes them alone."""
+
+    records: dict[int, TableRecord] = field(default_factory=dict)
+    thread: int = field(default_factory=threading.get_ident)
+    changes: list[Change] = field(default_factory=list)
+    operations: list[OperationRecord] = field(default_factory=list)
+    events: list[EventRecord] = field(default_factory=list)
+
+
+class Book:
+    """Takes the store over when made, and restores what is in it."""
+
+    def __init__(
+        self, store: Store, clock: Clock, ids: Ids, options: CoordinatorOptions, jitter: Callable[[], float] = random.random
+    ) -> None:
+        self.store = store
+        self.options = options
+        self.changes = Changes()
+        self.fenced: Fenced | None = None
+        self._timebase = Timebase(clock)
+        self._ids = ids
+        self._jitter = jitter
+        self._lock = threading.RLock()
+        self._doubtful = False
+        self._draft: _Draft | None = None
+        self._deadlines = Deadlines()
+        self._records: Mapping[int, TableRecord] = {}
+        self._index = Index()
+        self.epoch = store.take_over()
+        with self.changing():
+            ctx = self.context()
+            self.put(*[table_lifecycle.restore(ctx, record) for record in store.load()])
+
+    def now(self) -> Moment:
+        return self._timebase.now()
+
+    def context(self, principal: str | None = None) -> Context:
+        """For one decision: now, with a fresh round id and jitter."""
+        return Context(self.now(), self.epoch, self.options, self._ids.new_id(), self._jitter(), principal)
+
+    def all(self) -> Mapping[int, TableRecord]:
+        """All records by table id, those of removed tables included. Does not change any more."""
+        return self._records
+
+    def live(self) -> list[TableRecord]:
+        """Records of the lake tables there are."""
+        return [record for record in {**self._records, **self._drafted()}.values() if record.state is not None]
+
+    def get(self, table_id: int) -> TableRecord | None:
+        """The record of a lake table there is."""
+        record = self._drafted().get(table_id) or self._records.get(table_id)
+        return record if record is not None and record.state is not None else None
+
+    def waiting(self) -> list[TableRecord]:
+        """Those that could be assigned now, in no order. Call it inside `changing`, as `running`."""
+        return [record for record in self._among(self._index.waiting) if waits(record)]
+
+    def running(self) -> list[TableRecord]:
+        """Those that a tierer has now, by table id."""
+        found = [record for record in self._among(self._index.running) if record.running is not None]
+        return sorted(found, key=lambda record: record.table_id)
+
+    def work_waits(self) -> bool:
+        """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
+        return bool(self._index.waiting)
+
+    def by_path(self, path: TablePath) -> TableRecord | None:
+        """The record of the lake table of that exact path."""
+        table_id = self._index.by_path(path)
+        record = None if table_id is None else self._records.get(table_id)
+        return record if record is not None and record.state is not None and record.path == path else None
+
+    @contextmanager
+    def overdue(self) -> Iterator[list[int]]:
+        """Ids of tables for which time may have brought something; it is for the records to say.
+
+        They are looked at again when their records say so then, however the block ends. Waits for no lock.
+        """
+        table_ids = self._deadlines.take(self.now())
+        try:
+            yield table_ids
+        finally:
+            records = self._records
+            self._deadlines.watch(records[table_id] for table_id in table_ids if table_id in records)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds the lock: read, decide and `put` inside. Raises Fenced once another coordinator took over."""
+        with self._lock:
+            if self.fenced is not None:
+                raise self.fenced
+            if self._doubtful:
+                self._reload()
+            yield
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside `changing`: what is put within goes to the store in one write at the end, and is shown then.
+
+        Only who puts it sees it before. What was put before an error is stored all the same.
+        """
+        self._draft = _Draft()
+        try:
+            yield
+        finally:
+            draft, self._draft = self._draft, None
+            self.put(*draft.changes, operations=draft.operations, events=draft.events)
+
+    def _drafted(self) -> Mapping[int, TableRecord]:
+        """What this thread sees in place of the records that are shown."""
+        draft = self._draft
+        return draft.records if draft is not None and draft.thread == threading.get_ident() else {}
+
+    def _among(self, table_ids: Collection[int]) -> list[TableRecord]:
+        drafted, records = self._drafted(), self._records
+        return [*drafted.values(), *(records[table_id] for table_id in table_ids if table_id not in drafted)]
+
+    def put(
+        self,
+        *changes: Change,
+        operations: Sequence[OperationRecord] = (),
+        events: Sequence[EventRecord] = (),
+        validations: Sequence[CheckResult] = (),
+    ) -> None:
+        """Stores the changes and then shows them; of several of one table, each made on the one before. Call it inside `changing`.
+
+        `events`: those of no table. `validations` are no part of a draft.
+        """
+        if self._draft is not None:
+            self._draft.changes += changes
+            self._draft.operations += operations
+            self._draft.events += events
+            self._draft.records.update({change.record.table_id: change.record for change in changes})
+            return
+        durable = [change for change in changes if change.durable]
+        if durable or operations or events or validations:
+            self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
+        if changes:
+            self._show({change.record.table_id: change.record for change in changes})
+        if durable:
+            self.changes.notify()
+
+    def prune(self) -> None:
+        """Forgets what the options do not keep.
+
+        An idempotency key is kept for its time by the wall clock and by the steady one: a clock that is set ahead does not make a
+        repeated CALL a second one.
+        """
+        now = self.now()
+        before = min(now.wall, now.steady) - timedelta(milliseconds=self.options.keep_operations_ms)
+        with self.changing():
+            self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before, now.wall)
+
+    def _show(self, renewed: Mapping[int, TableRecord]) -> None:
+        before = self._records
+        self._records = {**before, **renewed}
+        self._index.renew(renewed.values(), before)
+        self._deadlines.watch(renewed.values())
+
+    def _reload(self) -> None:
+        """What was really stored, with the heartbeats of now, which are in memory only."""
+        ctx, before = self.context(), self._records
+        self._records = {each.table_id: table_lifecycle.reread(ctx, each, before.get(each.table_id)) for each in self.store.load()}
+        self._index = Index(self._records.values())
+        self._deadlines.watch(self._records.values())
+        self._doubtful = False
+
+    def _apply(self, writes: Writes) -> None:
+        try:
+            self.store.apply(self.epoch, writes)
+        except Fenced as error:
+            self.fenced = error
+            self.changes.notify()
+            _log.error("another coordinator took over the store: this one stops", coordinator_epoch=self.epoch)
+            raise
+        except StoreError:
+            self._doubtful = True
+            raise

@@ -1,0 +1,124 @@
+"""Compares the cluster's tables with the ones known here: new, changed, gone, lake switched on or off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import MappingProxyType
+
+import structlog
+
+from tiering.cluster.base import Cluster
+from tiering.coordinator.decisions import table_lifecycle
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.memory.table_records import Book
+from tiering.errors import ClusterUnavailable
+from tiering.library_guards.panics import contained
+from tiering.model.tables import TableInfo
+
+_log = structlog.get_logger(__name__)
+
+CHUNK = 200
+"""Tables stored in one transaction, so that the book's lock is never held for long."""
+
+LOOK_SECONDS = 1.0
+"""A reader waits no longer for a slow cluster."""
+
+
+class Discovery:
+    """One comparison at a time: an older listing never overwrites a newer one."""
+
+    def __init__(self, book: Book, cluster: Cluster) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._infos: Mapping[int, TableInfo] = MappingProxyType({})
+        self._applied: dict[int, TableInfo] = {}
+        """Those that the records are known to agree with."""
+        self._applied_list: Sequence[TableInfo] | None = None
+        """The listing that they agree with as a whole."""
+        self._reachable = True
+        self._looker = ThreadPoolExecutor(1, thread_name_prefix="discovery")
+        self._look: Future[None] | None = None
+        self._look_lock = threading.Lock()
+
+    @property
+    def infos(self) -> Mapping[int, TableInfo]:
+        """Source tables by id, as of the last comparison."""
+        return self._infos
+
+    def run(self) -> None:
+        """Raises ClusterUnavailable; what is known stays as it was then."""
+        with self._lock:
+            tables = self._cluster.tables()
+            if tables is self._applied_list:  # as with clusters that keep their list while nothing changes
+                return
+            listed = {info.table_id: info for info in tables}
+            self._infos = MappingProxyType(listed)
+            suspects = self._suspects(listed)
+            self._doubt(suspects)
+            for table_ids in _chunks(suspects):
+                with self._book.changing():
+                    self._book.put(*(each for table_id in table_ids if (each := self._difference(table_id, listed)) is not None))
+            self._applied, self._applied_list = dict(listed), tables
+
+    def run_quietly(self) -> None:
+        """As `run`; a cluster that does not answer is logged once, and once when it is back."""
+        try:
+            self.run()
+        except ClusterUnavailable as error:
+            if self._reachable:
+                _log.warning("the cluster does not answer; tables known so far go on", error=error.message)
+            self._reachable = False
+        else:
+            if not self._reachable:
+                _log.info("the cluster answers again")
+            self._reachable = True
+
+    def look(self) -> None:
+        """For a reader who names a table that is not known: `run_quietly`, for a short time. One look serves all who wait meanwhile."""
+        with self._look_lock:
+            if self._look is None or self._look.done():
+                self._look = self._looker.submit(contained(self.run_quietly))
+            look = self._look
+        wait([look], timeout=LOOK_SECONDS)
+
+    def close(self) -> None:
+        self._looker.shutdown(wait=False, cancel_futures=True)
+
+    def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
+        """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""
+        gone = [record.table_id for record in self._book.live() if record.table_id not in listed]
+        seen = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
+        return gone + [info.table_id for info in seen]
+
+    def _doubt(self, table_ids: Sequence[int]) -> None:
+        """Until all of them are stored: whatever becomes of a write that fails, the next comparison looks at them again."""
+        self._applied_list = None
+        for table_id in table_ids:
+            self._applied.pop(table_id, None)
+
+    def _missing(self, info: TableInfo) -> bool:
+        return info.lake_enabled and self._book.get(info.table_id) is None
+
+    def _difference(self, table_id: int, listed: Mapping[int, TableInfo]) -> Change | None:
+        info, record = listed.get(table_id), self._book.get(table_id)
+        if info is not None and info.lake_enabled and record is not None and table_lifecycle.is_as_defined(record, info):
+            return None  # nearly all of them after a start: a context costs more than the look
+        ctx = self._book.context()
+        if info is None or not info.lake_enabled:
+            why = "the table was dropped" if info is None else "its lake was disabled"
+            return None if record is None else table_lifecycle.remove(ctx, record, why)
+        if record is None:
+            return table_lifecycle.discover(ctx, info, self._book.all().get(table_id))
+        return table_lifecycle.redefine(ctx, record, info)
+
+
+def _differ(before: TableInfo | None, info: TableInfo) -> bool:
+    return before is not info and before != info
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), CHUNK):
+        yield ids[start : start + CHUNK]

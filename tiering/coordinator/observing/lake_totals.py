@@ -1,0 +1,62 @@
+"""How large lake tables are, kept in their records so that it is known after a restart too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from tiering.coordinator.decisions.change import Change
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.errors import LakewardError
+
+_log = structlog.get_logger(__name__)
+
+FRESH_FOR = timedelta(minutes=10)
+"""Lake totals change without us only through other writers and compaction."""
+
+
+class LakeTotals:
+    """Rows, bytes and files of all lake tables, with when each was looked at (steady time: a clock that is set back changes nothing)."""
+
+    def __init__(self, book: Book, lakes: Lakes) -> None:
+        self._book = book
+        self._lakes = lakes
+        self._looked: dict[int, tuple[int | None, datetime]] = {}
+
+    def renew(self, record: TableRecord) -> None:
+        """Looks at the lake table if its snapshot is another one, or the last look long ago."""
+        now, lake = self._book.now().steady, record.lake
+        if lake.snapshot_id is None:
+            return
+        snapshot, time = self._looked.get(record.table_id, (None, now))
+        if snapshot == lake.snapshot_id and now - time < FRESH_FOR:
+            return
+        try:
+            view = self._lakes.of(record.lake_format).view(record.path)
+        except LakewardError as error:
+            _log.debug("the lake table's size could not be observed", table=str(record.path), error=error.message)
+            return
+        self._looked[record.table_id] = (lake.snapshot_id, now)
+        if view is None:
+            return
+        with self._book.changing():
+            latest = self._book.get(record.table_id)
+            if latest is None:
+                return
+            measured = replace(latest.lake, records=view.records, size_bytes=view.size_bytes, files=view.files, location=view.location)
+            if measured != latest.lake:
+                self._book.put(Change(latest).update(lake=measured))
+
+    def measured(self, table_id: int, snapshot_id: int) -> None:
+        """Somebody else looked, and recorded what there is at that snapshot."""
+        self._looked[table_id] = (snapshot_id, self._book.now().steady)
+
+    def forget(self, table_ids: Iterable[int]) -> None:
+        """Of tables that are gone."""
+        for table_id in table_ids:
+            self._looked.pop(table_id, None)

@@ -1,0 +1,1 @@
+"""The coordinator as a server: composition, background loops, gRPC services."""

@@ -1,0 +1,88 @@
+"""What the coordinator does by itself, while it serves: what time brings, looks at the cluster, and what is forgotten.
+
+Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.errors import Fenced, LakewardError
+from tiering.library_guards.panics import contained
+from tiering.pace import Pace
+
+_log = structlog.get_logger(__name__)
+
+PRUNE_INTERVAL_MS = 3_600_000
+
+BACKGROUND_SHARE = 0.1
+"""Looks at the cluster take at most this share of the time: of very many tables each look is seconds of work, and news may wait for it."""
+
+FIRST_SHARE = 0.5
+"""The first time all logs are looked at: until then nobody knows how far behind the lake is."""
+
+MANY_TABLES = 10_000
+"""From here on, what is known of tables by then is no matter for Python's garbage collector any more: it stops everything while it walks
+over all of that, for nearly a second at 100,000 tables, and finds nothing. What is replaced is freed all the same, by its references."""
+
+
+class Background:
+    """Runs from when it is made, in an event loop, until `stop`. Calls `fenced` once another coordinator took the store over."""
+
+    def __init__(self, coordinator: Coordinator, fenced: Callable[[], None]) -> None:
+        self._coordinator = coordinator
+        self._fenced = fenced
+        self._stopping = threading.Event()
+        self._observed = False
+        self._threads = ThreadPoolExecutor(5, thread_name_prefix="background")  # a loop each: none waits for another
+        options = coordinator.options
+        self._tasks = [
+            asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
+            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
+            asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
+            asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
+            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.book.prune)),
+        ]
+
+    async def stop(self) -> None:
+        """Begins nothing more; what a thread still does ends by itself. Harmless to repeat."""
+        self._stopping.set()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        gc.unfreeze()
+
+    def _observe(self) -> None:
+        """Rests between pieces by itself."""
+        share = BACKGROUND_SHARE if self._observed else FIRST_SHARE
+        self._coordinator.observer.observe_all(Pace.until(self._stopping, share).rest)
+        many = len(self._coordinator.book.all()) >= MANY_TABLES
+        if many and not self._observed and not self._stopping.is_set():
+            gc.collect()
+            gc.freeze()
+        self._observed = True
+
+    async def _every(self, interval_ms: int, work: Callable[[], None], share: float = 1.0) -> None:
+        """Starts the work once an interval, less often if it would take more than `share` of the time."""
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            try:
+                await loop.run_in_executor(self._threads, contained(work))
+            except Fenced:
+                self._fenced()
+                return
+            except LakewardError as error:
+                _log.warning("background work failed; it is tried again", error_class=error.error_class, error=error.message)
+            except Exception:
+                _log.exception("background work failed unexpectedly; it is tried again")
+            spent = loop.time() - started
+            await asyncio.sleep(max(interval_ms / 1000, spent / share - spent))

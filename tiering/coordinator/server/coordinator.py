@@ -1,0 +1,156 @@
+"""The coordinator: assigns tables to tierers and remembers everything durably (DESIGN 3-6).
+
+Puts the parts together and drives what time brings. Thread-safe; its blocking methods are for threads, `control` is for
+event loops. `CoordinatorHandle` of `api` is what the system tables see of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from tiering import errors
+from tiering.clock import Clock, Ids, RandomIds, SystemClock
+from tiering.cluster.base import Cluster
+from tiering.coordinator.calls.control import Calls
+from tiering.coordinator.calls.controls import Controls
+from tiering.coordinator.calls.lease_calls import LeaseCalls
+from tiering.coordinator.calls.open_calls import OpenCalls
+from tiering.coordinator.calls.reconcile_lake import Reconciler
+from tiering.coordinator.calls.skip_record import RecordSkips
+from tiering.coordinator.calls.sweep_lake import Sweeper
+from tiering.coordinator.calls.tier_table_steps import CallSteps
+from tiering.coordinator.calls.validate_table import Validations, Validator
+from tiering.coordinator.decisions import operator_requests, round_lifecycle, table_lifecycle
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.idempotency import Operations
+from tiering.coordinator.memory.store import Store
+from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.observing.discovery import CHUNK, Discovery
+from tiering.coordinator.observing.lag import Observer
+from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.status.live_view import View
+from tiering.coordinator.status.status_columns import StatusColumns
+from tiering.coordinator.tierers.commits import Commits
+from tiering.coordinator.tierers.heartbeats import Heartbeats
+from tiering.coordinator.tierers.leases import Leases
+from tiering.model.tables import TablePath
+
+
+class Coordinator:
+    """Takes the store over when made. Nothing runs by itself: `server.serve` or a test drives it."""
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        open_lake: LakeOpener,
+        options: CoordinatorOptions | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        jitter: Callable[[], float] = random.random,
+        validator: Validator | None = None,
+    ) -> None:
+        self.options = options or CoordinatorOptions()
+        self.cluster = cluster
+        self.book = Book(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
+        lakes = Lakes(cluster, open_lake)
+        self.discovery = Discovery(self.book, cluster)
+        self.observer = Observer(self.book, cluster, lakes, self.discovery)
+        self._columns = StatusColumns()
+        self.commits = Commits(self.book, cluster, lakes, self.observer.lake_was_read)
+        self.heartbeats = Heartbeats(self.book, self.commits.doubt_head)
+        self.leases = Leases(cluster)
+        self.open_calls = OpenCalls(lambda: self.book.now().wall)
+        operations = Operations(self.book)
+        steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer, operations)
+        controls = Controls(self.book, cluster, self.discovery, operations)
+        reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
+        sweeper = Sweeper(self.book, lakes)
+        lease_calls = LeaseCalls(self.book, cluster, operations)
+        validations = Validations(self.book, validator)
+        connected = lambda: self.heartbeats.connected(self.book.now())  # noqa: E731
+        skips = RecordSkips(self.book, cluster, operations)
+        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lease_calls, skips, validations, connected)
+
+    def view(self) -> View:
+        """Now. Never waits."""
+        now = self.book.now()
+        connected, calls = self.heartbeats.connected(now), self.open_calls.list()
+        return View(
+            now,
+            self.book.all(),
+            self.cluster,
+            self.observer,
+            self._columns,
+            tierer_connected=connected,
+            open_calls=calls,
+            validations=self.book.store.validations,
+        )
+
+    def advance(self) -> None:
+        """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""
+        with self.book.overdue() as late:
+            for start in range(0, len(late), CHUNK):
+                with self.book.changing():
+                    found = [record for table_id in late[start : start + CHUNK] if (record := self.book.get(table_id))]
+                    changes = [self._overdue(self.book.context(), record) for record in found]
+                    self.book.put(*(change for change in changes if change is not None))
+        self.heartbeats.forget_lost()
+        self.book.changes.notify()
+
+    def tick(self) -> None:
+        """Everything the background does, once: for the simulator and for tests."""
+        self.discovery.run()
+        self.commits.look_at_heads()
+        self.advance()
+        self.book.prune()
+
+    def pause_tiering(self, path: TablePath, by: str, reason: str | None = None, until: datetime | None = None) -> None:
+        """The table is not assigned any more; a running round ends normally. Raises UnknownTable."""
+        self._change(path, lambda record: operator_requests.pause(self.book.context(by), record, reason, until))
+
+    def resume_tiering(self, path: TablePath, by: str) -> None:
+        """Ends a pause. Raises UnknownTable."""
+        self._change(path, lambda record: operator_requests.resume(self.book.context(by), record))
+
+    def cancel_tiering(self, round_id: str, by: str) -> bool:
+        """Asks a running round to end without a commit; False = too late, or no such round runs."""
+        with self.book.changing():
+            for record in self.book.running():
+                if record.running is not None and record.running.round_id == round_id:
+                    change = operator_requests.cancel(self.book.context(by), record)
+                    if change is not None:
+                        self.book.put(change)
+                    return change is not None
+        return False
+
+    def known_paths(self) -> Sequence[TablePath]:
+        """Lake tables, sorted."""
+        return sorted(record.path for record in self.book.live())
+
+    def end_waits(self) -> None:
+        """Answers held requests without a table, and waiting calls with how their tables stand."""
+        self.heartbeats.close()
+        self.control.end_waits()
+
+    def close(self) -> None:
+        """Ends waits and background work; the store stays open, it belongs to who opened it."""
+        self.end_waits()
+        self.control.close()
+        self.commits.close()
+        self.discovery.close()
+        self.observer.close()
+
+    def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:
+        return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)
+
+    def _change(self, path: TablePath, decide: Callable[[TableRecord], Change]) -> None:
+        with self.book.changing():
+            record = self.book.by_path(path)
+            if record is None:
+                raise errors.UnknownTable(f"{path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
+            self.book.put(decide(record))

@@ -1,0 +1,312 @@
+"""The gRPC services of the coordinator: TieringStatus, TieringCoordinator, TieringControl (proto/tiering/rpc/v1).
+
+Blocking work runs in pools by what it may wait for, so that nothing starves what does not need it: heartbeats wait for the
+store alone, leases for the cluster, acks for the lake (`commits`), readers for none of them. Held requests and waiting CALLs
+hold no thread. Errors of the tree travel with their details; others are logged and travel by class name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+import structlog
+
+from tiering.clock import RandomIds
+from tiering.coordinator.interface import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.listings import Listing, Listings, Page
+from tiering.coordinator.tierers.held_requests import HeldRequests
+from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
+from tiering.library_guards.panics import contained
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.names import NAME_LIMIT, table_path
+from tiering.model.states import TableState
+from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
+from tiering.wire import error_status, heartbeats, statuses
+from tiering.wire.leases import joined, leases_to_pb, parts
+from tiering.wire.request_bounds import caller_name
+
+_log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Pools:
+    """Threads for blocking work."""
+
+    def __init__(self) -> None:
+        self._tierers = ThreadPoolExecutor(8, thread_name_prefix="tierers")
+        self._cluster = ThreadPoolExecutor(4, thread_name_prefix="cluster")
+        self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
+
+    async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
+        """For what waits for the store and nothing else."""
+        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(contained(work), *args))
+
+    async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
+        """For what asks the cluster, which may hang."""
+        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(contained(work), *args))
+
+    async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(contained(work), *args))
+
+    def close(self) -> None:
+        for pool in (self._tierers, self._cluster, self._readers):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def answer(context: Context, work: Awaitable[Result]) -> Result:
+    """The result, or the call ended with the error's status and details."""
+    try:
+        return await work
+    except Exception as error:
+        await end_with(context, error)
+        raise
+
+
+async def end_with(context: Context, error: Exception) -> None:
+    """Ends the call with an error."""
+    code = grpc.StatusCode.INTERNAL
+    if isinstance(error, LakewardError):
+        code = error_status.status_code(error)
+    else:
+        _log.error("a call failed unexpectedly", error_class=type(error).__name__, exc_info=error)
+    await context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
+
+
+class StatusService(status_pb2_grpc.TieringStatusServicer):
+    """Public and read-only."""
+
+    def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
+        self._coordinator = coordinator
+        self._pools = pools
+        self._listings: Listings[TableStatus] = Listings(RandomIds())
+        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds())
+
+    async def ListTieringStatuses(
+        self, request: status_pb2.ListTieringStatusesRequest, context: Context
+    ) -> status_pb2.ListTieringStatusesResponse:
+        page = await answer(context, self._first_or_next(request))
+        return status_pb2.ListTieringStatusesResponse(
+            tiering_statuses=[statuses.to_pb(status) for status in page.items],
+            next_page_token=page.next_token,
+            observed_time=heartbeats.timestamp(page.observed_time),
+        )
+
+    async def ListKvSnapshotLeases(
+        self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
+    ) -> status_pb2.ListKvSnapshotLeasesResponse:
+        page = await answer(context, self._pools.for_cluster(self._leases_page, request))
+        return status_pb2.ListKvSnapshotLeasesResponse(
+            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=heartbeats.timestamp(page.observed_time)
+        )
+
+    def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
+        if request.page_token:
+            return self._lease_listings.next(request.page_token, request.page_size)
+        view = self._coordinator.view()
+        wanted = request.lease_id if request.HasField("lease_id") else None
+        found = (lease for lease in view.leases() if wanted in (None, lease.lease_id))
+        listing = Listing(tuple(part for lease in found for part in parts(lease)), view.now)
+        return self._lease_listings.first(listing, request.page_size)
+
+    async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
+        """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
+        if request.HasField("table_path") and not request.page_token:
+            path = table_path(request.table_path.database_name, request.table_path.table_name)
+            if self._coordinator.book.by_path(path) is None:
+                await self._pools.for_cluster(self._coordinator.discovery.look)
+        return await self._pools.for_reader(self._page, request)
+
+    def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
+        if request.page_token:
+            return self._listings.next(request.page_token, request.page_size)
+        wanted = set(request.statuses)
+        unknown = wanted - {state.value for state in TableState}
+        if unknown:
+            known = ", ".join(state.value for state in TableState)
+            raise InvalidArgument(f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is not a status", hint=f"Statuses are {known}.")
+        database = request.database_name if request.HasField("database_name") else None
+        table = None
+        if request.HasField("table_path"):
+            database, table = self._known(request.table_path)
+        view = self._coordinator.view()
+        found = (status for status in view.table_statuses(database, table) if not wanted or status.status in wanted)
+        return self._listings.first(Listing(tuple(found), view.now), request.page_size)
+
+    def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
+        """The path of a lake table."""
+        path = table_path(pb.database_name, pb.table_name)
+        if self._coordinator.book.by_path(path) is None:
+            raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
+        return path.database_name, path.table_name
+
+
+class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
+    """For tierers only."""
+
+    def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
+        self._coordinator = coordinator
+        self._pools = pools
+        self._held = HeldRequests()
+
+    async def LakeTieringHeartbeat(
+        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
+    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        return await answer(context, self._heartbeat(request, context.peer()))
+
+    async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
+        await answer(context, self._plan(request))
+        return coordinator_pb2.RecordPlanResponse()
+
+    async def BeginLakeCommit(
+        self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
+    ) -> coordinator_pb2.BeginLakeCommitResponse:
+        return await answer(context, self._pools.for_tierer(self._coordinator.commits.begin_lake_commit, request))
+
+    async def CommitLakeSnapshot(
+        self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
+    ) -> coordinator_pb2.CommitLakeSnapshotResponse:
+        await answer(context, self._ack(request))
+        return coordinator_pb2.CommitLakeSnapshotResponse()
+
+    async def ReportProgress(
+        self, request: coordinator_pb2.ReportProgressRequest, context: Context
+    ) -> coordinator_pb2.ReportProgressResponse:
+        await answer(context, self._pools.for_tierer(self._coordinator.commits.report_progress, request))
+        return coordinator_pb2.ReportProgressResponse()
+
+    async def AcquireKvSnapshotLease(
+        self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
+    ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
+        return await answer(context, self._pools.for_cluster(self._coordinator.leases.acquire, request))
+
+    async def ReleaseKvSnapshotLease(
+        self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
+    ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
+        return await answer(context, self._pools.for_cluster(self._coordinator.leases.release, request))
+
+    async def DropKvSnapshotLease(
+        self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
+    ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
+        return await answer(context, self._pools.for_cluster(self._coordinator.leases.drop, request))
+
+    async def GetServiceConfig(
+        self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
+    ) -> coordinator_pb2.GetServiceConfigResponse:
+        options = self._coordinator.options
+        return coordinator_pb2.GetServiceConfigResponse(
+            cluster_id=self._coordinator.cluster.cluster_id,
+            cluster_kind=options.cluster_kind,
+            lake_format=options.lake_format,
+            lake_properties=options.public_lake_properties(),
+            service_timeout_ms=options.service_timeout_ms,
+            version=_version(),
+            inline_round_bytes=options.inline_round_bytes,
+        )
+
+    async def _plan(self, request: coordinator_pb2.RecordPlanRequest) -> None:
+        commits = self._coordinator.commits
+        if commits.names_another_lake_table(request):
+            await asyncio.wrap_future(commits.submit_plan(request))
+        else:
+            await self._pools.for_tierer(commits.record_plan, request)
+
+    async def _ack(self, request: coordinator_pb2.CommitLakeSnapshotRequest) -> None:
+        commits = self._coordinator.commits
+        # Shielded: a client that gives up must not cancel the ack of another that joined it.
+        found = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
+        commits.check_borne_out(request, found)
+
+    async def _heartbeat(
+        self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
+    ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
+        heartbeats = self._coordinator.heartbeats
+        with self._held.room(peer) as may_wait, self._coordinator.book.changes.subscribe() as changes:
+            response, hold = await self._pools.for_tierer(heartbeats.handle, request)
+            while hold is not None and may_wait:
+                await changes.wait()
+                if heartbeats.worth_trying(hold):
+                    late = await self._pools.for_tierer(heartbeats.try_again, hold)
+                    if late is not None:
+                        return late
+            return response
+
+
+class ControlService(control_pb2_grpc.TieringControlServicer):
+    """What people and programs may ask of the tiering."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def TierTable(self, request: control_pb2.TierTableRequest, context: Context) -> AsyncIterator[control_pb2.TierTableResponse]:
+        try:
+            call = TierTable(
+                path=table_path(request.table_path.database_name, request.table_path.table_name),
+                caller=request.caller,
+                wait=request.wait,
+                timeout_ms=request.timeout_ms,
+                dry_run=request.dry_run,
+                idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
+            )
+            with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
+                async with aclosing(self._coordinator.control.tier_table(call)) as steps:
+                    async for step in steps:
+                        yield _step_pb(step)
+        except Exception as error:
+            await end_with(context, error)
+
+    async def SweepLake(self, request: control_pb2.SweepLakeRequest, context: Context) -> control_pb2.SweepLakeResponse:
+        path = None
+        if request.HasField("table_path"):
+            path = table_path(request.table_path.database_name, request.table_path.table_name)
+        call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
+        results = await answer(context, self._coordinator.control.sweep_lake(call))
+        return control_pb2.SweepLakeResponse(results=[_swept_pb(one) for one in results])
+
+
+def _swept_pb(one: SweepResult) -> control_pb2.PbSweepResult:
+    return control_pb2.PbSweepResult(
+        table_path=heartbeats.path_pb(one.path),
+        files=one.files,
+        removed=one.removed,
+        removed_bytes=one.removed_bytes,
+        kept=dict(one.kept),
+        error=one.error,
+    )
+
+
+def _version() -> str:
+    try:
+        return version("lakeward")
+    except PackageNotFoundError:
+        return "unpackaged"
+
+
+def _step_pb(step: Progress | TierTableResult) -> control_pb2.TierTableResponse:
+    if isinstance(step, Progress):
+        return control_pb2.TierTableResponse(progress=step.message)
+    result = control_pb2.PbTierTableResult(
+        table_path=heartbeats.path_pb(step.path),
+        round_id=step.round_id,
+        state=step.state,
+        tiering_epoch=step.tiering_epoch,
+        lake_snapshot_id=step.lake_snapshot_id,
+        splits=step.splits,
+        records=step.records,
+        files=step.files,
+        bytes=step.bytes,
+        lag_ms_before=step.lag_ms_before,
+        lag_ms_after=step.lag_ms_after,
+        duration_ms=step.duration_ms,
+    )
+    return control_pb2.TierTableResponse(result=result)

@@ -1,0 +1,85 @@
+"""The coordinator as a server: all services on one port, beside the background that drives time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import grpc.aio
+
+from tiering.coordinator.server.background import Background
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.services import ControlService, Pools, StatusService, TiererService
+from tiering.errors import SetupError
+from tiering.rpc.v1 import control_pb2_grpc, coordinator_pb2_grpc, status_pb2_grpc
+from tiering.wire.channel import host_and_port
+from tiering.wire.server import open_server
+
+STOP_SECONDS = 2.0
+"""Calls that still run then are cut off."""
+
+Registration = Callable[[grpc.aio.Server], None]
+"""Adds a servicer to the server before it starts."""
+
+
+class RunningServer:
+    """A server that answers. `host` and `port` are the real ones."""
+
+    def __init__(self, server: grpc.aio.Server, coordinator: Coordinator, pools: Pools, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._server = server
+        self._coordinator = coordinator
+        self._pools = pools
+        self._ended = asyncio.Event()
+        self._stop_once: asyncio.Task[None] | None = None
+        self._background = Background(coordinator, self._ended.set)
+
+    @property
+    def address(self) -> str:
+        """`host:port`; of IPv6 `[host]:port`."""
+        return host_and_port(self.host, self.port)
+
+    async def wait(self) -> None:
+        """Until the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
+        await self._ended.wait()
+        if self._coordinator.book.fenced is not None:
+            raise self._coordinator.book.fenced
+
+    async def stop(self) -> None:
+        """Answers held requests and waiting calls, then ends, within some seconds; harmless to repeat."""
+        if self._stop_once is None:
+            self._stop_once = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stop_once)
+
+    async def _stop(self) -> None:
+        await self._background.stop()
+        self._coordinator.end_waits()
+        await self._server.stop(STOP_SECONDS)
+        await asyncio.to_thread(self._coordinator.close)
+        self._pools.close()
+        self._ended.set()
+
+
+async def serve(coordinator: Coordinator, host: str, port: int, extra: Sequence[Registration] = ()) -> RunningServer:
+    """Starts all services of `coordinator`, and those of `extra`, on one port; port 0 picks a free one.
+
+    Tables of the cluster are known when it returns, if the cluster answers. Raises SetupError for a port that cannot be had.
+    """
+    server = open_server()
+    pools = Pools()
+    status_pb2_grpc.add_TieringStatusServicer_to_server(StatusService(coordinator, pools), server)
+    coordinator_pb2_grpc.add_TieringCoordinatorServicer_to_server(TiererService(coordinator, pools), server)
+    control_pb2_grpc.add_TieringControlServicer_to_server(ControlService(coordinator), server)
+    for register in extra:
+        register(server)
+    try:
+        bound = server.add_insecure_port(host_and_port(host, port))
+    except RuntimeError as error:
+        pools.close()
+        raise SetupError(
+            f"port {port} on {host} cannot be had: it is in use, or not allowed", hint="Choose another port; 0 picks a free one."
+        ) from error
+    await asyncio.to_thread(coordinator.discovery.run_quietly)
+    await server.start()
+    return RunningServer(server, coordinator, pools, host, bound)

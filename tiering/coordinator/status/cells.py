@@ -1,0 +1,130 @@
+"""`TableStatus` by column: where the value of each comes from. One row is made here; many at once in `status_columns`.
+
+Every column is in exactly one of these: STORED and STEADY are in the record, OBSERVED were seen of its log, REASON is
+words made of both, CONSTANT is the same for all rows of a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import RoundRecord, TableRecord
+from tiering.coordinator.interface import TableStatus
+from tiering.coordinator.observing.lag import Pending
+from tiering.coordinator.status.reasons import status_reason
+
+STATUS_SOURCE = "coordinator"
+"""Where these statuses come from, as opposed to relayed or derived ones (SYS.md)."""
+
+REASON = "status_reason"
+
+Cell = Callable[[TableRecord], Any]
+"""Reads one column of a record."""
+
+
+def _of_state(record: TableRecord) -> str:
+    assert record.state is not None
+    return record.state.value
+
+
+def _of_round(name: str) -> Cell:
+    def cell(record: TableRecord) -> Any:
+        running = record.running
+        return None if running is None else getattr(running, name)
+
+    return cell
+
+
+def _of_error(name: str) -> Cell:
+    def cell(record: TableRecord) -> Any:
+        return None if record.error is None else getattr(record.error, name)
+
+    return cell
+
+
+def _of_pause(name: str) -> Cell:
+    def cell(record: TableRecord) -> Any:
+        return None if record.pause is None else getattr(record.pause, name)
+
+    return cell
+
+
+def _round_id(record: TableRecord) -> str | None:
+    """A Pending table's round has its id already, and no tierer yet."""
+    latest: RoundRecord | None = record.running or record.round
+    return None if latest is None or (record.running is None and latest.state.is_final) else latest.round_id
+
+
+def _is_backlog(record: TableRecord) -> bool | None:
+    """A round that found nothing had no backlog; before any round looked, nobody knows."""
+    if record.lake.backlog is None:
+        return None if record.last_checked_time is None else False
+    return bool(record.lake.backlog)
+
+
+STORED: Mapping[str, Cell] = {
+    "database_name": lambda record: record.database_name,
+    "table_name": lambda record: record.table_name,
+    "status": _of_state,
+    "tiering_epoch": lambda record: record.tiering_epoch,
+    "last_tiered_time": lambda record: record.last_tiered_time,
+    "last_error": _of_error("message"),
+    "last_error_time": _of_error("time"),
+    "table_id": lambda record: record.table_id,
+    "table_type": lambda record: record.table_type,
+    "lake_format": lambda record: record.lake_format,
+    "status_since": lambda record: record.status_time,
+    "freshness_ms": lambda record: record.freshness_ms,
+    "is_backlog": _is_backlog,
+    "round_id": _round_id,
+    "tierer_id": _of_round("tierer_id"),
+    "round_started_time": _of_round("started_time"),
+    "heartbeat_time": lambda record: None if record.running is None else record.heartbeat_time,
+    "fraction_completed": _of_round("fraction_completed"),
+    "last_checked_time": lambda record: record.last_checked_time,
+    "last_round_duration_ms": lambda record: record.last_round_duration_ms,
+    "lake_snapshot_id": lambda record: record.lake.snapshot_id,
+    "lake_records": lambda record: record.lake.records,
+    "lake_bytes": lambda record: record.lake.size_bytes,
+    "lake_files": lambda record: record.lake.files,
+    "error_class": _of_error("error_class"),
+    "error_phase": _of_error("phase"),
+    "error_hint": lambda record: (record.error.hint or None) if record.error else None,
+    "error_retryable": _of_error("retryable"),
+    "error_count": lambda record: record.error_count,
+    "consecutive_failures": lambda record: record.consecutive_failures,
+    "paused": lambda record: record.pause is not None,
+    "paused_by": _of_pause("by"),
+    "paused_reason": _of_pause("reason"),
+}
+"""As the record has it."""
+
+STEADY: Mapping[str, Cell] = {
+    "freshness_deadline": lambda record: record.due_deadline,
+    "next_retry_time": lambda record: record.retry_deadline,
+    "paused_until": _of_pause("until_deadline"),
+}
+"""Steady deadlines, shown as the wall clock of the look will show them."""
+
+OBSERVED: Mapping[str, Callable[[Pending, datetime], Any]] = {
+    "lag_ms": lambda seen, now: seen.lag_ms(now),
+    "pending_records": lambda seen, now: seen.records,
+    "pending_bytes": lambda seen, now: seen.size_bytes,
+    "oldest_pending_time": lambda seen, now: seen.oldest_time,
+    "offsets_observed_time": lambda seen, now: seen.observed_time,
+}
+"""Of what was last seen of the log; all unknown before."""
+
+CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"status_source": lambda now: STATUS_SOURCE, "observed_time": lambda now: now.wall}
+
+
+def table_status(record: TableRecord, now: Moment, seen: Pending | None, *, tierer_connected: bool | None) -> TableStatus:
+    """One row. `seen`: what is pending, as last observed."""
+    values: dict[str, Any] = {name: cell(record) for name, cell in STORED.items()}
+    values |= {name: now.to_wall(cell(record)) for name, cell in STEADY.items()}
+    values |= {name: None if seen is None else cell(seen, now.wall) for name, cell in OBSERVED.items()}
+    values |= {name: cell(now) for name, cell in CONSTANT.items()}
+    return TableStatus(status_reason=status_reason(record, now, tierer_connected=tierer_connected), **values)

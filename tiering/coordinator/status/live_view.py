@@ -1,0 +1,121 @@
+"""`CoordinatorView` (see `api`): one moment of all records, and the statuses made from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from tiering.coordinator.calls.open_calls import OpenCall
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.interface import TableStatus
+from tiering.coordinator.observing.lag import Seen
+from tiering.coordinator.status.cells import table_status
+from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.tables import Partition, TableInfo, TablePath
+from tiering.validate.results import CheckResult
+
+
+class Source(Protocol):
+    """What is looked up in the cluster itself."""
+
+    def databases(self) -> Sequence[str]: ...
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]: ...
+
+    def table(self, path: TablePath) -> TableInfo: ...
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]: ...
+
+    def leases(self) -> Sequence[KvSnapshotLease]: ...
+
+
+class View:
+    """A read-only look. The records do not change any more; names of databases and tables come from the cluster itself."""
+
+    def __init__(
+        self,
+        moment: Moment,
+        records: Mapping[int, TableRecord],
+        cluster: Source,
+        observer: Seen,
+        columns: StatusColumns,
+        *,
+        tierer_connected: bool | None,
+        open_calls: Sequence[OpenCall] = (),
+        validations: Callable[[], Sequence[CheckResult]] = tuple,
+    ) -> None:
+        self._moment = moment
+        self._records = records
+        self._cluster = cluster
+        self._observer = observer
+        self._columns = columns
+        self._tierer_connected = tierer_connected
+        self._open_calls = open_calls
+        self._validations = validations
+
+    @property
+    def now(self) -> datetime:
+        return self._moment.wall
+
+    def databases(self) -> Sequence[str]:
+        return self._cluster.databases()
+
+    def tables(self, database_name: str) -> Sequence[TableInfo]:
+        return self._cluster.tables(database_name)
+
+    def table(self, path: TablePath) -> TableInfo:
+        return self._cluster.table(path)
+
+    def lake_location(self, table_id: int) -> str | None:
+        record = self._records.get(table_id)
+        return None if record is None else record.lake.location
+
+    def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
+        partitioned = [self._records[one.table_id] for one in tables if one.partition_keys and one.table_id in self._records]
+        live = [record for record in partitioned if record.state is not None]
+        if live and not _on_event_loop():
+            self._observer.refresh_for_a_look(live)
+        counts = ((record.table_id, self._observer.partitions(record.table_id)) for record in live)
+        return {table_id: count for table_id, count in counts if count is not None}
+
+    def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
+        chosen = [
+            record
+            for record in self._records.values()
+            if record.state is not None and database_name in (None, record.database_name) and table_name in (None, record.table_name)
+        ]
+        if not _on_event_loop():
+            self._observer.refresh_for_a_look(chosen)
+        chosen.sort(key=lambda record: record.path)
+        return [self._status(record) for record in chosen]
+
+    def status_columns(self) -> StatusLook:
+        rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
+        return StatusLook(self._columns, rows, self._moment, self._observer, connected=self._tierer_connected, may_wait=may_wait)
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        return self._cluster.partitions(table)
+
+    def validations(self) -> Sequence[CheckResult]:
+        return self._validations()
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        return self._cluster.leases()
+
+    def open_calls(self) -> Sequence[OpenCall]:
+        return self._open_calls
+
+    def _status(self, record: TableRecord) -> TableStatus:
+        return table_status(record, self._moment, self._observer.pending(record), tierer_connected=self._tierer_connected)
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

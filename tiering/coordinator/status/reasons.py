@@ -1,0 +1,107 @@
+"""Why a table is where it is, in words: the column `status_reason`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.model.states import TableState
+
+_TENTHS_BELOW_MS = 10_000
+
+
+def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | None) -> str | None:
+    """One line; None if there is nothing to explain. `tierer_connected` None: only the record is known, not what runs."""
+    if tierer_connected is None:
+        return _recorded_reason(record, now)
+    if record.pause is not None and record.state is not TableState.TIERING:
+        return _paused(record, now)
+    if record.state is TableState.SCHEDULED and record.due_deadline is not None:
+        return _next_check(milliseconds(record.due_deadline - now.steady))
+    if record.state is TableState.PENDING:
+        return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none is connected"
+    if record.state is TableState.TIERING and record.round is not None:
+        return _tiering(record, now)
+    if record.state is TableState.FAILED:
+        return _failed(record, now)
+    return None
+
+
+def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
+    """No line that is true only while a coordinator runs."""
+    match record.state:
+        case TableState.TIERING if record.round is not None:
+            return f"was handed to the tierer {record.round.tierer_id}"
+        case _ if record.pause is not None:
+            return _paused(record, now)
+        case TableState.SCHEDULED if record.due_deadline is not None:
+            return f"the next check is due at {_wall(record.due_deadline)}"
+        case TableState.PENDING:
+            return "waits for a tierer"
+        case TableState.FAILED if record.retry_deadline is not None:
+            return f"back-off: no attempt before {_wall(record.retry_deadline)}"
+        case TableState.FAILED:
+            return _failed(record, now)
+        case _:
+            return None
+
+
+def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """The lines of many resting tables at once: the different ones, and which of them each table has."""
+    seconds = left_ms // 1_000
+    shown = np.where(left_ms < _TENTHS_BELOW_MS, left_ms, np.where(seconds < 3_600, seconds, seconds // 60 * 60) * 1_000)
+    different, which = np.unique(shown, return_inverse=True)
+    return [_next_check(ms) for ms in different.tolist()], which
+
+
+def _next_check(left_ms: int) -> str:
+    return f"next check in {_span(left_ms)}"
+
+
+def _paused(record: TableRecord, now: Moment) -> str:
+    pause = record.pause
+    assert pause is not None
+    until = now.to_wall(pause.until_deadline)
+    limit = f" until {_wall(until)}" if until else ""
+    return f"paused by {pause.by}{limit}" + (f": {pause.reason}" if pause.reason else "")
+
+
+def _tiering(record: TableRecord, now: Moment) -> str:
+    current = record.round
+    assert current is not None
+    if current.cancelled_by is not None:
+        return f"the round was cancelled by {current.cancelled_by}; its tierer is about to end it"
+    if current.acked:
+        return "committed to the lake; waits for the tierer's last report"
+    if record.granted:
+        return "commits to the lake"
+    queued = "; the next round is queued by a CALL" if record.call is not None else ""
+    silent = milliseconds(now.wall - record.heartbeat_time) if record.heartbeat_time else None
+    heard = f"; last heard of {_span(silent)} ago" if silent is not None and silent >= 30_000 else ""
+    return f"runs on the tierer {current.tierer_id}{queued}{heard}"
+
+
+def _failed(record: TableRecord, now: Moment) -> str:
+    if record.retry_deadline is None:
+        what = record.error.error_class if record.error else "unknown"
+        return f"permanent error: {what}; resumed by CALL sys.tier_table or a change of the table"
+    return f"back-off: next attempt in {_span(milliseconds(record.retry_deadline - now.steady))}"
+
+
+def _wall(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _span(ms: int) -> str:
+    if ms < _TENTHS_BELOW_MS:
+        return f"{ms / 1000:.1f} s"
+    total = int(timedelta(milliseconds=ms).total_seconds())
+    hours, rest = divmod(total, 3_600)
+    minutes, seconds = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

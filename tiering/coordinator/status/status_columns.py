@@ -1,0 +1,288 @@
+"""`sys.lake_tiering_status` by column: Arrow arrays that are kept between looks and renewed where a record has changed.
+
+Records are frozen, so a cell is out of date exactly when its record is another object. A look goes by the rows of its own
+moment, whatever other looks do meanwhile: the arrays that it gets are made of those rows and never change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.interface import AnyArray, TableStatus
+from tiering.coordinator.observing.lag import Pending, Seen
+from tiering.coordinator.status.cells import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
+from tiering.coordinator.status.reasons import next_check_texts, status_reason
+from tiering.coordinator.status.versioned_columns import KeptColumn, Positions, Version, Versions
+from tiering.model.states import TableState
+
+DIRECT_ROWS = 256
+"""Cells of so few rows are read from their records: quicker than renewing whole columns."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TIME = pa.timestamp("us", tz="UTC")
+_ARROW: Mapping[object, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), datetime: _TIME}
+_TYPES: Mapping[str, pa.DataType] = {
+    name: next(arrow for kind, arrow in _ARROW.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
+    for name, hint in get_type_hints(TableStatus).items()
+}
+_CELLS: Mapping[str, Cell] = {**STORED, **STEADY}
+_LAG = "lag_ms"
+"""Of the observed columns the only one that grows while nothing is observed."""
+
+Rows = Version[TableRecord]
+"""The records, those of removed tables included."""
+Seens = Version[Pending | None]
+"""What was seen of each of them."""
+
+
+class StatusColumns:
+    """What is kept. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows = Versions[TableRecord]()
+        self._seens = Versions[Pending | None]()
+        self._columns = {name: KeptColumn(self._rows, _TYPES[name], _of_live(cell)) for name, cell in _CELLS.items()}
+        steady = {name: cell for name, cell in OBSERVED.items() if name != _LAG}
+        self._observed = {name: KeptColumn(self._seens, _TYPES[name], _of_seen(cell)) for name, cell in steady.items()}
+        self._order = _Order(self._rows)
+        self._last_records: Mapping[int, TableRecord] = {}
+        self._last_look: tuple[Rows, int, Seens] | None = None
+        self._last_resting: tuple[Rows, Positions, _Resting] | None = None
+
+    def rows(self, records: Mapping[int, TableRecord]) -> Rows:
+        """The records as a version, the same one for the same mapping."""
+        with self._lock:
+            if self._last_records is not records:
+                self._last_records = records
+                self._rows.advance(list(records.values()))
+            return self._rows.latest
+
+    def seens(self, rows: Rows, observer: Seen) -> Seens:
+        """What was seen of all rows, as a version; the same one while nothing was seen anew."""
+        last, generation = self._last_look, observer.generation
+        if last is not None and last[0] is rows and last[1] == generation:
+            return last[2]
+        seen = [observer.pending(record) for record in rows.rows]
+        with self._lock:
+            found = self._seens.advance(seen)
+            self._last_look = (rows, generation, found)
+        return found
+
+    def ordered(self, name: str, rows: Rows, order: Positions) -> AnyArray:
+        """A stored or steady column of the tables there are, by path."""
+        column = self._columns[name]
+        if (kept := column.kept(rows, order)) is not None:
+            return kept
+        with self._lock:
+            return column.at(rows, order)
+
+    def chosen(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
+        """The same of the rows at `positions`."""
+        with self._lock:
+            return self._columns[name].array(rows).take(pa.array(positions))
+
+    def observed(self, name: str, seens: Seens, order: Positions) -> AnyArray:
+        """An observed column, but not of lags, in that order."""
+        column = self._observed[name]
+        if (kept := column.kept(seens, order)) is not None:
+            return kept
+        with self._lock:
+            return column.at(seens, order)
+
+    def resting(self, rows: Rows, order: Positions, find: Callable[[], _Resting]) -> _Resting:
+        """What `find` finds, kept for the next who asks with the same rows and order."""
+        last = self._last_resting
+        if last is None or last[0] is not rows or last[1] is not order:
+            last = self._last_resting = (rows, order, find())
+        return last[2]
+
+    def order(self, rows: Rows) -> Positions:
+        """Positions in `rows` of the tables there are, by path."""
+        with self._lock:
+            return self._order.positions(rows)
+
+
+class StatusLook:
+    """The statuses of one moment, or some of them, by column (`api.Columns`). Pending rows are looked up once, for all that follows."""
+
+    def __init__(self, kept: StatusColumns, rows: Rows, moment: Moment, observer: Seen, *, connected: bool | None, may_wait: bool) -> None:
+        self._kept = kept
+        self._rows = rows
+        self._moment = moment
+        self._observer = observer
+        self._connected = connected
+        self._may_wait = may_wait
+        self._positions = self._all = kept.order(rows)
+        self._seens: Seens | None = None
+        self._few_seen: list[Pending | None] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._positions)
+
+    def take(self, indices: AnyArray) -> StatusLook:
+        """Those rows, in that order."""
+        chosen = indices.to_numpy(zero_copy_only=False)
+        taken = object.__new__(StatusLook)
+        taken.__dict__.update(self.__dict__)
+        taken._positions = self._positions[chosen]
+        taken._few_seen = None if self._few_seen is None else [self._few_seen[i] for i in chosen.tolist()]
+        return taken
+
+    def column(self, name: str) -> AnyArray:
+        """A column of `TableStatus`. The first one of pending rows may ask the cluster, for few tables and a short time."""
+        if name in CONSTANT:
+            value: Any = pa.scalar(CONSTANT[name](self._moment), _TYPES[name])
+            return pa.repeat(value, self.num_rows)
+        if name in OBSERVED:
+            return self._observed(name)
+        if name == REASON:
+            return self._reasons()
+        stored = self._stored(name)
+        return self._at_wall(stored) if name in STEADY else stored
+
+    @property
+    def _shows_all(self) -> bool:
+        """Whether kept columns serve: many rows, and all there are."""
+        return self._positions is self._all and self.num_rows > DIRECT_ROWS
+
+    def _records(self) -> list[TableRecord]:
+        rows = self._rows.rows
+        return [rows[position] for position in self._positions.tolist()]
+
+    def _stored(self, name: str) -> AnyArray:
+        if self.num_rows <= DIRECT_ROWS:
+            cell = _CELLS[name]
+            return _array(name, [_plain(cell(record)) for record in self._records()])
+        return self._kept.ordered(name, self._rows, self._all) if self._shows_all else self._kept.chosen(name, self._rows, self._positions)
+
+    def _at_wall(self, steady: AnyArray) -> AnyArray:
+        drift = self._moment.to_wall(self._moment.steady)
+        assert drift is not None
+        return pc.add(steady, pa.scalar(drift - self._moment.steady, pa.duration("us")))
+
+    def _observed(self, name: str) -> AnyArray:
+        if self._seens is None and self._few_seen is None:
+            self._look()
+        if self._shows_all:
+            assert self._seens is not None
+            return self._lags(self._seens) if name == _LAG else self._kept.observed(name, self._seens, self._all)
+        cell, now = OBSERVED[name], self._moment.wall
+        return _array(name, [None if seen is None else _plain(cell(seen, now)) for seen in self._seen()])
+
+    def _look(self) -> None:
+        if self._may_wait:
+            self._observer.refresh_for_a_look(self._records())
+        if self._shows_all:
+            self._seens = self._kept.seens(self._rows, self._observer)
+        else:
+            self._few_seen = [self._observer.pending(record) for record in self._records()]
+
+    def _seen(self) -> Sequence[Pending | None]:
+        """Of the rows shown."""
+        if self._few_seen is not None:
+            return self._few_seen
+        assert self._seens is not None
+        return [self._seens.rows[position] for position in self._positions.tolist()]
+
+    def _lags(self, seens: Seens) -> AnyArray:
+        """As `Pending.lag_ms` says, of all at once."""
+        nothing: AnyArray = pc.equal(self._kept.observed("pending_records", seens, self._all), pa.scalar(0))
+        oldest = self._kept.observed("oldest_pending_time", seens, self._all).cast(pa.int64())
+        ages_ms = np.maximum(0, (_micros(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
+        known = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
+        return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), known)
+
+    def _reasons(self) -> AnyArray:
+        """Nearly all tables rest, and only the time that is left differs: written once for each span there is."""
+        if self.num_rows <= DIRECT_ROWS or self._connected is None:
+            return pa.array([self._reason(record) for record in self._records()], pa.string())
+        rest = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
+        left_ms = np.maximum(0, (rest.due_us - _micros(self._moment.steady)) // 1_000)
+        texts, which = next_check_texts(left_ms)
+        reasons = pa.array([self._reason(self._rows.rows[position]) for position in rest.others], pa.string())
+        return pc.replace_with_mask(pa.array(texts, pa.string()).take(which), rest.is_other, reasons)
+
+    def _resting(self) -> _Resting:
+        deadlines = self._stored("freshness_deadline")
+        scheduled = pc.equal(self._stored("status"), pa.scalar(TableState.SCHEDULED.value))
+        rests: AnyArray = pc.and_(pc.and_(scheduled, pc.invert(self._stored("paused"))), pc.is_valid(deadlines))
+        plain = rests.to_numpy(zero_copy_only=False)
+        due_us = pc.fill_null(deadlines.cast(pa.int64()), 0).to_numpy()
+        return _Resting(np.where(plain, due_us, 0), pa.array(~plain), self._positions[~plain].tolist())
+
+    def _reason(self, record: TableRecord) -> str | None:
+        return status_reason(record, self._moment, tierer_connected=self._connected)
+
+
+@dataclass(frozen=True)
+class _Resting:
+    """Which tables only wait for their next check; `due_us` is 0 for the others, whose positions are in `others`."""
+
+    due_us: Positions
+    is_other: AnyArray
+    others: Sequence[int]
+
+
+class _Order:
+    """Positions of live rows, by path."""
+
+    def __init__(self, versions: Versions[TableRecord]) -> None:
+        self._versions = versions
+        self._version: Rows = versions.latest
+        self._positions: Positions = np.empty(0, np.int64)
+
+    def positions(self, rows: Rows) -> Positions:
+        if self._version is not rows:
+            if self._moved(rows):
+                live = (at for at, record in enumerate(rows.rows) if record.state is not None)
+                by_path = sorted(live, key=lambda at: (rows.rows[at].database_name, rows.rows[at].table_name))
+                self._positions = np.array(by_path, np.int64)
+            self._version = rows
+        return self._positions
+
+    def _moved(self, rows: Rows) -> bool:
+        before, after = self._version.rows, rows.rows
+        differing = self._versions.between(self._version, rows)
+        if differing is None or len(before) != len(after):
+            return True
+        return any(_place(before[at]) != _place(after[at]) for at in differing)
+
+
+def _place(record: TableRecord) -> tuple[bool, str, str]:
+    return record.state is None, record.database_name, record.table_name
+
+
+def _of_live(cell: Cell) -> Cell:
+    """NULL in a removed table's row."""
+    return lambda record: None if record.state is None else _plain(cell(record))
+
+
+def _of_seen(cell: Callable[[Pending, datetime], Any]) -> Callable[[Pending | None], Any]:
+    """NULL where nothing was seen; for columns that are the same at every moment."""
+    return lambda seen: None if seen is None else _plain(cell(seen, _EPOCH))
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _plain(value: Any) -> Any:
+    """As pyarrow takes it quickly: aware datetimes one by one are slow."""
+    return _micros(value) if isinstance(value, datetime) else value
+
+
+def _array(name: str, cells: list[Any]) -> AnyArray:
+    return pa.array(cells, type=_TYPES[name])

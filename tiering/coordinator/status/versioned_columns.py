@@ -1,0 +1,122 @@
+"""Columns that are kept over rows of which few change between looks: a cell is read again when its row is another object.
+
+Rows have positions, and a version is what they were at one time. A column goes from the version that it was made of to the
+one it is asked for, older or newer, by the positions that differ. The arrays that were handed out never change. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, compress, count
+from operator import is_not
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.coordinator.interface import AnyArray
+
+RowT = TypeVar("RowT")
+Positions = npt.NDArray[np.int64]
+
+FEWEST_REMEMBERED = 1_000
+"""Changed positions that are remembered at least; with many rows, as many as there are rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Version(Generic[RowT]):
+    """All rows at one time."""
+
+    number: int
+    rows: Sequence[RowT]
+
+
+class Versions(Generic[RowT]):
+    """The latest version, and at which positions earlier ones differ from it."""
+
+    def __init__(self) -> None:
+        self.latest: Version[RowT] = Version(0, [])
+        self._steps: deque[tuple[int, Sequence[int]]] = deque()
+        self._remembered = 0
+        self._forgotten = 0
+
+    def advance(self, rows: Sequence[RowT]) -> Version[RowT]:
+        """The version of `rows`, which becomes the latest."""
+        before = self.latest
+        if rows is not before.rows:
+            changed = _changed_positions(before.rows, rows)
+            grown = range(*sorted((len(before.rows), len(rows))))
+            self.latest = Version(before.number + 1, rows)
+            if changed or grown:
+                self._remember([*changed, *grown])
+        return self.latest
+
+    def between(self, one: Version[RowT], other: Version[RowT]) -> Iterable[int] | None:
+        """Positions at which they may differ, in no order; None = too long ago, anything may differ."""
+        first, last = sorted((one.number, other.number))
+        if first < self._forgotten:
+            return None
+        return set(chain.from_iterable(positions for number, positions in self._steps if first < number <= last))
+
+    def _remember(self, positions: Sequence[int]) -> None:
+        self._steps.append((self.latest.number, positions))
+        self._remembered += len(positions)
+        while self._remembered > max(FEWEST_REMEMBERED, len(self.latest.rows)):
+            number, dropped = self._steps.popleft()
+            self._forgotten = number
+            self._remembered -= len(dropped)
+
+
+class KeptColumn(Generic[RowT]):
+    """One column of all rows. `read` makes a cell of a row; cells are what pyarrow takes for `kind`."""
+
+    def __init__(self, versions: Versions[RowT], kind: pa.DataType, read: Callable[[RowT], Any]) -> None:
+        self._versions = versions
+        self._kind = kind
+        self._read = read
+        self._version: Version[RowT] | None = None
+        self._cells: list[Any] = []
+        self._array: AnyArray | None = None
+        self._taken: tuple[Version[RowT], Positions, AnyArray] | None = None
+
+    def array(self, version: Version[RowT]) -> AnyArray:
+        """The column as of that version."""
+        if self._version is not version:
+            self._renew(version)
+        if self._array is None:
+            self._array = pa.array(self._cells, type=self._kind)
+        return self._array
+
+    def kept(self, version: Version[RowT], positions: Positions) -> AnyArray | None:
+        """What `at` would say, if nothing has to be done for it. The one thing here that any thread may ask at any time."""
+        taken = self._taken
+        return taken[2] if taken is not None and taken[0] is version and taken[1] is positions else None
+
+    def at(self, version: Version[RowT], positions: Positions) -> AnyArray:
+        """The cells at `positions`, kept for the next who asks with the same."""
+        array, taken = self.array(version), self._taken
+        found = taken[2] if taken is not None and taken[1] is positions else array.take(pa.array(positions))
+        self._taken = (version, positions, found)
+        return found
+
+    def _renew(self, version: Version[RowT]) -> None:
+        differing = None if self._version is None else self._versions.between(self._version, version)
+        rows, cells = version.rows, self._cells
+        stale = differing is None or len(cells) != len(rows)
+        del cells[len(rows) :]
+        for position in range(len(cells)) if differing is None else differing:
+            if position < len(cells) and (cell := self._read(rows[position])) != cells[position]:
+                cells[position] = cell
+                stale = True
+        cells += map(self._read, rows[len(cells) :])
+        self._version = version
+        if stale:
+            self._array = self._taken = None
+
+
+def _changed_positions(before: Sequence[object], after: Sequence[object]) -> list[int]:
+    """Positions, as far as both reach, whose row is another object."""
+    return list(compress(count(), map(is_not, before, after)))

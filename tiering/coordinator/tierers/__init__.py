@@ -1,0 +1,1 @@
+"""What tierers ask for: tables, commits, leases."""

@@ -1,0 +1,279 @@
+"""The coordinator's part in a commit: plan, fence, ack (DESIGN 6.5-6.8).
+
+What a tierer says of the lake is never believed: it only makes the coordinator look. An ack, the head that a base check
+passed and the uuid of a lake table are recorded as the lake itself shows them, under the rules of the base check. An ack
+runs under the table's own lock, which also makes it the only one that tells the cluster, and in a pool of its own:
+however long a lake hangs, nothing but acks waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+import structlog
+
+from tiering import crash_points, errors
+from tiering.cluster.base import Cluster
+from tiering.coordinator.decisions import lake_acks, round_lifecycle
+from tiering.coordinator.decisions.lake_acks import Found
+from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
+from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
+from tiering.coordinator.memory.table_locks import TableLocks
+from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.lake.base_check import Base, tiered_offsets
+from tiering.library_guards.panics import contained
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import TableInfo
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire import error_status, heartbeats
+
+_log = structlog.get_logger(__name__)
+
+LEDGER_ROWS = 200
+"""Rows of one table's ledger that an ack looks at: unresolved ones are settled by the next ack, so they are recent."""
+
+LAKE_THREADS = 8
+"""Acks, and plans that need a look at the lake, at one time."""
+
+RoundKey = tuple[int, int, str]
+
+
+class Commits:
+    """Plans, grants and acks of all tables. `noticed` is told which table's lake was read, and the snapshot that it was measured at."""
+
+    def __init__(
+        self, book: Book, cluster: Cluster, lakes: Lakes, noticed: Callable[[int, int], None], locks: TableLocks | None = None
+    ) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._lakes = lakes
+        self._noticed = noticed
+        self._locks = locks or TableLocks()
+        self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
+        self._guard = threading.RLock()
+        self._running: dict[RoundKey, Future[Found]] = {}
+        self._other_heads: set[int] = set()
+
+    def table_lock(self, table_id: int) -> AbstractContextManager[None]:
+        """What acks of one table, and whatever else changes what is recorded of its lake, hold. Raises TableBusy."""
+        return self._locks.held(table_id)
+
+    def record_plan(self, request: pb.RecordPlanRequest) -> None:
+        """Raises Fenced or UnknownTable for a round that does not own its table, and what the base check raises."""
+        ref, plan = heartbeats.round_ref(request.round), heartbeats.plan(request)
+        if self.names_another_lake_table(request):
+            self._check_lake_table(ref, plan)
+        with self._book.changing():
+            record = self._current(ref)
+            self.doubt_head(record, heartbeats.planned_head(request))
+            self._book.put(round_lifecycle.plan(self._book.context(), record, plan))
+
+    def names_another_lake_table(self, request: pb.RecordPlanRequest) -> bool:
+        """Whether the plan is for a lake table that is not on record: then `record_plan` looks at the lake. Waits for nothing."""
+        record = self._book.get(request.round.table_id)
+        return record is not None and request.lake_table_uuid not in ("", record.lake.table_uuid)
+
+    def submit_plan(self, request: pb.RecordPlanRequest) -> Future[None]:
+        """`record_plan` where a lake that hangs holds up no heartbeat."""
+        return self._pool.submit(contained(self.record_plan), request)
+
+    def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
+        """Grants the commit, or says why not."""
+        ref = heartbeats.round_ref(request.round)
+        with self._book.changing():
+            try:
+                change = round_lifecycle.grant(self._book.context(), self._current(ref), heartbeats.grant(request))
+            except (errors.Fenced, errors.UnknownTable) as error:
+                return pb.BeginLakeCommitResponse(granted=False, error=error_status.to_pb(error))
+            self._book.put(change)
+        return pb.BeginLakeCommitResponse(granted=True)
+
+    def report_progress(self, request: pb.ReportProgressRequest) -> None:
+        """Best effort: a round that does not own its table is ignored."""
+        ref = heartbeats.round_ref(request.round)
+        with self._book.changing():
+            record = self._book.get(ref.table_id)
+            if record is not None and round_lifecycle.is_current(record, ref):
+                done = (request.splits_done, request.splits_total, request.records_done, request.records_total)
+                self._book.put(round_lifecycle.progress(record, *(max(number, 0) for number in done)))
+                self._book.changes.notify()
+
+    def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
+        """Takes an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.
+
+        Raises UnknownTable, Fenced (the lake does not hold what the ack says, or nobody knows its round), the permanent errors
+        of the base check, LakeUnavailable, ClusterUnavailable, TableBusy.
+        """
+        self.check_borne_out(request, self.acknowledge(heartbeats.round_ref(request.round)))
+
+    def submit_ack(self, request: pb.CommitLakeSnapshotRequest) -> Future[Found]:
+        """`acknowledge` in the pool for acks. One that runs already for the same round is joined: repeats take no more threads."""
+        ref = heartbeats.round_ref(request.round)
+        key = (ref.table_id, ref.tiering_epoch, ref.round_id)
+        with self._guard:
+            running = self._running.get(key)
+            if running is None:
+                running = self._running[key] = self._pool.submit(contained(self.acknowledge), ref)
+                running.add_done_callback(lambda _: self._forget(key))
+            return running
+
+    def acknowledge(self, ref: RoundRef) -> Found:
+        """Reads the lake, records what it holds and tells the cluster."""
+        self._check_known(ref)
+        with self.table_lock(ref.table_id):
+            record = self._live(ref)
+            info = self._table(record)
+            found = self._found(ref, self._lakes.base(record, info))
+            self._take(info, found)
+        self._noticed(ref.table_id, found.snapshot_id)
+        return found
+
+    @staticmethod
+    def check_borne_out(request: pb.CommitLakeSnapshotRequest, found: Found) -> None:
+        """Raises Fenced if the ack claims more than the lake was found to hold."""
+        claimed = heartbeats.offsets_text(request.marker.offsets)
+        if lake_acks.is_behind(found.offsets, claimed):
+            raise errors.Fenced(
+                f"the lake does not hold what round {request.round.round_id} reports: it is at round {found.marker_round_id} "
+                f"(snapshot {found.snapshot_id})",
+                hint="Nothing to do: what the lake holds is recorded, and the next round goes on from there.",
+                table_id=request.round.table_id,
+                round_id=request.round.round_id,
+            )
+
+    def doubt_head(self, record: TableRecord, head: int | None) -> None:
+        """A tierer's base check passed this head. If it is another one than on record, `look_at_heads` looks at the lake."""
+        if head is not None and head != record.lake.passed_head:
+            self._other_heads.add(record.table_id)
+
+    def look_at_heads(self) -> None:
+        """Records the heads of lake tables whose rounds passed another one, if they pass here too (DESIGN 6.2)."""
+        while self._other_heads:
+            table_id = self._other_heads.pop()
+            try:
+                self._look_at_head(table_id)
+            except (errors.PermanentTieringError, errors.TransientTieringError, errors.UnknownTable) as error:
+                # The table's next round comes to the same end, and says so; or it says the head again.
+                _log.debug("the head of a lake table was not recorded", table_id=table_id, error=error.message)
+
+    def close(self) -> None:
+        """Begins nothing more; what a thread still does ends by itself."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _look_at_head(self, table_id: int) -> None:
+        with self.table_lock(table_id):
+            record = self._book.get(table_id)
+            if record is None:
+                return
+            base = self._lakes.base(record, self._table(record))
+            if base.view is None or base.view.head is None or base.ahead:
+                return  # a marker that is not on record yet comes with its ack
+            with self._book.changing():
+                latest = self._book.get(table_id)
+                if latest is not None:
+                    self._book.put(lake_acks.passed(latest, base.view.head))
+
+    def _check_lake_table(self, ref: RoundRef, plan: Plan) -> None:
+        """The lake table that a plan names is the one there is: a wrong uuid on record would stop the table for good."""
+        with self._book.changing():
+            record = self._current(ref)
+        base = self._lakes.base(record, self._table(record))
+        if base.view is None or base.view.table_uuid != plan.lake_table_uuid:
+            raise errors.Fenced(
+                f"round {ref.round_id} of {record.path} was planned for the lake table {plan.lake_table_uuid}, which is not there",
+                hint="Nothing to do: the next round plans on the lake table that there is.",
+                table_id=ref.table_id,
+                round_id=ref.round_id,
+            )
+
+    def _check_known(self, ref: RoundRef) -> None:
+        """Raises Fenced for a round that this table never had, or that is long forgotten: the next round reads the lake itself."""
+        record = self._live(ref)
+        if not ref.round_id or round_lifecycle.is_current(record, ref):
+            return
+        known = self._book.store.round(ref.round_id)
+        if known is None or known.table_id != ref.table_id:
+            raise round_lifecycle.fenced_error(record, ref)
+
+    def _found(self, ref: RoundRef, base: Base) -> Found:
+        view, marker = base.view, base.marker
+        if view is None or marker is None or view.tag is None:
+            raise errors.Fenced(
+                f"the lake holds nothing that round {ref.round_id} could have committed: its table has no marker",
+                hint="Nothing to do: the next round goes on from what the lake holds.",
+                table_id=ref.table_id,
+                round_id=ref.round_id,
+            )
+        return Found(
+            snapshot_id=view.tag,
+            offsets=to_text(tiered_offsets(marker)),
+            marker_round_id=marker.round_id,
+            table_uuid=view.table_uuid,
+            acker=ref.round_id,
+            head=view.head,
+            size=LakeSize(view.records, view.size_bytes, view.files, view.location),
+        )
+
+    def _take(self, info: TableInfo, found: Found) -> None:
+        """Durable here before the cluster is told: a process that dies in between tells it when the ack is repeated."""
+        with self._book.changing():
+            record = self._registered(info.table_id)
+            self._book.put(lake_acks.record_found(self._book.context(), record, found, self._ledger(record)))
+        crash_points.reach(crash_points.ACK_STORED)
+        self._tell_cluster(info, found)
+        with self._book.changing():
+            record = self._registered(info.table_id)
+            self._book.put(lake_acks.cluster_told(self._book.context(), record, found, self._ledger(record)))
+
+    def _tell_cluster(self, info: TableInfo, found: Found) -> None:
+        has = self._cluster.lake_snapshot(info)
+        wanted = RecordedLakeSnapshot(found.snapshot_id, from_text(found.offsets))
+        if has is not None:
+            if has.lake_snapshot_id == wanted.lake_snapshot_id and dict(has.offsets) == dict(wanted.offsets):
+                return
+            if lake_acks.is_behind(found.offsets, to_text(has.offsets)):
+                raise errors.RecordAheadOfLake(
+                    f"the cluster records lake snapshot {has.lake_snapshot_id} of {info.path}, which is ahead of snapshot "
+                    f"{wanted.lake_snapshot_id} in the lake",
+                    hint="Does another tiering service work on this table, or was the lake table restored from a copy?",
+                    table_id=info.table_id,
+                )
+        self._cluster.record_lake_snapshot(info, wanted)
+
+    def _table(self, record: TableRecord) -> TableInfo:
+        """The source table, if its path still has that id (DESIGN 6.1)."""
+        info = self._cluster.table(record.path)
+        if info.table_id != record.table_id:
+            raise errors.UnknownTable(f"{record.path} was dropped and made anew", table_id=record.table_id, new_table_id=info.table_id)
+        return info
+
+    def _current(self, ref: RoundRef) -> TableRecord:
+        record = self._book.get(ref.table_id)
+        if record is None or not round_lifecycle.is_current(record, ref):
+            raise round_lifecycle.fenced_error(record, ref)
+        return record
+
+    def _live(self, ref: RoundRef) -> TableRecord:
+        record = self._book.get(ref.table_id)
+        if record is None:
+            raise round_lifecycle.fenced_error(None, ref)
+        return record
+
+    def _registered(self, table_id: int) -> TableRecord:
+        record = self._book.get(table_id)
+        if record is None:
+            raise errors.UnknownTable(
+                f"no lake table has the id {table_id} any more: it was dropped, or its lake disabled", table_id=table_id
+            )
+        return record
+
+    def _ledger(self, record: TableRecord) -> list[LakeCommitRecord]:
+        return list(self._book.store.commits(record.table_id, LEDGER_ROWS))
+
+    def _forget(self, key: RoundKey) -> None:
+        with self._guard:
+            self._running.pop(key, None)

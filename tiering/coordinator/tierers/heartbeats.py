@@ -1,0 +1,261 @@
+"""Heartbeats of tierers: what they report, and which table they get (DESIGN 4).
+
+Reports come before the request, in the order failed, renewals, finished. They are judged by epoch, round id and the process
+that has the round, so a repeated, overtaken or made-up one does no harm; a request counts only if its process has sent no
+newer heartbeat since. Who is who among tierers is in `known_tierers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import structlog
+
+from tiering import errors
+from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
+from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
+from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.tierers.known_tierers import KnownTierers, Met, TiererKey, incarnation_of, key_of
+from tiering.model.rounds import RoundState
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.common_pb2 import PbError
+from tiering.wire import error_status, heartbeats
+
+_log = structlog.get_logger(__name__)
+
+WELL = frozenset({RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE_FINISHED})
+BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCELLED})
+
+MAX_REPORTS = 2_000
+"""Of one heartbeat: many more than a tierer has slots, few enough to be judged while others wait."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A request that may wait for a table. `listed`: (table id, epoch) of all that its tierer runs."""
+
+    tierer: TiererKey
+    incarnation: str | None
+    sequence: int
+    listed: frozenset[tuple[int, int]]
+    deadline: datetime
+
+
+class Heartbeats:
+    """All tierers, as their heartbeats describe them. `doubt_head` is told the heads that base checks of rounds passed."""
+
+    def __init__(self, book: Book, doubt_head: Callable[[TableRecord, int | None], None]) -> None:
+        self._book = book
+        self._doubt_head = doubt_head
+        self._tierers = KnownTierers(book.options.service_timeout_ms)
+        self._closing = False
+
+    def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, Hold | None]:
+        """Takes the reports and answers the request. With a Hold nothing is due: the answer may wait for `try_again`.
+
+        Raises Fenced or StoreError for the heartbeat as a whole: repeat it; InvalidArgument for one that no tierer of ours sends.
+        Errors of one table are in the response.
+        """
+        _check_size(request)
+        told, forced = request.tierer, set(request.force_finished_tables)
+        with self._book.changing(), self._book.together():  # one sync of the disk, not one a report
+            met = self._meet(request)
+            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._book.epoch)
+            response.failed_table_resp.extend(self._fail(each, told) for each in request.failed_tables)
+            response.tiering_table_resp.extend(self._renew(each, told) for each in request.tiering_tables)
+            response.finished_table_resp.extend(
+                self._finish(each, told, forced=heartbeats.is_forced(each, forced)) for each in request.finished_tables
+            )
+            if met.overtaken:
+                return response, None
+            listed = frozenset((each.table_id, each.tiering_epoch) for each in request.tiering_tables)
+            if request.stopping:
+                self._stop(told)
+            elif request.request_table and met.may_take:
+                incarnation = incarnation_of(told)
+                self._assign(response, met.tierer.key, incarnation, listed)
+                return response, self._hold(request, response, met.tierer.key, listed)
+            return response, None
+
+    def try_again(self, hold: Hold) -> pb.LakeTieringHeartbeatResponse | None:
+        """The answer to a held request, or None: go on waiting."""
+        response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._book.epoch)
+        with self._book.changing():
+            if self._is_over(hold) or self._closing:
+                return response
+            self._assign(response, hold.tierer, hold.incarnation, hold.listed)
+            if response.HasField("tiering_table") or self._book.now().passed(hold.deadline):
+                self._tierers.renew(hold.tierer, self._book.now())
+                return response
+            return None
+
+    def worth_trying(self, hold: Hold) -> bool:
+        """Whether `try_again` may answer now. Takes no lock."""
+        ended = self._closing or self._book.fenced is not None
+        return self._is_over(hold) or ended or self._book.work_waits() or self._book.now().passed(hold.deadline)
+
+    def tierers(self) -> list[TiererRecord]:
+        """All tierers heard of within the service timeout, by id."""
+        return self._tierers.all()
+
+    def connected(self, now: Moment) -> bool:
+        """Whether any tierer could take a table."""
+        return self._tierers.connected(now)
+
+    def forget_lost(self) -> None:
+        """Forgets tierers that were silent for the service timeout. Takes no lock while there are none."""
+        if self._tierers.any_lost(self._book.now()):
+            with self._book.changing():
+                self._tierers.forget_lost(self._book.now())
+
+    def close(self) -> None:
+        """Ends all held requests."""
+        self._closing = True
+        self._book.changes.notify()
+
+    def _meet(self, request: pb.LakeTieringHeartbeatRequest) -> Met:
+        met = self._tierers.meet(request.tierer, self._book.now(), stopping=request.stopping)
+        if not met.overtaken:
+            self._book.changes.notify()
+        return met
+
+    def _is_over(self, hold: Hold) -> bool:
+        """Whether its process said something newer since, or was forgotten."""
+        tierer = self._tierers.get(hold.tierer)
+        return tierer is None or tierer.stopped or tierer.sequence != hold.sequence
+
+    def _hold(
+        self,
+        request: pb.LakeTieringHeartbeatRequest,
+        response: pb.LakeTieringHeartbeatResponse,
+        tierer: TiererKey,
+        listed: frozenset[tuple[int, int]],
+    ) -> Hold | None:
+        reports = request.tiering_tables or request.finished_tables or request.failed_tables
+        if reports or response.HasField("tiering_table") or request.max_wait_ms <= 0:
+            return None
+        deadline = self._book.now().after(min(request.max_wait_ms, self._book.options.hold_ms))
+        return Hold(tierer, incarnation_of(request.tierer), request.tierer.sequence, listed, deadline)
+
+    def _assign(
+        self, response: pb.LakeTieringHeartbeatResponse, tierer: TiererKey, incarnation: str | None, listed: frozenset[tuple[int, int]]
+    ) -> None:
+        self._take_over(tierer, incarnation)
+        given = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
+        if given is not None:
+            response.tiering_table.CopyFrom(heartbeats.assignment(given, self._book.epoch, self._book.options.min_round_duration_ms))
+
+    def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
+        picked = table_lifecycle.pick(self._book.waiting(), self._book.now())
+        if picked is None:
+            return None
+        change = round_lifecycle.assign(self._book.context(), picked, tierer_id, incarnation)
+        self._book.put(change)
+        return change.record
+
+    def _take_over(self, key: TiererKey, incarnation: str | None) -> None:
+        """With its first request a process ends what others had under its id: the usual reason is that they are gone.
+
+        Once only: of two that live neither ends the other's rounds again and again.
+        """
+        tierer = self._tierers.get(key)
+        if tierer is None or tierer.took_over:
+            return
+        self._tierers.put(replace(tierer, took_over=True))
+        for record in self._running(tierer.tierer_id):
+            if record.running is not None and record.running.incarnation not in (None, incarnation):
+                self._book.put(round_lifecycle.take_over(self._book.context(), record))
+
+    def _hand_over(self, tierer_id: str, incarnation: str | None, listed: frozenset[tuple[int, int]]) -> TableRecord | None:
+        """The first table whose assignment this process never got; granted ones end instead."""
+        for record in self._running(tierer_id):
+            foreign = record.running is not None and record.running.incarnation not in (None, incarnation)
+            if foreign or (record.table_id, record.tiering_epoch) in listed:
+                continue
+            change = round_lifecycle.lose(self._book.context(), record)
+            self._book.put(change)
+            if change.record.running is not None:
+                return change.record
+        return None
+
+    def _running(self, tierer_id: str) -> list[TableRecord]:
+        return [record for record in self._book.running() if record.running is not None and record.running.tierer_id == tierer_id]
+
+    def _stop(self, told: pb.PbTierer) -> None:
+        """Its last heartbeat: what it still had goes to the next tierer at once."""
+        for record in self._running(told.tierer_id):
+            if record.running is None or record.running.incarnation not in (None, incarnation_of(told)):
+                continue
+            stopped = errors.TiererStopped(f"the tierer {told.tierer_id} was stopped")
+            info = ErrorInfo(stopped.error_class, stopped.message, None, stopped.hint, retryable=True, time=self._book.now().wall)
+            self._book.put(round_lifecycle.fail(self._book.context(), record, Failure(info, stopped=True)))
+
+    def _renew(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
+        ref = heartbeats.report_ref(told, tierer)
+        record = self._current(ref)
+        if record is None:
+            return self._refused(ref, cancel=True)
+        self._doubt_head(record, heartbeats.passed_head(told))
+        change = round_lifecycle.renew(self._book.context(), record)
+        self._book.put(change)
+        cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
+        return _answer(ref, cancel=cancelled)
+
+    def _finish(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, *, forced: bool) -> pb.PbHeartbeatRespForTable:
+        ref = heartbeats.report_ref(told, tierer)
+        record = self._current(ref)
+        if record is not None:
+            self._doubt_head(record, heartbeats.passed_head(told))
+            self._book.put(round_lifecycle.finish(self._book.context(), record, heartbeats.finished(told, forced=forced)))
+        elif not self._ended(ref, WELL):
+            return self._refused(ref)
+        return _answer(ref)
+
+    def _fail(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
+        ref = heartbeats.report_ref(told, tierer)
+        record = self._current(ref)
+        if not told.HasField("error_message"):
+            self._warn_of_age(tierer)
+        if record is not None:
+            self._doubt_head(record, heartbeats.passed_head(told))
+            self._book.put(round_lifecycle.fail(self._book.context(), record, heartbeats.failure(told, self._book.now().wall)))
+        elif not self._ended(ref, BADLY):
+            return self._refused(ref)
+        return _answer(ref)
+
+    def _warn_of_age(self, told: pb.PbTierer) -> None:
+        tierer = self._tierers.get(key_of(told))
+        if tierer is not None and not tierer.warned_of_age:
+            self._tierers.put(replace(tierer, warned_of_age=True))
+            _log.warning("an older tierer gives no reason for its failures", tierer_id=told.tierer_id)
+
+    def _current(self, ref: RoundRef) -> TableRecord | None:
+        record = self._book.get(ref.table_id)
+        return record if round_lifecycle.is_current(record, ref) else None
+
+    def _ended(self, ref: RoundRef, states: frozenset[RoundState]) -> bool:
+        """Whether the report repeats how its round ended."""
+        record = self._book.get(ref.table_id)
+        known: RoundRecord | None = record.round if record else None
+        if ref.round_id and (known is None or known.round_id != ref.round_id):
+            known = self._book.store.round(ref.round_id)
+        return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
+
+    def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
+        error = error_status.to_pb(round_lifecycle.fenced_error(self._book.get(ref.table_id), ref))
+        return _answer(ref, error=error, cancel=cancel)
+
+
+def _answer(ref: RoundRef, *, error: PbError | None = None, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
+    """About the round that the report named; a tierer may run two rounds of one table, of which one is fenced."""
+    return pb.PbHeartbeatRespForTable(table_id=ref.table_id, error=error, cancel=cancel, round_id=ref.round_id or None)
+
+
+def _check_size(request: pb.LakeTieringHeartbeatRequest) -> None:
+    reports = len(request.tiering_tables) + len(request.finished_tables) + len(request.failed_tables) + len(request.force_finished_tables)
+    if reports > MAX_REPORTS:
+        raise errors.InvalidArgument(f"a heartbeat has at most {MAX_REPORTS} reports; this one has {reports}")

@@ -1,0 +1,164 @@
+"""The tierers that were heard of, in memory: bounded in number and in size, and forgotten once they are lost.
+
+A tierer is a process: its id and its **incarnation**, a random name that it takes when it starts. Sequences order the
+heartbeats of one incarnation only, and no clock orders two of them, so neither a clock that was set back nor a heartbeat
+that somebody made up keeps a tierer from being heard. Of several incarnations under one id:
+
+- one that was never met before has started later: it takes the rounds of the others over, once, under new epochs;
+- heartbeats of an earlier one may be late. They change nothing of the newer one, and get no table;
+- an earlier one that goes on is a second process with the same id. Both work side by side, fenced by epochs like any two
+  tierers, and one warning says so.
+
+What is forgotten costs nothing: the next heartbeat brings it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import structlog
+
+from tiering.coordinator.decisions.moment import Moment
+from tiering.coordinator.decisions.records import TiererRecord
+from tiering.errors import InvalidArgument
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.request_bounds import check_id, informative
+
+_log = structlog.get_logger(__name__)
+
+KEPT_TIERERS = 1_000
+"""Far more than one coordinator serves. Beyond it the one that was silent for longest is forgotten, never a newcomer refused."""
+
+LATE_HEARTBEATS = 2
+"""A process that ended may have left so many on their way: a request that was held, and the one that overtook it."""
+
+MAX_ID_LENGTH = 190
+"""The lease of a tierer is named after it, with nine characters more, and has at most 200."""
+
+MAX_INCARNATION_LENGTH = 64
+TiererKey = tuple[str, str]
+"""Tierer id and incarnation."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """A heartbeat's tierer as it is known now. `overtaken`: a newer one came first; `may_take`: it may be given a table."""
+
+    tierer: TiererRecord
+    overtaken: bool = False
+    may_take: bool = True
+
+
+class KnownTierers:
+    """One thread at a time changes it, any may look."""
+
+    def __init__(self, service_timeout_ms: int) -> None:
+        self._service_timeout_ms = service_timeout_ms
+        self._tierers: dict[TiererKey, TiererRecord] = {}
+        self._first_deadline: datetime | None = None
+        """Nobody is lost before; it may be too early."""
+
+    def meet(self, told: pb.PbTierer, now: Moment, *, stopping: bool = False) -> Met:
+        """Takes a heartbeat's word for who sent it. Raises InvalidArgument for a name that cannot be."""
+        key = key_of(told)
+        known = self._tierers.get(key)
+        if known is not None and told.sequence and told.sequence <= known.sequence:
+            return Met(known, overtaken=True, may_take=False)
+        renewed = TiererRecord(
+            tierer_id=told.tierer_id,
+            incarnation=key[1],
+            sequence=told.sequence,
+            started_at_ms=told.started_at_ms,
+            host=informative(told.host),
+            application_id=informative(told.application_id),
+            version=informative(told.version),
+            slots=max(told.slots, 0),
+            heartbeat_time=now.wall,
+            lost_deadline=now.after(self._service_timeout_ms),
+            stopped=stopping,
+            superseded=0 if known is None else max(known.superseded - 1, 0),
+            took_over=known is not None and known.took_over,
+            warned_of_age=known is not None and known.warned_of_age,
+        )
+        if known is None:
+            self._supersede(told.tierer_id)
+        # Kept in the order in which they were heard of.
+        self._tierers.pop(key, None)
+        self._tierers[key] = renewed
+        if len(self._tierers) > KEPT_TIERERS:
+            del self._tierers[next(iter(self._tierers))]
+        if self._first_deadline is None:
+            self._first_deadline = renewed.lost_deadline
+        if known is None or not known.superseded:
+            return Met(renewed)
+        if not renewed.superseded and not stopping:
+            self._warn_of_two(renewed)
+        return Met(renewed, may_take=False)
+
+    def get(self, key: TiererKey) -> TiererRecord | None:
+        """None = never met, or forgotten."""
+        return self._tierers.get(key)
+
+    def put(self, tierer: TiererRecord) -> None:
+        """With this record in place of the one with its key, if that was not forgotten."""
+        if tierer.key in self._tierers:
+            self._tierers[tierer.key] = tierer
+
+    def renew(self, key: TiererKey, now: Moment) -> None:
+        """A request of it that was held is answered now: until then it was there."""
+        tierer = self._tierers.pop(key, None)
+        if tierer is not None:
+            self._tierers[key] = replace(tierer, heartbeat_time=now.wall, lost_deadline=now.after(self._service_timeout_ms))
+
+    def all(self) -> list[TiererRecord]:
+        """By id."""
+        return sorted(self._tierers.copy().values(), key=lambda tierer: tierer.key)
+
+    def connected(self, now: Moment) -> bool:
+        """Whether any could take a table."""
+        return any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in self._tierers.copy().values())
+
+    def any_lost(self, now: Moment) -> bool:
+        """Whether `forget_lost` may have anything to do. Asked at every tick."""
+        return now.passed(self._first_deadline)
+
+    def forget_lost(self, now: Moment) -> None:
+        """Of those that nothing was heard of for the service timeout nothing is left. The longest silent come first."""
+        while (first := next(iter(self._tierers.values()), None)) is not None and now.passed(first.lost_deadline):
+            del self._tierers[first.key]
+        self._first_deadline = None if first is None else first.lost_deadline
+
+    def _supersede(self, tierer_id: str) -> None:
+        for key, tierer in self._tierers.items():
+            if key[0] == tierer_id and not tierer.stopped:
+                self._tierers[key] = replace(tierer, superseded=LATE_HEARTBEATS)
+
+    @staticmethod
+    def _warn_of_two(tierer: TiererRecord) -> None:
+        _log.warning(
+            "two processes use the same tierer id: give each an id of its own, or none",
+            tierer_id=tierer.tierer_id,
+            host=tierer.host,
+            application_id=tierer.application_id,
+        )
+
+
+def check_tierer_id(tierer_id: str) -> None:
+    """Raises InvalidArgument."""
+    if tierer_id:  # an older peer has none
+        check_id(tierer_id, "a tierer's id", MAX_ID_LENGTH)
+
+
+def key_of(told: pb.PbTierer) -> TiererKey:
+    """Raises InvalidArgument. An older peer has no incarnation: the time of its start stands for one, as a name and not as a time."""
+    check_tierer_id(told.tierer_id)
+    if len(told.incarnation) > MAX_INCARNATION_LENGTH:
+        length = len(told.incarnation)
+        raise InvalidArgument(f"a tierer's incarnation has at most {MAX_INCARNATION_LENGTH} characters; this one has {length}")
+    return told.tierer_id, told.incarnation if told.HasField("incarnation") else f"started at {told.started_at_ms}"
+
+
+def incarnation_of(message: pb.PbTierer | pb.PbRound) -> str | None:
+    """None from an older peer."""
+    return message.incarnation if message.HasField("incarnation") else None
