@@ -29,10 +29,10 @@ from rich.table import Table
 
 from tiering.cli.data_folder import open_data_folder
 from tiering.client import LakewardClient
-from tiering.cluster.embedded import catalog
-from tiering.cluster.embedded.base import TableSpec
-from tiering.cluster.embedded.metadata import buckets, tables
+from tiering.cluster.embedded.metadata import table_rows
+from tiering.cluster.embedded.metadata.database import buckets, tables
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
@@ -61,7 +61,7 @@ def make_tables(folder: Path, database: str, count: int, freshness: str, created
     with EmbeddedStorage(open_data_folder(folder).cluster) as cluster:
         cluster.create_database(database, ignore_if_exists=True)
         with cluster._metadata.write() as connection:
-            first = catalog.insert_table(connection, TablePath(database, _name(0)), spec, False, created).info
+            first = table_rows.insert_table(connection, TablePath(database, _name(0)), spec, False, created).info
             made = connection.execute(sa.select(tables).where(tables.c.table_id == first.table_id)).mappings().one()
             copies = [{**made, "table_id": None, "table_name": _name(one), "folded_name": _name(one)} for one in range(1, count)]
             kept = connection.execute(sa.select(buckets).where(buckets.c.table_id == first.table_id)).mappings().all()

@@ -16,9 +16,9 @@ import idle
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tiering.cluster.embedded.base import TableSpec
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 
 PATH = TablePath("bench", "calls")

@@ -13,7 +13,7 @@ from support.hostile import TABLE, HostileCatalog, answers, hostile_service, str
 from tiering.cli import arrow_answers
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.errors import InvalidAnswer, LakewardError
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType

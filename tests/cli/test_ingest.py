@@ -13,9 +13,9 @@ import pytest
 
 from support.embedded import scan_all, served
 from tiering.cli.ingest import IngestOptions, ingest_file
-from tiering.cluster.embedded.base import AppendedRange, Rows
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import AppendedRange, Rows
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, ServiceUnreachable, UnknownDatabase, UnknownTable, UnsupportedType
 from tiering.model.tables import BucketKey, TablePath
 

@@ -12,7 +12,7 @@ from support.embedded import PATH, LoopbackServer, scan_all
 from support.keyed import SIGNS
 from tiering.cli.ingest import IngestOptions, ingest_file
 from tiering.cli.main import main
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable, UnsupportedType
 from tiering.model.tables import TableInfo

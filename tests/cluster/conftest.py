@@ -10,8 +10,8 @@ import pytest
 
 from support.embedded import ManualClock, served
 from tiering.clock import RandomIds
-from tiering.cluster.embedded.base import EmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import EmbeddedCluster
 
 
 @dataclass

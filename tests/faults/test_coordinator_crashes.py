@@ -9,8 +9,8 @@ import pytest
 from support.cluster_of_processes import Deployment, rows
 from support.lake_proof import marker_of
 from tiering import crash_points
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writer import LogWriter
 from tiering.lake.base_check import tiered_offsets
 from tiering.model.tables import TablePath
 

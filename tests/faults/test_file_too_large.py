@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.lake_world import SCHEMA, LakeWorld
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import LakewardError
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo

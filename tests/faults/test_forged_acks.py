@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_world import SCHEMA, TIERER, LakeWorld
-from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round import actions as act

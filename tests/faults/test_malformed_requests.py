@@ -13,8 +13,8 @@ from support.cluster_of_processes import Deployment
 from tiering import errors
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.base import TableSpec
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.error_status import ERROR_METADATA_KEY

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from support.cluster_of_processes import Deployment
-from tiering.cluster.embedded import metadata
+from tiering.cluster.embedded.metadata import database
 from tiering.coordinator.memory import sql_schema
 from tiering.model.tables import TablePath
 
@@ -49,11 +49,11 @@ def test_each_part_of_another_version_is_refused_and_runs_again_once_it_is_the_k
     assert "the state store has version 99" in refused(deployment)
     change(root / "coordinator.db", f"UPDATE lakeward_owner SET version = {sql_schema.VERSION}")
 
-    change(root / "cluster" / metadata.FILE_NAME, "UPDATE facts SET value = '99' WHERE name = 'format_version'")
+    change(root / "cluster" / database.FILE_NAME, "UPDATE facts SET value = '99' WHERE name = 'format_version'")
     said = refused(deployment)
     assert "newer version" in said
     assert "99" in said
-    change(root / "cluster" / metadata.FILE_NAME, f"UPDATE facts SET value = '{metadata.FORMAT_VERSION}' WHERE name = 'format_version'")
+    change(root / "cluster" / database.FILE_NAME, f"UPDATE facts SET value = '{database.FORMAT_VERSION}' WHERE name = 'format_version'")
 
     deployment.start_coordinator()
     with deployment.cluster() as cluster:

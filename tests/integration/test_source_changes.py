@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from support.lake_world import SCHEMA, LakeWorld
 from support.spark_sessions import spark_session
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo
 from tiering.round import actions as act

@@ -16,7 +16,7 @@ from support.cluster_of_processes import SCHEMA, Deployment, rows
 from support.processes import wait_for
 from support.spark_sessions import spark_session
 from sys_tables.examples import Example, ExpectedError, differences, load_examples
-from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 
 EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from support.lake_world import SCHEMA, LakeWorld
-from tiering.cluster.embedded import reader
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.log import split_reader
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.iceberg import writer
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
@@ -25,7 +25,7 @@ ROW_GROUP_BYTES = 2 << 20
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeWorld]:
     """Batches and row groups are small, so that a table of many is small too."""
-    monkeypatch.setattr(reader, "TARGET_BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(split_reader, "TARGET_BATCH_BYTES", 1 << 20)
     monkeypatch.setattr(writer, "ROW_GROUP_BYTES", ROW_GROUP_BYTES)
     made = LakeWorld(tmp_path)
     yield made

@@ -18,8 +18,8 @@ from pyiceberg.catalog import load_catalog
 from support.leases import DirectLeaseCalls
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.base import SplitReader
-from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.base import Lake

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from support.lake_world import LakeWorld
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, Committable, CommitterInitContext
 from tiering.lake.marker import PLAIN_KEY, ROUND_ID_KEY, Marker
 from tiering.model.rounds import RoundState

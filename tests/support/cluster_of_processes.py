@@ -15,9 +15,9 @@ from support.processes import Process, wait_for
 from tiering import crash_points
 from tiering.cli.data_folder import DataFolder
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.base import TableSpec
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.coordinator.interface import TableStatus
 from tiering.model.tables import TablePath
 

@@ -12,10 +12,10 @@ import grpc.aio
 import pyarrow as pa
 
 from tiering.cluster.base import Cluster
-from tiering.cluster.embedded.base import EmbeddedCluster, TableSpec
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
-from tiering.cluster.embedded.service import add_to_server
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.service import add_to_server
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.wire.server import open_server

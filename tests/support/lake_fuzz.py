@@ -22,8 +22,8 @@ from pyiceberg.manifest import clear_manifest_cache
 from support.hostile_lake import EVIL, metadata_file, plant
 from support.lake_kit import LakeKit
 from support.watched_folder import Watch
-from tiering.cluster.embedded.base import TableSpec
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.errors import LakewardError
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.layout import table_layout

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tiering.cluster.embedded import batches
-from tiering.cluster.embedded.keyed_tables import KeyedTables
+from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
+from tiering.cluster.embedded.log import batches
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.model.tables import TablePath
 

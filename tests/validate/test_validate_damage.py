@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from support.lake_world import LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, replace_marker, rewrite, untold
-from tiering.cluster.embedded.metadata import FORMAT_VERSION
+from tiering.cluster.embedded.metadata.database import FORMAT_VERSION
 from tiering.errors import MarkerCorrupt, SetupError
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from support.lake_world import FRESHNESS_S, LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
-from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.results import CheckResult
 

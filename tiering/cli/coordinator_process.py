@@ -15,10 +15,10 @@ import grpc.aio
 import structlog
 
 import sys_tables.service
-import tiering.cluster.embedded.service
+import tiering.cluster.embedded.rpc.service
 from tiering.cli.data_folder import DataFolder, open_data_folder
+from tiering.cluster.embedded.maintenance import running_upkeep
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.upkeep import running_upkeep
 from tiering.coordinator.calls.validate_table import ValidateTable, Validator
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
@@ -90,7 +90,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
 
         def register(server: grpc.aio.Server) -> None:
             sys_tables.service.add_to_server(server, coordinator)
-            tiering.cluster.embedded.service.add_to_server(server, storage)
+            tiering.cluster.embedded.rpc.service.add_to_server(server, storage)
 
         server = await serve(coordinator, settings.host, settings.port, [register])
         try:

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from tiering.cli.ingest_files import FileFormat, ParsedFile, Shape, parsed_file
 from tiering.clock import Ids, RandomIds
-from tiering.cluster.embedded.base import AppendedRange, EmbeddedCluster, TableSpec
-from tiering.cluster.embedded.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
-from tiering.cluster.embedded.primary_keys import check_keyed_table, key_schema
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, key_schema
+from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.embedded.writable import AppendedRange, EmbeddedCluster, TableSpec
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.model.names import table_path

@@ -22,9 +22,9 @@ from tiering.cli.file_formats import FileFormat as FileFormat  # its callers kno
 from tiering.cli.ingest_csv import CsvSource
 from tiering.cli.ingest_ndjson import NdjsonSource
 from tiering.cli.ingest_types import ColumnInference, Misfit, cast_batch, check_maps, check_partition_values, check_values
-from tiering.cluster.embedded.batches import check_names
-from tiering.cluster.embedded.primary_keys import check_key_names
-from tiering.cluster.embedded.types import storable_schema, with_columns
+from tiering.cluster.embedded.kv.primary_keys import check_key_names
+from tiering.cluster.embedded.log.batches import check_names
+from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
 from tiering.errors import InvalidArgument, InvalidData
 from tiering.library_guards.arrow_ipc import check_names_are_text
 from tiering.model.tables import TableInfo

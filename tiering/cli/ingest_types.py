@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.cluster.embedded.map_keys import check_map_keys
-from tiering.cluster.embedded.partitions import is_partition_type, partition_values
+from tiering.cluster.embedded.kv.map_keys import check_map_keys
+from tiering.cluster.embedded.metadata.partitions import is_partition_type, partition_values
 from tiering.errors import InvalidData
 
 NULL_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")

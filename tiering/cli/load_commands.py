@@ -54,7 +54,7 @@ def ingest(
     """
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.ingest import IngestOptions, ingest_file
-    from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None

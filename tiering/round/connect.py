@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tiering.cluster.base import Cluster
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.errors import SetupError
 from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import told_properties

@@ -17,7 +17,7 @@ def main() -> None:
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
-    import tiering.cluster.embedded.reader
+    import tiering.cluster.embedded.log.split_reader
     import tiering.lake.iceberg.lake
     import tiering.round.executor  # noqa: F401
 

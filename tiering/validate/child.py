@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tiering.child_process import module_command
-from tiering.cluster.embedded.offline import OfflineCluster
+from tiering.cluster.embedded.read_only import OfflineCluster
 from tiering.errors import LakewardError, RoundFailed
 from tiering.lake.registry import open_lake
 from tiering.model.names import table_path

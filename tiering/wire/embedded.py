@@ -9,12 +9,12 @@ import pyarrow as pa
 from google.protobuf.timestamp_pb2 import Timestamp
 from pyarrow import ipc
 
-from tiering.cluster.embedded.base import AppendedRange, TableSpec
-from tiering.cluster.embedded.options import parse_lake_options
-from tiering.cluster.embedded.refused_records import RefusedRecord
-from tiering.cluster.embedded.segments import Segment
-from tiering.cluster.embedded.snapshot_files import SnapshotFile, StoredSnapshot
-from tiering.cluster.embedded.times import from_us, to_us
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord
+from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
+from tiering.cluster.embedded.log.segments import Segment
+from tiering.cluster.embedded.metadata.options import parse_lake_options
+from tiering.cluster.embedded.metadata.times import from_us, to_us
+from tiering.cluster.embedded.writable import AppendedRange, TableSpec
 from tiering.lake_table_options import told_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot

@@ -12,7 +12,7 @@ import pytest
 
 from support.lake_world import LakeWorld
 from tiering import errors
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.interface import ReconcileLake, ReconcileResult
 from tiering.lake.base import TAG
 from tiering.model.rounds import RoundState

@@ -11,7 +11,7 @@ import pytest
 
 from support.coordinator_world import World
 from support.lake_world import LakeWorld
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.decisions.lake_acks import backlog_left
 from tiering.model.rounds import RoundState
 

@@ -17,7 +17,7 @@ from support.cluster_of_processes import SCHEMA, Deployment
 from support.doc_blocks import DocBlocks
 from support.processes import Process, wait_for
 from support.sql_clients import COMMANDS, run
-from tiering.cluster.embedded.base import TableSpec
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect.md"

@@ -20,9 +20,9 @@ from tiering.cli.demo.service import DemoService, start_service
 from tiering.cli.spark_properties import CATALOG
 from tiering.cli.spark_reader import open_reader_spark
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.base import TableSpec
-from tiering.cluster.embedded.remote import RemoteEmbeddedCluster
-from tiering.cluster.embedded.writer import LogWriter
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.embedded.writable import TableSpec
 from tiering.errors import RoundFailed
 from tiering.lake.iceberg.catalogs import open_catalog
 from tiering.model.names import table_path

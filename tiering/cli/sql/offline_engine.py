@@ -11,7 +11,7 @@ from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from tiering.cli.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
 from tiering.clock import SystemClock
-from tiering.cluster.embedded.offline import OfflineCluster
+from tiering.cluster.embedded.read_only import OfflineCluster
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view

@@ -12,12 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from tiering.cluster.embedded.kv_state import KV_FOLDER
-from tiering.cluster.embedded.kv_state import SUFFIX as STATE_SUFFIX
-from tiering.cluster.embedded.segments import DROPPED_SUFFIX, LOG_FOLDER
-from tiering.cluster.embedded.segments import SUFFIX as SEGMENT_SUFFIX
-from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER
-from tiering.cluster.embedded.snapshot_files import SUFFIX as SNAPSHOT_SUFFIX
+from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
+from tiering.cluster.embedded.kv.snapshot_files import SUFFIX as SNAPSHOT_SUFFIX
+from tiering.cluster.embedded.kv.state import KV_FOLDER
+from tiering.cluster.embedded.kv.state import SUFFIX as STATE_SUFFIX
+from tiering.cluster.embedded.log.segments import DROPPED_SUFFIX, LOG_FOLDER
+from tiering.cluster.embedded.log.segments import SUFFIX as SEGMENT_SUFFIX
 from tiering.errors import SetupError
 from tiering.files.durable_files import TEMPORARY_SUFFIX, make_folder
 

@@ -23,26 +23,26 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.embedded import catalog, kv_snapshots, leases
-from tiering.cluster.embedded.appends import check_writer
-from tiering.cluster.embedded.base import AppendedRange, Rows, TableSpec
-from tiering.cluster.embedded.batches import fit_rows
 from tiering.cluster.embedded.folder import Published, lock_folder, sweep
-from tiering.cluster.embedded.keyed_tables import KeyedTables
-from tiering.cluster.embedded.kv_snapshots import all_paths
-from tiering.cluster.embedded.lake_record import read_lake_record, write_lake_record
-from tiering.cluster.embedded.listing import TableListing
-from tiering.cluster.embedded.log import NO_LIMIT, Log
-from tiering.cluster.embedded.metadata import NO_PARTITION, Metadata, partitions, segments, tables
-from tiering.cluster.embedded.partitions import list_partitions
-from tiering.cluster.embedded.primary_keys import check_log_table
-from tiering.cluster.embedded.reader import EmbeddedSplitReader, ListedRange, open_reader
-from tiering.cluster.embedded.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
-from tiering.cluster.embedded.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
-from tiering.cluster.embedded.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
+from tiering.cluster.embedded.kv.primary_keys import check_log_table
+from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER, StoredSnapshot, files_exist
+from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.log.appends import check_writer
+from tiering.cluster.embedded.log.batches import fit_rows
+from tiering.cluster.embedded.log.log import NO_LIMIT, Log
+from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
+from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
+from tiering.cluster.embedded.maintenance import Upkeep
+from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_rows
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata, partitions, segments, tables
+from tiering.cluster.embedded.metadata.lake_record import read_lake_record, write_lake_record
+from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.metadata.partitions import list_partitions
+from tiering.cluster.embedded.metadata.snapshot_rows import all_paths
+from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_paths import stored_path
-from tiering.cluster.embedded.times import SteadyTime
-from tiering.cluster.embedded.upkeep import Upkeep
+from tiering.cluster.embedded.writable import AppendedRange, Rows, TableSpec
 from tiering.cluster.skipping import SkippedRecord, SkipRequest
 from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError, UnknownTable
 from tiering.files.durable_files import sync_folder
@@ -71,7 +71,7 @@ class EmbeddedStorage:
             sync_folder(self.root)  # the name of a new database
             self._sweep()
             with self._metadata.write() as connection:
-                leases.rebase(connection, self._lease_time.now())
+                lease_rows.rebase(connection, self._lease_time.now())
         except BaseException:
             self._lock.close()
             raise
@@ -112,18 +112,18 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.create_database`."""
         check_database(name)
         with self._metadata.write() as connection:
-            catalog.insert_database(connection, name, ignore_if_exists)
+            table_rows.insert_database(connection, name, ignore_if_exists)
 
     def databases(self) -> Sequence[str]:
         """As `Cluster.databases`."""
         with self._metadata.read() as connection:
-            return catalog.list_databases(connection)
+            return table_rows.list_databases(connection)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """As `EmbeddedCluster.create_table`."""
         _check_path(path)
         with self._listing.altering() as (connection, touched):
-            created = catalog.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+            created = table_rows.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
             if created.is_new and created.info.lake_enabled:
                 self._check_lake(created.info)
             touched.add(created.info.table_id)
@@ -135,8 +135,8 @@ class EmbeddedStorage:
         with self.keyed.exclusive(table_id):
             with self._listing.altering() as (connection, touched):
                 touched.add(table_id)
-                catalog.delete_table(connection, path, table_id)
-                leases.end_empty(connection)
+                table_rows.delete_table(connection, path, table_id)
+                lease_rows.end_empty(connection)
                 self._bury(table_tombstone(self.root, table_id))
             # Best effort: the table is gone already, and what is left is swept at the next start.
             with contextlib.suppress(OSError):
@@ -148,8 +148,8 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.drop_partition`."""
         table_id = self.table(path).table_id
         with self.keyed.exclusive(table_id), self._metadata.write() as connection:
-            partition_id, paths = catalog.delete_partition(connection, path, table_id, partition_name)
-            leases.end_empty(connection)
+            partition_id, paths = table_rows.delete_partition(connection, path, table_id, partition_name)
+            lease_rows.end_empty(connection)
             self._bury(partition_tombstone(self.root, table_id, partition_id))
         with contextlib.suppress(OSError, DataCorrupt):
             for segment in paths:
@@ -166,9 +166,9 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.alter_table`."""
         _check_path(path)
         with self._listing.altering() as (connection, touched):
-            before = catalog.find_table(connection, path).info
-            catalog.insert_columns(connection, path, add_columns)
-            info = catalog.update_properties(connection, path, set_properties, self._clock.now())
+            before = table_rows.find_table(connection, path).info
+            table_rows.insert_columns(connection, path, add_columns)
+            info = table_rows.update_properties(connection, path, set_properties, self._clock.now())
             # What an older version let in may still be altered in other ways, such as to disable the lake.
             if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
                 self._check_lake(info)
@@ -191,7 +191,7 @@ class EmbeddedStorage:
     def list_partitions(self, table_id: int, after: int = NO_PARTITION, limit: int = NO_LIMIT) -> Sequence[Partition]:
         """The first `limit` partitions with an id above `after`, by id. Raises UnknownTable."""
         with self._metadata.read() as connection:
-            if not catalog.table_exists(connection, table_id):
+            if not table_rows.table_exists(connection, table_id):
                 raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
             return tuple(list_partitions(connection, table_id, after, limit))
 
@@ -200,7 +200,7 @@ class EmbeddedStorage:
         _check_path(path)
         check_writer(writer_id, sequence)
         with self._metadata.read() as connection:
-            stored = catalog.find_table(connection, path)
+            stored = table_rows.find_table(connection, path)
         check_log_table(stored.info)
         return self.log.append(stored, fit_rows(rows, stored.info), writer_id, sequence)
 
@@ -257,36 +257,36 @@ class EmbeddedStorage:
     def list_kv_snapshots(self, table_id: int) -> Mapping[BucketKey, KvSnapshot]:
         """The newest KV snapshot of each bucket that has one. Raises UnknownTable."""
         with self._metadata.read() as connection:
-            if not catalog.table_exists(connection, table_id):
+            if not table_rows.table_exists(connection, table_id):
                 raise UnknownTable(f"the table with id {table_id} is gone", table_id=table_id)
-            return kv_snapshots.newest_snapshots(connection, table_id)
+            return snapshot_rows.newest_snapshots(connection, table_id)
 
     def kv_snapshot(self, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
         """One KV snapshot with its files; None = it is not there (any more)."""
         with self._metadata.read() as connection:
-            return kv_snapshots.find_snapshot(connection, table_id, bucket, snapshot_id)
+            return snapshot_rows.find_snapshot(connection, table_id, bucket, snapshot_id)
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
         """As `Cluster.acquire_lease`."""
         with self._metadata.write() as connection:
-            return leases.acquire(connection, lease_id, ttl_ms, snapshots, owner, self._lease_time.now(), self._files_exist)
+            return lease_rows.acquire(connection, lease_id, ttl_ms, snapshots, owner, self._lease_time.now(), self._files_exist)
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
         """As `Cluster.release_lease`."""
         with self._metadata.write() as connection:
-            return leases.release(connection, lease_id, buckets)
+            return lease_rows.release(connection, lease_id, buckets)
 
     def drop_lease(self, lease_id: str) -> bool:
         """As `Cluster.drop_lease`."""
         with self._metadata.write() as connection:
-            return leases.drop(connection, lease_id)
+            return lease_rows.drop(connection, lease_id)
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         """As `Cluster.leases`."""
         with self._metadata.read() as connection:
-            return leases.list_leases(connection, self._files_exist)
+            return lease_rows.list_leases(connection, self._files_exist)
 
     def _files_exist(self, snapshot: StoredSnapshot) -> bool:
         return files_exist(self.root, snapshot.files)

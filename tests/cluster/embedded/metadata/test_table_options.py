@@ -1,0 +1,74 @@
+"""Options of tables in the embedded cluster: what is refused when one is made or altered, and what older versions let in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+from support.embedded import served
+from support.lake_world import LakeWorld
+from tiering.cluster.embedded.writable import TableSpec
+from tiering.errors import InvalidArgument
+from tiering.model.tables import TablePath
+
+PATH = TablePath("sales", "orders")
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+EVIL = {
+    "iceberg.py-io-impl": "os.system",
+    "iceberg.write.py-location-provider.impl": "os.system",
+    "iceberg.write.data.path": "file:///tmp/x",
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path)
+    made.storage.create_database(PATH.database_name)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_an_option_that_would_reach_further_is_refused(world: LakeWorld, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not one that a table may have"):
+        world.storage.create_table(PATH, TableSpec(SCHEMA, 2, properties={name: EVIL[name]}))
+    world.storage.create_table(PATH, TableSpec(SCHEMA, 2, properties={"table.datalake.enabled": "true"}))
+    with pytest.raises(InvalidArgument, match="is not one that a table may have"):
+        world.storage.alter_table(PATH, set_properties={name: EVIL[name]})
+    assert name not in world.storage.table(PATH).properties
+
+
+def test_a_table_of_an_older_version_goes_on_without_such_options(tmp_path: Path) -> None:
+    """They are listed, can be left as they are when others are set, and have no effect."""
+    world = LakeWorld(tmp_path)
+    table = world.table("orders")
+    world.close()
+    with sa.create_engine(f"sqlite:///{tmp_path / 'cluster' / 'meta.db'}").begin() as connection:
+        text = json.dumps({**table.properties, **EVIL, "password": "topsecret"})
+        connection.execute(sa.text("UPDATE tables SET properties = :text"), {"text": text})
+    world = LakeWorld(tmp_path)
+    old = world.storage.table(table.path)
+    assert EVIL.items() <= old.properties.items()
+    world.storage.alter_table(table.path, set_properties={"table.datalake.freshness": "3 s"})
+    world.append(old, 0, 10)
+    world.tier(old)
+    properties = world.iceberg(old).metadata.properties
+    assert not [name for name in properties if "impl" in name or "path" in name or "password" in name]
+    assert "topsecret" not in str(properties)
+    assert world.iceberg(old).scan().to_arrow().num_rows == 10
+    world.close()
+
+
+def test_values_that_may_be_secrets_are_told_to_nobody(world: LakeWorld) -> None:
+    options = {"table.datalake.enabled": "true", "iceberg.gc.enabled": "false", "comment": "Orders", "s3.secret-key": "topsecret"}
+    hidden = {**options, "s3.secret-key": "***"}
+    with served(world.storage) as remote:
+        answers = [remote.create_table(PATH, TableSpec(SCHEMA, 2, properties=options)), remote.table(PATH), *remote.tables()]
+        answers.append(remote.alter_table(PATH, set_properties={"table.datalake.freshness": "3 s"}))
+    assert [dict(info.properties) for info in answers] == [hidden, hidden, hidden, {**hidden, "table.datalake.freshness": "3 s"}]
+    assert world.storage.table(PATH).properties["s3.secret-key"] == "topsecret"

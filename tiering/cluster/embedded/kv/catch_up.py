@@ -1,0 +1,186 @@
+"""Brings a KV state up to its table's log: it replays what it has not applied, beginning at a KV snapshot where it has nothing.
+
+So one path serves the write that was just published, the restart after a crash and the state that was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import structlog
+
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at
+from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, read_snapshot_files
+from tiering.cluster.embedded.kv.state import KvState, first_refused
+from tiering.cluster.embedded.log.log import Log
+from tiering.cluster.embedded.log.segments import Segment, read_segment
+from tiering.cluster.embedded.metadata.database import NO_PARTITION
+from tiering.errors import DataCorrupt, KvSnapshotGone
+from tiering.model.tables import BucketKey, BucketOffsets, ChangeType, TableInfo
+
+REPLAY_ROWS = 262_144
+"""Records applied in one transaction; fewer if they are wide."""
+REPLAY_BYTES = 64 * 1024 * 1024
+SEGMENTS_AT_ONCE = 1_000
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class RecordRefused(Exception):
+    """A record that the state cannot take, the first of its bucket that is to be applied. Nothing after it was applied."""
+
+    bucket: BucketKey
+    offset: int
+    row: pa.RecordBatch
+    """The record alone, with its change type."""
+    error: str
+
+
+SnapshotsOf = Callable[[BucketKey], Sequence[StoredSnapshot]]
+"""The KV snapshots of a bucket, the newest first."""
+
+
+def catch_up(
+    state: KvState,
+    table: TableInfo,
+    root: Path,
+    log: Log,
+    snapshots_of: SnapshotsOf,
+    refused: Mapping[BucketKey, Sequence[RefusedRecord]],
+) -> None:
+    """Applies all buckets' logs to their ends, or to where `refused` says that a bucket stands; skipped records change nothing.
+
+    Raises RecordRefused, DataCorrupt (a segment, or neither log nor snapshot reaches back far enough), duckdb.Error.
+    """
+    bounds = log.offsets(table.table_id)
+    state.widen(table.schema)
+    applied = state.applied()
+    if gone := [bucket for bucket in applied if bucket not in bounds]:
+        state.forget(gone)
+    replay = _Replay(state, table, root)
+    for bucket, ends in bounds.items():
+        records = refused.get(bucket, ())
+        if (standing := standing_at(records)) is not None:
+            ends = replace(ends, log_end=standing.offset)
+        at = applied.get(bucket)
+        if at == ends.log_end or (at is None and ends.log_end == 0):
+            continue
+        if at is None or not ends.log_start <= at <= ends.log_end:
+            replay.flush()
+            at = _begin(state, table, root, bucket, ends, at is not None, snapshots_of(bucket))
+        skipped = [record.offset for record in records if record.is_skipped]
+        for segment in _segments(log, table.table_id, bucket, at, ends.log_end):
+            replay.add(bucket, segment, max(at, segment.starting_offset), min(ends.log_end, segment.stopping_offset), skipped)
+    replay.flush()
+
+
+def _begin(
+    state: KvState,
+    table: TableInfo,
+    root: Path,
+    bucket: BucketKey,
+    ends: BucketOffsets,
+    has_rows: bool,
+    snapshots: Sequence[StoredSnapshot],
+) -> int:
+    """Loads the newest KV snapshot that can be read; the offset from which the log has to be replayed."""
+    for snapshot in snapshots:
+        if not ends.log_start <= snapshot.log_offset <= ends.log_end:
+            continue
+        try:
+            state.load(bucket, read_snapshot_files(root, snapshot.files, table.schema, snapshot.columns, bucket), snapshot.log_offset)
+        except (DataCorrupt, KvSnapshotGone) as error:
+            _log.warning("kv_snapshot_unusable", table=str(table.path), bucket=str(bucket), error=str(error))
+        else:
+            return snapshot.log_offset
+    if ends.log_start > 0:
+        raise DataCorrupt(
+            f"the rows of {table.path} bucket {bucket} cannot be restored: its log starts at {ends.log_start}, "
+            "and no KV snapshot can be read",
+            hint="Restore the cluster's folder from a backup, or drop the table and load it anew.",
+            table_id=table.table_id,
+            bucket=bucket,
+        )
+    if has_rows:
+        state.load(bucket, (), 0)
+    return 0
+
+
+def _segments(log: Log, table_id: int, bucket: BucketKey, start: int, stop: int) -> Iterator[Segment]:
+    """Those of the range, which must be without a hole. Raises DataCorrupt."""
+    while start < stop:
+        page = log.segments(table_id, bucket, start, stop, SEGMENTS_AT_ONCE)
+        for segment in page:
+            if not segment.starting_offset <= start < segment.stopping_offset:
+                break
+            yield segment
+            start = segment.stopping_offset
+        if not page or start != page[-1].stopping_offset:
+            raise DataCorrupt(f"the log of bucket {bucket} has no segment for offset {start}", table_id=table_id, bucket=bucket)
+
+
+@dataclass
+class _Replay:
+    """Records that wait to be applied together."""
+
+    state: KvState
+    table: TableInfo
+    root: Path
+    batches: list[tuple[BucketKey, int, pa.RecordBatch]] = field(default_factory=list)
+    """Each with the offset of its first record."""
+    reached: dict[BucketKey, int] = field(default_factory=dict)
+    rows: int = 0
+    size_bytes: int = 0
+
+    def add(self, bucket: BucketKey, segment: Segment, start: int, stop: int, skipped: Sequence[int]) -> None:
+        """The records `[start, stop)` of a segment."""
+        batch = read_segment(self.root, segment, self.table.schema, bucket, changes=True)
+        batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in skipped])
+        batch = batch.slice(start - segment.starting_offset, stop - start)
+        self.batches.append((bucket, start, batch))
+        self.reached[bucket] = stop
+        self.rows += batch.num_rows
+        self.size_bytes += batch.nbytes
+        if self.rows >= REPLAY_ROWS or self.size_bytes >= REPLAY_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.batches:
+            return
+        whole = pa.Table.from_batches([batch for _, _, batch in self.batches])
+        counts = [batch.num_rows for _, _, batch in self.batches]
+        partitions = [NO_PARTITION if bucket.partition_id is None else bucket.partition_id for bucket, _, _ in self.batches]
+        places: dict[str, pa.Array[Any]] = {
+            "p": pa.array(np.repeat(np.array(partitions, dtype=np.int64), counts)),
+            "b": pa.array(np.repeat(np.array([bucket.bucket_id for bucket, _, _ in self.batches], dtype=np.int32), counts)),
+        }
+        kinds = whole.column(whole.num_columns - 1).to_numpy()
+        try:
+            self.state.apply(whole.select(self.table.schema.names), kinds, pa.Table.from_pydict(places), dict(self.reached))
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            if (refused := self._refused()) is None:
+                raise  # it is the state that is damaged
+            raise refused from error
+        self.batches.clear()
+        self.reached.clear()
+        self.rows = self.size_bytes = 0
+
+    def _refused(self) -> RecordRefused | None:
+        """The first record that no state takes; None = they are all right."""
+        for bucket, start, batch in self.batches:
+            kinds = batch.column(batch.num_columns - 1).to_numpy()
+            lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
+            rows = pa.Table.from_batches([batch.take(lasting)])
+            if (found := first_refused(rows)) is not None:
+                position = int(lasting[found[0]])
+                return RecordRefused(bucket, start + position, batch.slice(position, 1), found[1])
+        return None

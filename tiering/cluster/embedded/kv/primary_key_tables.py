@@ -1,0 +1,366 @@
+"""Primary-key tables: upserts and deletes, and the KV snapshots of what they made.
+
+A write looks its keys up in a KV state that has applied all of the log, publishes the changelog, and only then applies it. A crash
+in between leaves a state that is behind its log; the next use brings it up. One lock a table; readers never take it.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+import structlog
+
+from tiering import crash_points
+from tiering.clock import Clock, Ids
+from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
+from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
+from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
+from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
+from tiering.cluster.embedded.log.appends import WriteKey
+from tiering.cluster.embedded.log.batches import fit_rows
+from tiering.cluster.embedded.log.changelog import delete_changes, upsert_changes
+from tiering.cluster.embedded.log.log import Log
+from tiering.cluster.embedded.log.placing import place_rows
+from tiering.cluster.embedded.log.segments import read_segment
+from tiering.cluster.embedded.metadata.database import Metadata
+from tiering.cluster.embedded.metadata.lease_rows import end_expired
+from tiering.cluster.embedded.metadata.partitions import find_partition, list_partitions
+from tiering.cluster.embedded.metadata.refused_record_rows import insert_refused, mark_skipped, refused_of_table
+from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
+from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
+from tiering.cluster.embedded.metadata.times import SteadyTime, to_us
+from tiering.cluster.embedded.writable import AppendedRange, Rows
+from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
+from tiering.redaction.redact import redact
+from tiering.wire.embedded import rows_to_bytes
+
+MAX_OPEN_STATES = 8
+"""Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""
+
+_log = structlog.get_logger(__name__)
+Answer = TypeVar("Answer")
+
+
+class KeyedTables:
+    """All primary-key tables of one cluster."""
+
+    def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids, lease_time: SteadyTime) -> None:
+        self._root = root
+        self._metadata = metadata
+        self._changes = log
+        self._clock = clock
+        self._lease_time = lease_time
+        self._ids = ids
+        self._closed = False
+        self._guard = threading.Lock()
+        self._locks: dict[int, threading.RLock] = {}
+        self._states: dict[int, KvState] = {}
+        """Those used last come last. A table's entry is touched only under its lock."""
+        self._refused: dict[int, dict[BucketKey, list[RefusedRecord]]] = {}
+        """Per table, likewise."""
+
+    def close(self) -> None:
+        """Closes all states, each once its write has ended; whoever comes later is refused."""
+        self._closed = True
+        for table_id, lock in list(self._locks.items()):
+            with lock:
+                self._close(table_id)
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.upsert`."""
+        with self._opened(path) as table:
+            batch = fit_rows(rows, table.info)
+            return self._write(table, batch, "upsert", writer_id, sequence)
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.delete`."""
+        with self._opened(path) as table:
+            return self._write(table, fit_keys(keys, table.info), "delete", writer_id, sequence)
+
+    def _write(self, table: StoredTable, batch: pa.RecordBatch, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        if batch.num_rows == 0:
+            return ()
+        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_to_bytes(batch), zlib.crc32(kind.encode())))
+        earlier = self._changes.earlier(key)
+        if earlier is not None:
+            return earlier
+        keys = batch.select(key_schema(table.info).names)
+        last = last_of_each_key(keys)
+        if len(last) < batch.num_rows:
+            batch, keys = batch.take(last), keys.take(last)
+        found, before = self._using(table.info, lambda state: state.look_up(keys))
+        self._check_going(table, keys)
+        changes = delete_changes(before) if kind == "delete" else upsert_changes(_widened(batch, table.info.schema), found, before)
+        ranges = self._changes.append_changes(table, changes, key)
+        crash_points.reach(crash_points.KV_LOGGED)
+        if ranges:
+            self._apply(table.info)
+        crash_points.reach(crash_points.KV_APPLIED)
+        return ranges
+
+    def _check_going(self, table: StoredTable, keys: pa.RecordBatch) -> None:
+        """Raises BucketStopped if one of `keys` is of a bucket that stands."""
+        standing = {
+            bucket: record
+            for bucket, records in self._refused_of(table.info.table_id).items()
+            if (record := standing_at(records)) is not None
+        }
+        if not standing:
+            return
+        with self._metadata.read() as connection:
+            ids = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.info.table_id)}
+        for part in place_rows(table.info, table.bucketing, keys, 0):
+            bucket = BucketKey(None if part.partition_name is None else ids.get(part.partition_name), part.bucket_id)
+            if (record := standing.get(bucket)) is not None:
+                raise stopped(table.info, bucket, part.partition_name, record)
+
+    def skip(self, request: SkipRequest) -> SkippedRecord:
+        """As `SkipsRecords.skip_record`."""
+        with self._opened(request.path) as table:
+            bucket = self._bucket(table.info, request)
+            self._using(table.info, lambda _: None)  # finds out where it stands
+            records = self._refused_of(table.info.table_id).get(bucket, [])
+            record = _to_skip(request, records)
+            if record.is_skipped:
+                outcome = SkipOutcome.ALREADY_SKIPPED
+            elif request.dry_run:
+                outcome = SkipOutcome.WOULD_SKIP
+            else:
+                self._skip(table, bucket, request)
+                outcome = SkipOutcome.SKIPPED
+            return SkippedRecord(table.info.table_id, record.value, outcome)
+
+    def _bucket(self, table: TableInfo, request: SkipRequest) -> BucketKey:
+        """The bucket that is meant. Raises InvalidArgument, UnknownPartition."""
+        if bool(table.partition_keys) != (request.partition_name is not None):
+            wanted = "is partitioned: name the partition" if table.partition_keys else "has no partitions: leave the partition out"
+            raise InvalidArgument(f"{table.path} {wanted}", table_id=table.table_id)
+        if not 0 <= request.bucket_id < table.bucket_count:
+            raise InvalidArgument(f"{table.path} has the buckets 0 to {table.bucket_count - 1}, but not {request.bucket_id}")
+        if request.partition_name is None:
+            return BucketKey(None, request.bucket_id)
+        with self._metadata.read() as connection:
+            return BucketKey(find_partition(connection, table, request.partition_name), request.bucket_id)
+
+    def _skip(self, table: StoredTable, bucket: BucketKey, request: SkipRequest) -> None:
+        """That the record is skipped and what its key is without it become durable together; the state follows, as after a write."""
+        info, now_us = table.info, to_us(self._clock.now())
+        changes = self._without_record(info, bucket, request.offset)
+        key = WriteKey(info, self._ids.new_id(), 0, 0)
+
+        def mark(connection: sa.Connection) -> None:
+            mark_skipped(connection, info.table_id, bucket, request.offset, request.caller, request.reason, now_us)
+
+        crash_points.reach(crash_points.KV_SKIPPING)
+        self._changes.append_changes(table, changes, key, mark)
+        crash_points.reach(crash_points.KV_SKIPPED)
+        del self._refused[info.table_id]
+        self._apply(info)
+
+    def _without_record(self, table: TableInfo, bucket: BucketKey, offset: int) -> pa.RecordBatch:
+        """The changes that set its key to what it is without it, wherever it went; none if the key was changed again afterwards."""
+        bounds = self._changes.bounds(table.table_id, bucket)
+        assert bounds is not None
+        names = key_schema(table).names
+        row: pa.RecordBatch | None = None
+        for segment in self._changes.segments(table.table_id, bucket, offset, bounds.log_end):
+            batch = read_segment(self._root, segment, table.schema, bucket, changes=True)
+            if row is None:
+                position = offset - segment.starting_offset
+                row = changes_of_nothing(batch, [position]).slice(position, 1)
+                batch = batch.slice(position + 1)
+            if _changes_key(batch, row.select(names)):
+                return delete_changes(row.slice(0, 0).select(table.schema.names))
+        assert row is not None
+        keys, last = row.select(names), row.select(table.schema.names)
+        found, before = self._using(table, lambda state: state.look_up(keys))
+        return upsert_changes(before, found, before) if len(found) else delete_changes(last)
+
+    def _apply(self, table: TableInfo) -> None:
+        """The rows are in the log, so whatever fails now is made up for by the next use; the write itself has succeeded."""
+        try:
+            self._using(table, lambda _: None)
+        except LakewardError as error:
+            _log.warning("kv_state_behind_its_log", table=str(table.path), error=str(error))
+
+    def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `EmbeddedCluster.snapshot_kv`. Writers wait for one bucket at a time."""
+        with self._opened(path) as table:
+            info, bounds = table.info, self._changes.offsets(table.info.table_id)
+        with self._metadata.read() as connection:
+            newest = newest_snapshots(connection, info.table_id)
+        for bucket, ends in bounds.items():
+            if ends.log_end > (newest[bucket].log_offset if bucket in newest else 0):
+                with self._opened(path, info.table_id) as table:
+                    self._snapshot_bucket(table.info, bucket)
+        with self._metadata.read() as connection:
+            return newest_snapshots(connection, info.table_id)
+
+    def _snapshot_bucket(self, table: TableInfo, bucket: BucketKey) -> None:
+        bounds = self._changes.bounds(table.table_id, bucket)
+        if bounds is None:
+            return  # its partition was dropped meanwhile
+        self._using(table, lambda _: None)
+        if standing_at(self._refused_of(table.table_id).get(bucket, ())) is not None:
+            return  # its rows are not those of its log's end
+        name = self._ids.new_id()
+        files = self._using(table, lambda state: write_snapshot_files(self._root, table.table_id, name, table.schema, state.rows(bucket)))
+        crash_points.reach(crash_points.KV_SNAPSHOT_WRITTEN)
+        with self._metadata.write() as connection:
+            insert_snapshot(connection, table.table_id, bucket, bounds.log_end, len(table.schema), files, self._clock.now())
+        crash_points.reach(crash_points.KV_SNAPSHOT_PUBLISHED)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Ends expired leases and removes superseded snapshots that no lease holds."""
+        with self._metadata.write() as connection:
+            end_expired(connection, self._lease_time.now())
+            paths = delete_superseded(connection)
+        try:
+            remove_files(self._root, paths)
+        except (OSError, DataCorrupt) as error:
+            _log.warning("superseded_kv_snapshots_not_removed", error=str(error))  # swept at the next start
+
+    @contextmanager
+    def exclusive(self, table_id: int) -> Iterator[None]:
+        """Nobody else writes to the table, or uses its state. Raises ClusterUnavailable once all is closed."""
+        with self._guard:
+            lock = self._locks.setdefault(table_id, threading.RLock())
+        with lock:
+            if self._closed:
+                raise ClusterUnavailable("the cluster was closed", table_id=table_id)
+            yield
+
+    def forget(self, table_id: int) -> None:
+        """Removes what is kept of a table that was dropped. The caller has it exclusively. Raises OSError."""
+        self._refused.pop(table_id, None)
+        self._close(table_id)
+        remove_state(state_file(self._root, table_id))
+
+    @contextmanager
+    def _opened(self, path: TablePath, table_id: int | None = None) -> Iterator[StoredTable]:
+        """The table, exclusively, as it is once that is so. Raises UnknownTable, InvalidArgument (a log table)."""
+        table_id = self._find(path).info.table_id if table_id is None else table_id
+        with self.exclusive(table_id):
+            table = self._find(path)
+            if table.info.table_id != table_id:
+                raise UnknownTable(f"the table {path} was dropped", table_id=table_id)
+            yield table
+
+    def _find(self, path: TablePath) -> StoredTable:
+        with self._metadata.read() as connection:
+            table = find_table(connection, path)
+        check_keyed_table(table.info)
+        return table
+
+    def _using(self, table: TableInfo, work: Callable[[KvState], Answer]) -> Answer:
+        """Does `work` on the table's state once that has applied all of the log; a state that is damaged is made anew first.
+
+        Raises ClusterUnavailable, DataCorrupt. The caller has the table exclusively.
+        """
+        try:
+            return work(self._current(table))
+        except duckdb.OutOfMemoryException as error:
+            raise ClusterUnavailable(f"a write to {table.path} does not fit the memory: {error}", hint="Write fewer rows.") from error
+        except (duckdb.Error, pa.ArrowException) as error:
+            _log.warning("kv_state_made_anew", table=str(table.path), error=str(error))
+        try:
+            self.forget(table.table_id)
+            return work(self._current(table))
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            self._close(table.table_id)
+            raise ClusterUnavailable(f"the KV state of {table.path} cannot be used: {error}", hint="Is the disk full?") from error
+
+    def _current(self, table: TableInfo) -> KvState:
+        state = self._states.pop(table.table_id, None)
+        if state is None:
+            self._make_room()
+            state = KvState(state_file(self._root, table.table_id), table)
+        self._states[table.table_id] = state
+        while True:
+            try:
+                refused = self._refused_of(table.table_id)
+                catch_up(state, table, self._root, self._changes, lambda bucket: self._snapshots(table.table_id, bucket), refused)
+            except RecordRefused as found:
+                self._stand(table, found)
+            else:
+                return state
+
+    def _refused_of(self, table_id: int) -> dict[BucketKey, list[RefusedRecord]]:
+        """Kept from the first use on: nobody else writes them. The caller has the table exclusively."""
+        if table_id not in self._refused:
+            with self._metadata.read() as connection:
+                self._refused[table_id] = dict(refused_of_table(connection, table_id))
+        return self._refused[table_id]
+
+    def _stand(self, table: TableInfo, found: RecordRefused) -> None:
+        """Stops a bucket where the state cannot take a record; the others go on."""
+        record = RefusedRecord(found.offset, redact(text_of(found.row)), found.error, is_skipped=False)
+        with self._metadata.write() as connection:
+            insert_refused(connection, table.table_id, found.bucket, record, to_us(self._clock.now()))
+        self._refused.pop(table.table_id, None)
+        _log.error(
+            "bucket_stopped", table=str(table.path), bucket=str(found.bucket), offset=record.offset, value=record.value, error=record.error
+        )
+
+    def _snapshots(self, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
+        with self._metadata.read() as connection:
+            return snapshots_of_bucket(connection, table_id, bucket)
+
+    def _make_room(self) -> None:
+        for table_id in list(self._states)[: max(0, len(self._states) + 1 - MAX_OPEN_STATES)]:
+            lock = self._locks[table_id]
+            if lock.acquire(blocking=False):
+                try:
+                    self._close(table_id)
+                finally:
+                    lock.release()
+
+    def _close(self, table_id: int) -> None:
+        state = self._states.pop(table_id, None)
+        if state is not None:
+            state.close()
+
+
+def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """With NULL for columns that the writer does not know."""
+    added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[batch.num_columns :]]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
+
+
+def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedRecord:
+    """The record that is meant. Raises InvalidArgument if the bucket does not stand at it."""
+    for record in records:
+        if record.is_skipped and record.offset == request.offset:
+            return record
+    standing = standing_at(records)
+    place = f"bucket {request.bucket_id}" + ("" if request.partition_name is None else f" of partition {request.partition_name}")
+    if standing is None:
+        raise InvalidArgument(f"{place} of {request.path} stands at no record: there is nothing to skip")
+    if standing.offset != request.offset:
+        raise InvalidArgument(
+            f"{place} of {request.path} stands at offset {standing.offset}, not at {request.offset}",
+            hint=f"The record there is {standing.value}; only that one can be skipped.",
+        )
+    return standing
+
+
+def _changes_key(batch: pa.RecordBatch, key: pa.RecordBatch) -> bool:
+    """Whether a record of `batch` is the last change of `key`, a batch of one row, for then."""
+    same = pc.not_equal(batch.column(batch.num_columns - 1), pa.scalar(int(ChangeType.UPDATE_BEFORE), pa.int8()))
+    for name in key.schema.names:
+        same = pc.and_(same, pc.equal(batch.column(name), key.column(name)[0]))
+    return bool(pc.any(same).as_py())

@@ -1,0 +1,107 @@
+"""Which columns may be a primary key, and rows made to fit one. Pure.
+
+Key columns are NOT NULL and of the types of bucket keys (DESIGN 12). A partitioned table's key has the partition columns, so
+that a key is unique in the table, and something beside them. The bucket keys are part of it, so that a key stays in one bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.cluster.embedded.log.batches import fit_columns
+from tiering.cluster.embedded.log.bucketing import may_be_key
+from tiering.cluster.embedded.writable import Rows
+from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
+from tiering.model.tables import TableInfo, TableType
+
+
+def default_bucket_keys(primary_key: Sequence[str], partition_keys: Sequence[str]) -> tuple[str, ...]:
+    """Fluss's: the primary key without the partition columns."""
+    return tuple(name for name in primary_key if name not in partition_keys)
+
+
+def check_primary_key(schema: pa.Schema, primary_key: Sequence[str], partition_keys: Sequence[str], bucket_keys: Sequence[str]) -> None:
+    """Raises InvalidArgument or UnsupportedType naming the column."""
+    for position, name in enumerate(primary_key):
+        index = schema.get_field_index(name)
+        if index < 0:
+            raise InvalidArgument(f"the primary-key column {name!r} is not a column", hint=f"Columns: {', '.join(schema.names)}.")
+        if name in primary_key[:position]:
+            raise InvalidArgument(f"the primary-key column {name!r} is named twice")
+        field = schema.field(index)
+        if not may_be_key(field.type):
+            raise UnsupportedType(
+                f"column {name!r} of type {field.type} cannot be part of a primary key",
+                hint="Keys may be integers, decimals, dates, timestamps, strings or binaries.",
+                column=name,
+            )
+        if field.nullable:
+            raise InvalidArgument(f"the primary-key column {name!r} is nullable", hint="Declare the column NOT NULL.")
+    for name in partition_keys:
+        if name not in primary_key:
+            raise InvalidArgument(
+                f"the partition column {name!r} is not part of the primary key ({', '.join(primary_key)})",
+                hint="Add it to the primary key: a key must stay in one partition.",
+            )
+    if not default_bucket_keys(primary_key, partition_keys):
+        raise InvalidArgument(
+            "the primary key has the partition columns only", hint="Add a column to it: each partition would hold one row."
+        )
+    for name in bucket_keys:
+        if name not in primary_key:
+            raise InvalidArgument(
+                f"the bucket key {name!r} is not part of the primary key ({', '.join(primary_key)})",
+                hint="Bucket keys of a primary-key table are some of its key columns: a key must stay in one bucket.",
+            )
+
+
+def check_log_table(table: TableInfo) -> None:
+    """Raises InvalidArgument for a primary-key table."""
+    if table.table_type is not TableType.LOG:
+        raise InvalidArgument(
+            f"{table.path} has a primary key ({', '.join(table.primary_key)}): rows cannot be appended to it", hint="Upsert them."
+        )
+
+
+def check_keyed_table(table: TableInfo) -> None:
+    """Raises InvalidArgument for a log table."""
+    if table.table_type is not TableType.PRIMARY_KEY:
+        raise InvalidArgument(
+            f"{table.path} is a log table, without a primary key: its rows cannot be upserted or deleted", hint="Append to it."
+        )
+
+
+def key_schema(table: TableInfo) -> pa.Schema:
+    """The key columns, in the key's order."""
+    return pa.schema([table.schema.field(name) for name in table.primary_key])
+
+
+def fit_keys(rows: Rows, table: TableInfo) -> pa.RecordBatch:
+    """Keys as one batch of exactly the key columns. Raises as `batches.fit_rows`."""
+    check_key_names(rows.schema, table)
+    return fit_columns(rows, key_schema(table))
+
+
+def check_key_names(have: pa.Schema, table: TableInfo) -> None:
+    """Raises InvalidData unless `have` names the key columns and nothing else."""
+    keys = ", ".join(table.primary_key)
+    for name in have.names:
+        if name not in table.primary_key:
+            raise InvalidData(
+                f"{name!r} is not a key column of {table.path}", hint=f"Keys are exactly: {keys}. Leave others out.", column=name
+            )
+    for name in table.primary_key:
+        if name not in have.names:
+            raise InvalidData(f"the key column {name!r} of {table.path} is missing", hint=f"Keys are exactly: {keys}.", column=name)
+
+
+def last_of_each_key(keys: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The positions of rows that no later row has the key of, ascending."""
+    names = [f"k{number}" for number in range(keys.num_columns)]
+    numbered = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
+    last = numbered.group_by(names, use_threads=False).aggregate([("position", "max")]).column("position_max")
+    return np.sort(last.to_numpy())

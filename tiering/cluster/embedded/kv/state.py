@@ -1,0 +1,241 @@
+"""The present rows of one primary-key table, in a DuckDB file of its own: a copy of what its log says (DESIGN 9).
+
+Rows and, per bucket, the offset up to which the log was applied change in one transaction, so a crash leaves them in step. The
+file can be lost at any time: whoever finds it missing or damaged makes it anew (`kv_catch_up.py`). Columns are stored by position
+(`c0`, `c1`, ...), so that no name of a user's is ever part of a statement; there is no index, look-ups are joins.
+
+One thread at a time. Every method may raise duckdb.Error; `keyed_tables.py` is the border where it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering import crash_points
+from tiering.cluster.embedded.kv.primary_keys import last_of_each_key
+from tiering.cluster.embedded.log.batches import fit_columns
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key
+from tiering.library_guards.duckdb_guard import lock
+from tiering.model.tables import BucketKey, ChangeType, TableInfo
+
+KV_FOLDER = "kv"
+SUFFIX = ".duckdb"
+MEMORY_LIMIT = "512MB"
+"""Per open table; beyond it DuckDB spills into a folder beside the file."""
+THREADS = 2
+CHECKPOINT_THRESHOLD = "64MB"
+"""Of changes before DuckDB rewrites its file: it is a copy, so a long tail of changes to replay costs only time."""
+EXPORT_BATCH_ROWS = 8_192
+"""Few enough that wide rows stay small, many enough that a batch costs nothing."""
+MAX_ERROR_CHARACTERS = 300
+"""Of what DuckDB says about a record."""
+_FORMAT = 1
+
+
+class KvState:
+    """An open file."""
+
+    def __init__(self, file: Path, table: TableInfo) -> None:
+        """Opens or makes it. One of another table or format is refused as a damaged one is."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        config: dict[str, Any] = {
+            "memory_limit": MEMORY_LIMIT,
+            "threads": THREADS,
+            "temp_directory": f"{file}.tmp",
+            "checkpoint_threshold": CHECKPOINT_THRESHOLD,
+            "preserve_insertion_order": False,
+        }
+        self._connection = duckdb.connect(str(file), config=config)
+        try:
+            self._prepare(table)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self, table: TableInfo) -> None:
+        run = self._connection.execute
+        run("SET TimeZone = 'UTC'")
+        lock(self._connection)
+        self._schema = table.schema
+        self._keys = [f"c{table.schema.get_field_index(name)}" for name in table.primary_key]
+        if not run("SELECT 1 FROM duckdb_tables() WHERE table_name = 'identity'").fetchone():
+            with self._transaction():
+                run("CREATE TABLE identity AS SELECT ? AS table_id, ? AS format", [table.table_id, _FORMAT])
+                run("CREATE TABLE applied (p BIGINT, b INTEGER, next_offset BIGINT)")
+                run("CREATE TABLE kv (p BIGINT, b INTEGER)")
+        found = run("SELECT table_id, format FROM identity").fetchone()
+        if found != (table.table_id, _FORMAT):
+            raise duckdb.InvalidInputException(f"the file is of table {found}")
+        self._columns = len(run("SELECT column_name FROM duckdb_columns() WHERE table_name = 'kv'").fetchall()) - 2
+        self.widen(table.schema)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._connection.close()
+
+    def widen(self, schema: pa.Schema) -> None:
+        """Makes room for columns that were added to the table, with NULL in them."""
+        self._schema = schema
+        if self._columns == len(schema):
+            return
+        with self._registered("sample", _stored(pa.Table.from_batches([], schema), schema)), self._transaction():
+            kinds = self._connection.execute("DESCRIBE SELECT * FROM sample").fetchall()
+            for name, kind, *_ in kinds[self._columns :]:
+                self._connection.execute(f"ALTER TABLE kv ADD COLUMN {name} {kind}")
+        self._columns = len(schema)
+
+    def applied(self) -> Mapping[BucketKey, int]:
+        """Per bucket the next offset to apply; without those that nothing was applied of."""
+        rows = self._connection.execute("SELECT p, b, next_offset FROM applied").fetchall()
+        return {bucket_key(partition, bucket): offset for partition, bucket, offset in rows}
+
+    def look_up(self, keys: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
+        """The rows that have one of `keys` (distinct, in the key's order): the positions of those found, ascending, and their rows."""
+        names = [f"k{number}" for number in range(keys.num_columns)]
+        wanted = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
+        same = " AND ".join(f"kv.{column} = wanted.{name}" for column, name in zip(self._keys, names, strict=True))
+        with self._registered("wanted", wanted):
+            found = self._connection.sql(
+                f"SELECT wanted.position, {self._list('kv')} FROM wanted JOIN kv ON {same} ORDER BY wanted.position"
+            ).to_arrow_table()
+        rows = _as_rows(found.drop_columns(["position"]), self._schema)
+        return found.column("position").to_numpy(), rows
+
+    def apply(self, changes: pa.Table, kinds: npt.NDArray[np.int8], places: pa.Table, reached: Mapping[BucketKey, int]) -> None:
+        """Applies records of the log, those of a bucket in offset order, and notes how far it came, all or none.
+
+        `changes` has the table's columns, `kinds` their change types, `places` the columns p and b.
+        """
+        lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
+        keys = changes.select(self._key_names()).take(lasting).combine_chunks().to_batches()
+        last = lasting[last_of_each_key(keys[0])] if keys else lasting
+        gone = pa.array(kinds[last] == ChangeType.DELETE)
+        net = pa.Table.from_arrays(
+            [*places.take(last).columns, *_stored(changes.take(last), self._schema).columns, gone],
+            names=["p", "b", *(f"c{number}" for number in range(len(self._schema))), "gone"],
+        )
+        same = " AND ".join(f"kv.{column} = net.{column}" for column in self._keys)
+        with self._registered("net", net), self._transaction():
+            if len(last):
+                self._connection.execute(f"DELETE FROM kv USING net WHERE {same}")
+                self._connection.execute(f"INSERT INTO kv SELECT p, b, {self._list('net')} FROM net WHERE NOT gone")
+            self._note(reached)
+            crash_points.reach(crash_points.KV_APPLYING)
+
+    def load(self, bucket: BucketKey, batches: Iterable[pa.RecordBatch], log_offset: int) -> None:
+        """Makes `batches` all the rows of a bucket, as of `log_offset`, all or none."""
+        place = [_partition_number(bucket), bucket.bucket_id]
+        with self._transaction():
+            self._connection.execute("DELETE FROM kv WHERE p = ? AND b = ?", place)
+            for batch in batches:
+                with self._registered("rows", _stored(pa.Table.from_batches([batch]), self._schema)):
+                    self._connection.execute(f"INSERT INTO kv SELECT ?, ?, {self._list('rows')} FROM rows", place)
+            self._note({bucket: log_offset})
+
+    def forget(self, buckets: Collection[BucketKey]) -> None:
+        """Drops the rows of buckets whose partition is gone, and that they were ever there."""
+        with self._transaction():
+            for bucket in buckets:
+                for table in ("kv", "applied"):
+                    self._connection.execute(f"DELETE FROM {table} WHERE p = ? AND b = ?", [_partition_number(bucket), bucket.bucket_id])
+
+    def rows(self, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
+        """All rows of a bucket, in no order, in batches of bounded size."""
+        query = f"SELECT {self._list('kv')} FROM kv WHERE p = ? AND b = ?"
+        found = self._connection.sql(query, params=[_partition_number(bucket), bucket.bucket_id])
+        for batch in found.to_arrow_reader(EXPORT_BATCH_ROWS):
+            if batch.num_rows:
+                yield _as_rows(pa.Table.from_batches([batch]), self._schema)
+
+    def _note(self, reached: Mapping[BucketKey, int]) -> None:
+        numbers = [(_partition_number(bucket), bucket.bucket_id, offset) for bucket, offset in reached.items()]
+        columns = [pa.array([row[index] for row in numbers], pa.int64()) for index in range(3)]
+        with self._registered("reached", pa.Table.from_arrays(columns, names=["p", "b", "next_offset"])):
+            self._connection.execute("DELETE FROM applied USING reached WHERE applied.p = reached.p AND applied.b = reached.b")
+            self._connection.execute("INSERT INTO applied SELECT * FROM reached")
+
+    def _list(self, table: str) -> str:
+        return ", ".join(f"{table}.c{number}" for number in range(len(self._schema)))
+
+    def _key_names(self) -> list[str]:
+        return [self._schema.names[int(column[1:])] for column in self._keys]
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.begin()
+        try:
+            yield
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._connection.commit()
+
+    @contextlib.contextmanager
+    def _registered(self, name: str, table: pa.Table) -> Iterator[None]:
+        self._connection.register(name, table)
+        try:
+            yield
+        finally:
+            self._connection.unregister(name)
+
+
+def state_file(root: Path, table_id: int) -> Path:
+    """Where a table's state is."""
+    return root / KV_FOLDER / f"{table_id}{SUFFIX}"
+
+
+def remove_state(file: Path) -> None:
+    """Removes a state's file and what stands beside it. Raises OSError."""
+    file.unlink(missing_ok=True)
+    file.with_name(file.name + ".wal").unlink(missing_ok=True)
+    shutil.rmtree(f"{file}.tmp", ignore_errors=True)
+
+
+def _partition_number(bucket: BucketKey) -> int:
+    return NO_PARTITION if bucket.partition_id is None else bucket.partition_id
+
+
+def _stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows.rename_columns([f"c{number}" for number in range(len(schema))])
+
+
+def _as_rows(found: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """DuckDB has the values as they were, but names what lies within lists and maps in its own way."""
+    return fit_columns(found.rename_columns(schema.names), schema)
+
+
+def first_refused(rows: pa.Table) -> tuple[int, str] | None:
+    """Position and error of the first row that DuckDB does not take in any table; None = it takes all."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        error = _error_of(connection, rows)
+        if error is None:
+            return None
+        start, stop = 0, rows.num_rows
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            half = _error_of(connection, rows.slice(start, middle - start))
+            if half is None:
+                start = middle
+            else:
+                stop, error = middle, half
+        return start, _error_of(connection, rows.slice(start, 1)) or error
+
+
+def _error_of(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> str | None:
+    connection.register("rows_to_take", rows.take(np.arange(rows.num_rows)))
+    try:
+        connection.execute("CREATE OR REPLACE TEMP TABLE taken AS SELECT * FROM rows_to_take")
+    except duckdb.Error as error:
+        return " ".join(str(error).split())[:MAX_ERROR_CHARACTERS]
+    finally:
+        connection.unregister("rows_to_take")
+    return None

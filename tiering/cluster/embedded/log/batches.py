@@ -1,0 +1,87 @@
+"""Rows made to fit a table: by name, in the stored form of each type, nothing lost. A misfit names the column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.cluster.embedded.kv.map_keys import check_map_keys
+from tiering.cluster.embedded.metadata.types import count_fields, storable_type
+from tiering.cluster.embedded.writable import Rows
+from tiering.errors import InvalidData
+from tiering.model.tables import TableInfo
+
+MAX_FILLED_IN = 32_000_000
+"""NULLs for columns that a write leaves out: some 256 MB."""
+
+
+def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
+    """`rows` as one batch of the table's first columns: those it was made with, and later ones up to the last that `rows` has.
+
+    So the same rows become the same batch also after more columns were added: a repeated append is known again. Columns are
+    matched by name, in any order; only those added later may be left out. Raises InvalidData (unknown, missing, repeated or
+    mistyped column, null in a NOT NULL column, a map with a key twice), UnsupportedType.
+    """
+    check_names(rows.schema, table.schema, table.added_columns)
+    created = len(table.schema) - len(table.added_columns)
+    known = max([created, *(table.schema.get_field_index(name) + 1 for name in rows.schema.names)])
+    _check_filled_in(rows, list(table.schema)[:known])
+    batch = fit_columns(rows, pa.schema(list(table.schema)[:known]), table.added_columns)
+    check_map_keys(batch)
+    return batch
+
+
+def _check_filled_in(rows: Rows, fields: Sequence[pa.Field[Any]]) -> None:
+    """A short request would become a large write if it left many columns out of many rows."""
+    missing = pa.schema([field for field in fields if field.name not in rows.schema.names])
+    values = rows.num_rows * count_fields(missing)
+    if values > MAX_FILLED_IN:
+        raise InvalidData(
+            f"{rows.num_rows} rows that leave {len(missing)} columns out are {values} NULLs; one write takes at most {MAX_FILLED_IN}",
+            hint="Write fewer rows at once.",
+        )
+
+
+def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -> pa.RecordBatch:
+    """`rows` as one batch of exactly `schema`, with NULL for those in `may_lack` that are not there. Raises as `fit_rows`."""
+    check_names(rows.schema, schema, may_lack)
+    columns = [
+        _fit_column(_as_array(rows.column(field.name)), field) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def check_names(have: pa.Schema, want: pa.Schema, may_lack: Collection[str] = ()) -> None:
+    """Raises InvalidData unless both name the same columns, each once; those in `may_lack` need not be there."""
+    for name in have.names:
+        if name not in want.names:
+            raise InvalidData(f"the table has no column {name!r}", hint=f"Its columns: {', '.join(want.names)}.", column=name)
+        if have.names.count(name) > 1:
+            raise InvalidData(f"the column {name!r} is there twice", column=name)
+    for name in want.names:
+        if name not in have.names and name not in may_lack:
+            raise InvalidData(f"the column {name!r} is missing", hint=f"Needed: {', '.join(want.names)}.", column=name)
+
+
+def _as_array(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # combine_chunks of a chunked array with several chunks may answer a chunked array for very large strings only
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _fit_column(column: pa.Array[Any], field: pa.Field[Any]) -> pa.Array[Any]:
+    if storable_type(field.name, column.type) != field.type:
+        raise InvalidData(f"column {field.name!r} is {column.type}; the table has {field.type}", column=field.name)
+    if not field.nullable and column.null_count:
+        raise InvalidData(f"column {field.name!r} has a null; the table declares it NOT NULL", column=field.name)
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidData(f"column {field.name!r} does not fit {field.type}: {error}", column=field.name) from error

@@ -1,0 +1,144 @@
+"""The executor side: one log split read from immutable files, without asking anybody. Snapshot splits: `snapshot_reader.py`.
+
+Every file is read once, into memory, and verified before a row of it is used. Small segments are joined into batches
+that are worth a call; large ones are passed on without a copy. Offsets and commit time come from the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, stopped
+from tiering.cluster.embedded.log.segments import Segment, read_segment
+from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated, SourceChanged
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import CHANGE_TYPE_FIELD, SYSTEM_COLUMN_FIELDS, BucketKey, BucketOffsets, TableInfo, TableType
+
+TARGET_BATCH_ROWS = 65_536
+"""Enough that the cost per batch vanishes; smaller than a row group."""
+TARGET_BATCH_BYTES = 16 * 1024 * 1024
+"""Wide rows: join no further than this."""
+_BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_COLUMN_FIELDS)
+
+
+@dataclass(frozen=True)
+class ListedRange:
+    """Where the records of a range are."""
+
+    root: str
+    segments: Sequence[Segment]
+    """Those of the range, in order."""
+    refused: Sequence[RefusedRecord] = ()
+    """Records of the bucket that its KV state refused, also outside of the range."""
+
+
+ListSegments = Callable[[BucketKey, int, int], ListedRange]
+"""(bucket, start, stop) -> where they are."""
+
+
+@dataclass(frozen=True)
+class EmbeddedSplitReader:
+    """A `SplitReader`. Pickles: it carries the list of files, not a connection."""
+
+    root: str
+    schema: pa.Schema
+    split: TieringLogSplit
+    segments: tuple[Segment, ...]
+    changes: bool = False
+    """Whether the segments hold change types."""
+    skipped: tuple[int, ...] = ()
+    """Offsets of records that were skipped: they are read as changes of nothing (`refused_records.py`)."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """As `SplitReader.read`."""
+        pending: list[_Piece] = []
+        rows = size_bytes = 0
+        for segment in self.segments:
+            piece = self._cut(segment)
+            pending.append(piece)
+            rows += piece.rows.num_rows
+            size_bytes += piece.rows.nbytes
+            # One segment of half the size goes as it is: joining would copy it.
+            wanted = TARGET_BATCH_ROWS // 2 if len(pending) == 1 else TARGET_BATCH_ROWS
+            if rows >= wanted or size_bytes >= TARGET_BATCH_BYTES:
+                yield self._join(pending)
+                pending, rows, size_bytes = [], 0, 0
+        if pending:
+            yield self._join(pending)
+
+    def _cut(self, segment: Segment) -> _Piece:
+        """The part of a segment that lies in the split."""
+        batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
+        start = max(segment.starting_offset, self.split.starting_offset)
+        stop = min(segment.stopping_offset, self.split.stopping_offset)
+        batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in self.skipped])
+        return _Piece(batch.slice(start - segment.starting_offset, stop - start), start, segment.commit_us)
+
+    def _join(self, pieces: Sequence[_Piece]) -> pa.RecordBatch:
+        rows = pieces[0].rows if len(pieces) == 1 else pa.concat_batches([piece.rows for piece in pieces])  # type: ignore[attr-defined]  # missing in the stubs
+        count, start = rows.num_rows, pieces[0].starting_offset
+        counts = [piece.rows.num_rows for piece in pieces]
+        system = (
+            pa.array(np.full(count, self.split.bucket.bucket_id, dtype=np.int32), _BUCKET_TYPE),
+            pa.array(np.arange(start, start + count, dtype=np.int64), _OFFSET_TYPE),
+            pa.array(np.repeat(np.array([piece.commit_us for piece in pieces], dtype=np.int64), counts)).view(_TIMESTAMP_TYPE),
+        )
+        own, kind = rows.columns[: len(self.schema)], rows.columns[len(self.schema) :]
+        fields = [*self.schema, *SYSTEM_COLUMN_FIELDS, *([CHANGE_TYPE_FIELD] if self.changes else [])]
+        return pa.RecordBatch.from_arrays([*own, *system, *kind], schema=pa.schema(fields))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    rows: pa.RecordBatch
+    starting_offset: int
+    commit_us: int
+
+
+def open_reader(table: TableInfo, split: TieringLogSplit, bounds: BucketOffsets | None, list_segments: ListSegments) -> EmbeddedSplitReader:
+    """The reader of `split`, whose whole range is covered by segments.
+
+    Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), DataCorrupt (a hole in the metadata),
+    SourceChanged (the partition was dropped, or the log has columns that `table` does not have yet), BucketStopped.
+    """
+    start, stop = split.starting_offset, split.stopping_offset
+    if bounds is None and split.bucket.partition_id is not None:
+        name = split.partition_name or split.bucket.partition_id
+        raise SourceChanged(f"the partition {name} of {table.path} was dropped", table_id=table.table_id, bucket=split.bucket)
+    if bounds is None or not 0 <= start <= stop <= bounds.log_end:
+        end = "which does not exist" if bounds is None else f"whose log ends at {bounds.log_end}"
+        raise InvalidArgument(f"cannot read [{start}, {stop}) of {table.path} bucket {split.bucket}, {end}", table_id=table.table_id)
+    if start < bounds.log_start:
+        raise LogTruncated(
+            f"the log of {table.path} bucket {split.bucket} starts at offset {bounds.log_start}, after {start}", table_id=table.table_id
+        )
+    listed = list_segments(split.bucket, start, stop)
+    root, segments = listed.root, listed.segments
+    for record in listed.refused:
+        if start <= record.offset < stop and not record.is_skipped:
+            raise stopped(table, split.bucket, split.partition_name, record)
+    _check_covered(table, split, segments)
+    if any(segment.columns > len(table.schema) for segment in segments):
+        raise SourceChanged(f"columns were added to {table.path} since it was looked up", table_id=table.table_id)
+    skipped = tuple(record.offset for record in listed.refused if record.is_skipped and start <= record.offset < stop)
+    return EmbeddedSplitReader(root, table.schema, split, tuple(segments), table.table_type is TableType.PRIMARY_KEY, skipped)
+
+
+def _check_covered(table: TableInfo, split: TieringLogSplit, segments: Sequence[Segment]) -> None:
+    reached = split.starting_offset
+    for segment in segments:
+        if segment.starting_offset > reached:
+            break
+        reached = segment.stopping_offset
+    if reached < split.stopping_offset:
+        raise DataCorrupt(
+            f"the log of {table.path} bucket {split.bucket} has no segment for offsets [{reached}, {split.stopping_offset})",
+            bucket=split.bucket,
+            starting_offset=reached,
+            stopping_offset=split.stopping_offset,
+        )

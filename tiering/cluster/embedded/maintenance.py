@@ -1,0 +1,111 @@
+"""What the cluster does by itself, every few seconds: KV snapshots that are due, the end of leases, log retention."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from tiering.clock import Clock
+from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
+from tiering.cluster.embedded.kv.snapshot_files import remove_files
+from tiering.cluster.embedded.log.retention import cut_logs, plan_cuts
+from tiering.cluster.embedded.metadata.database import Metadata
+from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.metadata.options import UpkeepOptions, parse_upkeep_options
+from tiering.cluster.embedded.metadata.snapshot_rows import last_snapshot_times
+from tiering.cluster.embedded.metadata.table_rows import table_exists
+from tiering.errors import LakewardError, UnknownTable
+from tiering.model.tables import TableInfo, TableType
+
+PERIOD_S = 10.0
+"""Often enough for the shortest lease and interval that make sense."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Upkeep:
+    """One pass at a time; each may be repeated, or die, at any point."""
+
+    def __init__(self, root: Path, metadata: Metadata, listing: TableListing, keyed: KeyedTables, clock: Clock) -> None:
+        self._root = root
+        self._metadata = metadata
+        self._listing = listing
+        self._kept_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, UpkeepOptions]]] = ((), ())
+        self._keyed = keyed
+        self._clock = clock
+
+    def run(self) -> None:
+        """One pass over all tables. What fails for one is logged, and tried again in the next pass."""
+        for table, options, last in self._kept():
+            try:
+                if table.table_type is TableType.PRIMARY_KEY:
+                    self._take_snapshot(table, options, last)
+                if options.log_ttl_ms is not None:
+                    self._cut_log(table, options.log_ttl_ms)
+            except UnknownTable:
+                continue  # dropped meanwhile
+            except (LakewardError, OSError) as error:
+                _log.warning("upkeep_failed", table=str(table.path), error=str(error))
+        self._keyed.sweep()
+
+    def _kept(self) -> Iterator[tuple[TableInfo, UpkeepOptions, datetime]]:
+        """Tables that need anything, often none of very many, with their options and when they had their last KV snapshot."""
+        tables = self._listing.all()
+        if self._kept_of[0] is not tables:
+            known = ((table, parse_upkeep_options(table.properties)) for table in tables)
+            self._kept_of = (tables, [each for each in known if _needs_upkeep(*each)])
+        if kept := self._kept_of[1]:
+            with self._metadata.read() as connection:
+                last = last_snapshot_times(connection)
+            for table, options in kept:
+                yield table, options, last.get(table.table_id, table.created_at)
+
+    def _take_snapshot(self, table: TableInfo, options: UpkeepOptions, last: datetime) -> None:
+        since = self._clock.now() - last
+        # One from the future is from when the clock was ahead: its age is not known, so the next one is due.
+        if since < timedelta(0) or since >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
+            self._keyed.snapshot(table.path)
+
+    def _cut_log(self, table: TableInfo, ttl_ms: int) -> None:
+        with self._metadata.read() as connection:
+            if not plan_cuts(connection, table, ttl_ms, self._clock.now()):
+                return
+        with self._keyed.exclusive(table.table_id):  # a state that is being made anew reads the log
+            with self._metadata.write() as connection:
+                if not table_exists(connection, table.table_id):
+                    return
+                cuts = plan_cuts(connection, table, ttl_ms, self._clock.now())
+                paths = cut_logs(connection, self._root, table.table_id, cuts)
+            remove_files(self._root, paths)
+
+
+def _needs_upkeep(table: TableInfo, options: UpkeepOptions) -> bool:
+    return table.table_type is TableType.PRIMARY_KEY or options.log_ttl_ms is not None
+
+
+@contextmanager
+def running_upkeep(upkeep: Upkeep, period_s: float = PERIOD_S) -> Iterator[None]:
+    """Keeps house in a thread while the context is open."""
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.wait(period_s):
+            try:
+                upkeep.run()
+            except LakewardError as error:
+                _log.warning("upkeep_failed", error=str(error))
+            except BaseException:  # a panic, too: without this thread no log is cut and no snapshot taken any more
+                _log.exception("upkeep_failed")
+
+    thread = threading.Thread(target=keep, name="embedded-cluster-upkeep")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

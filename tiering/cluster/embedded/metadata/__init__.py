@@ -1,0 +1,1 @@
+"""The embedded cluster's metadata, in one SQLite file."""

@@ -1,0 +1,275 @@
+"""The embedded cluster's metadata: one SQLite file, written through SQLAlchemy Core by one process.
+
+WAL with synchronous=FULL: a transaction that returned survives a power cut. Times are microseconds since the epoch.
+Ids of tables and partitions come from AUTOINCREMENT, so that a dropped one's id is never used again. Segment rows are what
+makes a file part of the log: a file without a row does not exist for readers. Columns of a table are only ever added, last:
+how many of them a segment has is the version of its schema.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tiering.clock import Ids
+from tiering.cluster.embedded.metadata.upgrade import upgrade
+from tiering.errors import ClusterUnavailable, SetupError
+from tiering.files.sqlite_files import distrust
+from tiering.model.tables import BucketKey
+
+FILE_NAME = "meta.db"
+FORMAT_VERSION = 4
+"""2: partitions, and columns added later. 3: primary keys. 4: records that a KV state refused.
+Older ones are brought up to it when the folder is opened (`upgrade.py`)."""
+NO_PARTITION = 0
+"""The partition id of buckets in a table without partitions: part of a key, hence not NULL. Real ids start at 1."""
+
+_schema = sa.MetaData()
+
+facts = sa.Table("facts", _schema, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
+
+databases = sa.Table(
+    "databases",
+    _schema,
+    sa.Column("folded_name", sa.Text, primary_key=True, comment="lower case: names that differ in case only are the same"),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+)
+
+tables = sa.Table(
+    "tables",
+    _schema,
+    sa.Column("table_id", sa.Integer, primary_key=True),
+    sa.Column("database_name", sa.Text, sa.ForeignKey("databases.name"), nullable=False),
+    sa.Column("table_name", sa.Text, nullable=False),
+    sa.Column("folded_name", sa.Text, nullable=False),
+    sa.Column("schema", sa.LargeBinary, nullable=False),
+    sa.Column("bucket_count", sa.Integer, nullable=False),
+    sa.Column("bucket_keys", sa.JSON, nullable=False),
+    sa.Column("bucketing", sa.Text, nullable=False),
+    sa.Column("partition_keys", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("primary_key", sa.JSON, nullable=False, server_default="[]", comment="empty = a log table"),
+    sa.Column("created_columns", sa.Integer, nullable=False, server_default="0", comment="how many columns it was made with"),
+    sa.Column("properties", sa.JSON, nullable=False),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    sa.Column("lake_enabled_us", sa.BigInteger),
+    sa.UniqueConstraint("database_name", "folded_name"),
+    sqlite_autoincrement=True,
+)
+
+partitions = sa.Table(
+    "partitions",
+    _schema,
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("partition_name", sa.Text, nullable=False),
+    sa.UniqueConstraint("table_id", "partition_name"),
+    sqlite_autoincrement=True,
+)
+
+buckets = sa.Table(
+    "buckets",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True, server_default=str(NO_PARTITION)),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("log_start", sa.BigInteger, nullable=False),
+    sa.Column("log_end", sa.BigInteger, nullable=False),
+    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    sa.Column("last_commit_us", sa.BigInteger, nullable=False),
+)
+
+segments = sa.Table(
+    "segments",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True, server_default=str(NO_PARTITION)),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("starting_offset", sa.BigInteger, primary_key=True),
+    sa.Column("stopping_offset", sa.BigInteger, nullable=False),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    sa.Column("crc32", sa.BigInteger, nullable=False),
+    sa.Column("commit_us", sa.BigInteger, nullable=False),
+    sa.Column("columns", sa.Integer, nullable=False, comment="how many of the table's columns, from the first, the file holds"),
+    sqlite_with_rowid=False,
+)
+
+appends = sa.Table(
+    "appends",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("writer_id", sa.Text, primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True),
+    sa.Column("fingerprint", sa.BigInteger, nullable=False),
+    sa.Column(
+        "ranges",
+        sa.JSON,
+        nullable=False,
+        comment="[bucket id, starting offset, stopping offset, partition id] each; without the last: no partition",
+    ),
+    sqlite_with_rowid=False,
+)
+
+refused_records = sa.Table(
+    "refused_records",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("offset", sa.BigInteger, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False, comment="as text, cut"),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("refused_us", sa.BigInteger, nullable=False),
+    sa.Column("skipped_us", sa.BigInteger, comment="NULL = the bucket stands here"),
+    sa.Column("skipped_by", sa.Text),
+    sa.Column("reason", sa.Text),
+    sqlite_with_rowid=False,
+)
+
+kv_snapshots = sa.Table(
+    "kv_snapshots",
+    _schema,
+    sa.Column("snapshot_id", sa.Integer, primary_key=True),
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), nullable=False),
+    sa.Column("partition_id", sa.Integer, nullable=False),
+    sa.Column("bucket_id", sa.Integer, nullable=False),
+    sa.Column("log_offset", sa.BigInteger, nullable=False),
+    sa.Column("columns", sa.Integer, nullable=False, comment="how many of the table's columns, from the first, the files hold"),
+    sa.Column("files", sa.JSON, nullable=False, comment="[path, size in bytes, CRC-32, rows] each, in order"),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    sa.Index("kv_snapshots_of_bucket", "table_id", "partition_id", "bucket_id"),
+    sqlite_autoincrement=True,
+)
+
+leases = sa.Table(
+    "leases",
+    _schema,
+    sa.Column("lease_id", sa.Text, primary_key=True),
+    sa.Column("owner", sa.Text),
+    sa.Column("acquired_us", sa.BigInteger, nullable=False),
+    sa.Column("renewed_us", sa.BigInteger, nullable=False),
+    sa.Column("ttl_ms", sa.BigInteger, nullable=False),
+)
+
+leased_snapshots = sa.Table(
+    "leased_snapshots",
+    _schema,
+    sa.Column("lease_id", sa.Text, sa.ForeignKey("leases.lease_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("table_id", sa.Integer, primary_key=True),
+    sa.Column("partition_id", sa.Integer, primary_key=True),
+    sa.Column("bucket_id", sa.Integer, primary_key=True),
+    sa.Column("snapshot_id", sa.Integer, sa.ForeignKey("kv_snapshots.snapshot_id", ondelete="CASCADE"), nullable=False),
+    sa.Index("leased_by_snapshot", "snapshot_id"),
+)
+
+lake_snapshots = sa.Table(
+    "lake_snapshots",
+    _schema,
+    sa.Column("table_id", sa.Integer, sa.ForeignKey("tables.table_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("lake_snapshot_id", sa.BigInteger, nullable=False),
+    sa.Column("offsets", sa.JSON, nullable=False, comment="bucket (as BucketKey prints it) -> offset"),
+)
+
+
+@lru_cache(maxsize=10_000)
+def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
+    """The bucket of a row; `NO_PARTITION` is None."""
+    return BucketKey(partition_id or None, bucket_id)
+
+
+def among(table_ids: Collection[int]) -> sa.Select[tuple[int]]:
+    """The ids, for `column.in_(...)`: one parameter however many there are, of which SQLite limits the number, and one statement."""
+    return sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
+
+
+def in_bucket(table: sa.Table, table_id: int, bucket: BucketKey) -> sa.ColumnElement[bool]:
+    """Rows of `table` that belong to the bucket."""
+    partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
+    return (table.c.table_id == table_id) & (table.c.partition_id == partition_id) & (table.c.bucket_id == bucket.bucket_id)
+
+
+class Metadata:
+    """The open file. Reads see one moment each; writes go one after the other and are durable when the block ends."""
+
+    def __init__(self, engine: sa.Engine, cluster_id: str) -> None:
+        self._engine = engine
+        self._write_lock = threading.Lock()
+        self.cluster_id = cluster_id
+
+    @staticmethod
+    def open(root: Path, ids: Ids) -> Metadata:
+        """Opens or makes the file under `root`. Raises SetupError (newer format, not writable)."""
+        engine = sa.create_engine(f"sqlite:///{root / FILE_NAME}", pool_size=16, max_overflow=16)
+        sa.event.listen(engine, "connect", _prepare_connection)
+        sa.event.listen(engine, "begin", _begin)
+        try:
+            distrust(engine)
+            with engine.begin() as connection:
+                facts.create(connection, checkfirst=True)
+                version = int(_fact(connection, "format_version", str(FORMAT_VERSION)))
+                if version < FORMAT_VERSION:
+                    upgrade(connection, _schema, version)
+                    connection.execute(sa.update(facts).where(facts.c.name == "format_version").values(value=str(FORMAT_VERSION)))
+                if version <= FORMAT_VERSION:
+                    _schema.create_all(connection)
+                cluster_id = _fact(connection, "cluster_id", ids.new_id())
+        except sa.exc.SQLAlchemyError as error:
+            engine.dispose()
+            raise SetupError(
+                f"cannot open the cluster's metadata {root / FILE_NAME}: {error}",
+                hint="Check that the folder is writable and the disk not full.",
+            ) from error
+        if version > FORMAT_VERSION:
+            engine.dispose()
+            raise SetupError(f"{root} was written by a newer version (format {version}, known {FORMAT_VERSION})", hint="Upgrade Lakeward.")
+        return Metadata(engine, cluster_id)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """One moment. Raises ClusterUnavailable."""
+        with _guarded(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """One transaction; the only one that writes, so what it reads stays true until its end. Raises ClusterUnavailable."""
+        with self._write_lock, _guarded(), self._engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        raise ClusterUnavailable(f"the cluster's metadata failed: {error}") from error
+
+
+def _prepare_connection(connection: object, _record: object) -> None:
+    # SQLAlchemy's recipe for pysqlite: take BEGIN out of the driver's hands, so that reads are transactions too.
+    connection.isolation_level = None  # type: ignore[attr-defined]
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _fact(connection: sa.Connection, name: str, default: str) -> str:
+    value = connection.scalar(sa.select(facts.c.value).where(facts.c.name == name))
+    if value is not None:
+        return str(value)
+    connection.execute(sa.insert(facts).values(name=name, value=default))
+    return default

@@ -1,0 +1,48 @@
+"""The cluster's own record of the lake: a copy that may be behind it, and never goes back silently."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from tiering.cluster.embedded.metadata.database import lake_snapshots
+from tiering.cluster.embedded.metadata.partitions import living_partition_ids
+from tiering.cluster.embedded.metadata.table_rows import table_exists
+from tiering.errors import Fenced, UnknownTable
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TableInfo
+
+
+def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSnapshot | None:
+    """None = nothing yet."""
+    row = connection.execute(sa.select(lake_snapshots).where(lake_snapshots.c.table_id == table_id)).first()
+    if row is None:
+        return None
+    return RecordedLakeSnapshot(row.lake_snapshot_id, {BucketKey.parse(bucket): offset for bucket, offset in row.offsets.items()})
+
+
+def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: RecordedLakeSnapshot, *, may_go_back: bool = False) -> None:
+    """Harmless to repeat. Raises Fenced if a living bucket's offset would go back, UnknownTable if the table is gone."""
+    if not table_exists(connection, table.table_id):
+        raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+    recorded = read_lake_record(connection, table.table_id)
+    if recorded == snapshot:
+        return
+    living = living_partition_ids(connection, table.table_id)
+    for bucket, offset in ({} if recorded is None or may_go_back else recorded.offsets).items():
+        if bucket.partition_id is not None and bucket.partition_id not in living:
+            continue  # a marker drops the entries of partitions that vanished
+        new = snapshot.offsets.get(bucket, 0)
+        if new < offset:
+            raise Fenced(
+                f"the lake record of {table.path} would go back in bucket {bucket}, from offset {offset} to {new}",
+                table_id=table.table_id,
+                lake_snapshot_id=snapshot.lake_snapshot_id,
+            )
+    values = {
+        "lake_snapshot_id": snapshot.lake_snapshot_id,
+        "offsets": {str(bucket): offset for bucket, offset in snapshot.offsets.items()},
+    }
+    if recorded is None:
+        connection.execute(sa.insert(lake_snapshots).values(table_id=table.table_id, **values))
+    else:
+        connection.execute(sa.update(lake_snapshots).where(lake_snapshots.c.table_id == table.table_id).values(values))

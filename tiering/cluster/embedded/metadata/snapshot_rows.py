@@ -1,0 +1,103 @@
+"""KV snapshots in the metadata: which there are, and which may go. Functions over one connection.
+
+Ids grow and are never used again. The newest RETAINED of a bucket stay, and every one that a lease holds. What is no longer named
+may be removed from the disk afterwards; a crash in between leaves files that are swept at the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
+from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots
+from tiering.cluster.embedded.metadata.times import from_us, to_us
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey
+
+RETAINED = 2
+"""Per bucket: the newest, and the one that a reader who just asked may still hold."""
+
+
+def newest_snapshots(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, KvSnapshot]:
+    """The newest of each bucket that has one."""
+    mine = kv_snapshots.c.table_id == table_id
+    newest = sa.select(sa.func.max(kv_snapshots.c.snapshot_id)).where(mine).group_by(kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
+    rows = connection.execute(sa.select(kv_snapshots).where(kv_snapshots.c.snapshot_id.in_(newest)))
+    return {bucket_key(row.partition_id, row.bucket_id): KvSnapshot(row.snapshot_id, row.log_offset) for row in rows}
+
+
+def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, int]:
+    """The lowest log offset of the snapshots of each bucket: from there on its log is needed."""
+    columns = (kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
+    lowest = sa.func.min(kv_snapshots.c.log_offset).label("lowest")
+    rows = connection.execute(sa.select(*columns, lowest).where(kv_snapshots.c.table_id == table_id).group_by(*columns))
+    return {bucket_key(row.partition_id, row.bucket_id): row.lowest for row in rows}
+
+
+def snapshots_of_bucket(connection: sa.Connection, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
+    """All that are there, the newest first."""
+    mine = in_bucket(kv_snapshots, table_id, bucket)
+    return [_stored(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))]
+
+
+def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
+    """None = it is not there (any more), or of another bucket."""
+    mine = in_bucket(kv_snapshots, table_id, bucket) & (kv_snapshots.c.snapshot_id == snapshot_id)
+    row = connection.execute(sa.select(kv_snapshots).where(mine)).first()
+    return None if row is None else _stored(row)
+
+
+def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
+    """When the last snapshot of any bucket was made, by table id."""
+    query = sa.select(kv_snapshots.c.table_id, sa.func.max(kv_snapshots.c.created_us)).group_by(kv_snapshots.c.table_id)
+    return {table_id: from_us(made) for table_id, made in connection.execute(query)}
+
+
+def insert_snapshot(
+    connection: sa.Connection, table_id: int, bucket: BucketKey, log_offset: int, columns: int, files: Sequence[SnapshotFile], now: datetime
+) -> KvSnapshot:
+    """Records a snapshot whose files are durable."""
+    inserted = connection.execute(
+        sa.insert(kv_snapshots).values(
+            table_id=table_id,
+            partition_id=NO_PARTITION if bucket.partition_id is None else bucket.partition_id,
+            bucket_id=bucket.bucket_id,
+            log_offset=log_offset,
+            columns=columns,
+            files=[[file.path, file.size_bytes, file.crc32, file.records] for file in files],
+            created_us=to_us(now),
+        )
+    )
+    return KvSnapshot(int(inserted.lastrowid), log_offset)
+
+
+def delete_superseded(connection: sa.Connection) -> list[str]:
+    """Removes every snapshot that is neither among the newest of its bucket nor leased; the paths of its files."""
+    place = (kv_snapshots.c.table_id, kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
+    age = sa.func.row_number().over(partition_by=place, order_by=kv_snapshots.c.snapshot_id.desc()).label("age")
+    ranked = sa.select(kv_snapshots.c.snapshot_id, age).subquery()
+    leased = sa.select(leased_snapshots.c.snapshot_id)
+    surplus = sa.select(ranked.c.snapshot_id).where(ranked.c.age > RETAINED, ranked.c.snapshot_id.not_in(leased))
+    return delete_where(connection, kv_snapshots.c.snapshot_id.in_(surplus))
+
+
+def delete_where(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> list[str]:
+    """Removes snapshots, and what leases hold of them; the paths of their files."""
+    rows = connection.execute(sa.select(kv_snapshots.c.snapshot_id, kv_snapshots.c.files).where(condition)).all()
+    if rows:
+        ids = [{"gone": row.snapshot_id} for row in rows]
+        connection.execute(sa.delete(kv_snapshots).where(kv_snapshots.c.snapshot_id == sa.bindparam("gone")), ids)
+    return [path for row in rows for path, *_ in row.files]
+
+
+def all_paths(connection: sa.Connection) -> set[str]:
+    """Of the files of all snapshots."""
+    return {path for files in connection.scalars(sa.select(kv_snapshots.c.files)) for path, *_ in files}
+
+
+def _stored(row: sa.Row[Any]) -> StoredSnapshot:
+    return StoredSnapshot(row.snapshot_id, row.log_offset, row.columns, tuple(SnapshotFile(*file) for file in row.files))

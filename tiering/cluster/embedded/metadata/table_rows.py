@@ -1,0 +1,243 @@
+"""Databases and tables in the metadata. Functions over one connection; the caller holds the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from tiering.cluster.embedded.kv.primary_keys import check_primary_key, default_bucket_keys
+from tiering.cluster.embedded.log.bucketing import Bucketing, bucketing_for, check_bucket_keys
+from tiering.cluster.embedded.metadata.database import (
+    NO_PARTITION,
+    among,
+    buckets,
+    databases,
+    kv_snapshots,
+    partitions,
+    refused_records,
+    segments,
+    tables,
+)
+from tiering.cluster.embedded.metadata.options import parse_lake_options, parse_upkeep_options
+from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
+from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
+from tiering.cluster.embedded.metadata.times import from_us, to_us
+from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
+from tiering.cluster.embedded.writable import MAX_BUCKETS, TableSpec
+from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.lake_table_options import check_table_options
+from tiering.library_guards.arrow_ipc import read_schema
+from tiering.model.tables import TableInfo, TablePath, TableType
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table with what only the cluster itself needs to know of it."""
+
+    info: TableInfo
+    bucketing: Bucketing
+
+
+@dataclass(frozen=True)
+class CreatedTable:
+    """What a CREATE TABLE ended with: the table, and whether it was made now."""
+
+    info: TableInfo
+    is_new: bool
+
+
+def list_databases(connection: sa.Connection) -> list[str]:
+    """Names, sorted."""
+    return list(connection.scalars(sa.select(databases.c.name).order_by(databases.c.name)))
+
+
+def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool) -> None:
+    """Raises AlreadyExists; a name that differs in case only is refused in any case."""
+    existing = connection.scalar(sa.select(databases.c.name).where(databases.c.folded_name == name.lower()))
+    if existing is None:
+        connection.execute(sa.insert(databases).values(name=name, folded_name=name.lower()))
+    elif existing != name or not ignore_if_exists:
+        raise AlreadyExists(f"the database {existing!r} exists already", hint=_case_hint(existing, name))
+
+
+def require_database(connection: sa.Connection, name: str) -> None:
+    """Raises UnknownDatabase."""
+    if connection.scalar(sa.select(databases.c.name).where(databases.c.name == name)) is None:
+        raise UnknownDatabase(f"there is no database {name!r}", hint=f"Databases: {', '.join(list_databases(connection)) or 'none yet'}.")
+
+
+def list_tables(connection: sa.Connection, database_name: str | None) -> list[TableInfo]:
+    """Sorted by path. Raises UnknownDatabase."""
+    query = sa.select(tables).order_by(tables.c.database_name, tables.c.table_name)
+    if database_name is not None:
+        require_database(connection, database_name)
+        query = query.where(tables.c.database_name == database_name)
+    return [_stored(row).info for row in connection.execute(query).mappings()]
+
+
+def tables_by_id(connection: sa.Connection, table_ids: Collection[int]) -> list[TableInfo]:
+    """Those of them that there are."""
+    query = sa.select(tables).where(tables.c.table_id.in_(among(table_ids)))
+    return [_stored(row).info for row in connection.execute(query).mappings()]
+
+
+def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
+    """Raises UnknownTable, UnknownDatabase."""
+    query = sa.select(tables).where(tables.c.database_name == path.database_name, tables.c.table_name == path.table_name)
+    row = connection.execute(query).mappings().first()
+    if row is None:
+        require_database(connection, path.database_name)
+        raise UnknownTable(f"there is no table {path}")
+    return _stored(row)
+
+
+def table_exists(connection: sa.Connection, table_id: int) -> bool:
+    """Whether the table with that id was not dropped."""
+    return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
+
+
+def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
+    """Raises as `EmbeddedCluster.create_table`."""
+    require_database(connection, path.database_name)
+    twin = sa.select(tables.c.table_name).where(
+        tables.c.database_name == path.database_name, tables.c.folded_name == path.table_name.lower()
+    )
+    existing = connection.scalar(twin)
+    if existing is not None:
+        if existing == path.table_name and ignore_if_exists:
+            return CreatedTable(find_table(connection, path).info, is_new=False)
+        raise AlreadyExists(f"the table {path.database_name}.{existing} exists already", hint=_case_hint(existing, path.table_name))
+    schema = storable_schema(spec.schema)
+    if spec.primary_key and not spec.bucket_keys:
+        spec = replace(spec, bucket_keys=default_bucket_keys(spec.primary_key, spec.partition_keys))
+    _check_spec(spec, schema)
+    check_table_options(spec.properties)
+    enabled = parse_lake_options(spec.properties).enabled
+    parse_upkeep_options(spec.properties)
+    inserted = connection.execute(
+        sa.insert(tables).values(
+            database_name=path.database_name,
+            table_name=path.table_name,
+            folded_name=path.table_name.lower(),
+            schema=schema.serialize().to_pybytes(),
+            bucket_count=spec.bucket_count,
+            bucket_keys=list(spec.bucket_keys),
+            bucketing=bucketing_for(spec.bucket_keys).value,
+            partition_keys=list(spec.partition_keys),
+            primary_key=list(spec.primary_key),
+            created_columns=len(schema),
+            properties=dict(spec.properties),
+            created_us=to_us(now),
+            lake_enabled_us=to_us(now) if enabled else None,
+        )
+    )
+    if not spec.partition_keys:  # partitions bring theirs when they appear
+        insert_buckets(connection, int(inserted.lastrowid), [NO_PARTITION], spec.bucket_count)
+    return CreatedTable(find_table(connection, path).info, is_new=True)
+
+
+def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
+    if not 1 <= spec.bucket_count <= MAX_BUCKETS:
+        raise InvalidArgument(f"the bucket count is {spec.bucket_count}; it must be between 1 and {MAX_BUCKETS}")
+    if spec.primary_key:
+        check_primary_key(schema, spec.primary_key, spec.partition_keys, spec.bucket_keys)
+    check_bucket_keys(schema, spec.bucket_keys)
+    check_partition_keys(schema, spec.partition_keys, spec.bucket_keys)
+
+
+def update_properties(connection: sa.Connection, path: TablePath, set_properties: Mapping[str, str], now: datetime) -> TableInfo:
+    """Raises as `EmbeddedCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not."""
+    info = find_table(connection, path).info
+    check_table_options(set_properties)  # of an older version's table the others may be more than is allowed now: they have no effect
+    properties = {**info.properties, **set_properties}
+    enabled = parse_lake_options(properties).enabled
+    parse_upkeep_options(properties)
+    since = (info.lake_enabled_at or now) if enabled else None
+    connection.execute(
+        sa.update(tables)
+        .where(tables.c.table_id == info.table_id)
+        .values(properties=properties, lake_enabled_us=None if since is None else to_us(since))
+    )
+    return find_table(connection, path).info
+
+
+def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequence[pa.Field[Any]]) -> None:
+    """Raises as `EmbeddedCluster.alter_table`."""
+    info = find_table(connection, path).info
+    schema = with_columns(info.schema, add_columns)
+    if len(schema) > len(info.schema):
+        values = {"schema": schema.serialize().to_pybytes()}
+        connection.execute(sa.update(tables).where(tables.c.table_id == info.table_id).values(values))
+
+
+def delete_table(connection: sa.Connection, path: TablePath, table_id: int) -> None:
+    """Removes the table and, by cascade, all that is recorded of it. Raises UnknownTable, UnknownDatabase."""
+    _find_same(connection, path, table_id)
+    connection.execute(sa.delete(tables).where(tables.c.table_id == table_id))
+
+
+def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, name: str) -> tuple[int, list[str]]:
+    """Removes a partition and all that is recorded of it; returns its id and the paths of its files.
+
+    Raises UnknownTable, UnknownDatabase, UnknownPartition.
+    """
+    info = _find_same(connection, path, table_id)
+    partition_id = find_partition(connection, info, name)
+    mine = (segments.c.table_id == info.table_id) & (segments.c.partition_id == partition_id)
+    paths = list(connection.scalars(sa.select(segments.c.path).where(mine)))
+    paths += delete_where(connection, (kv_snapshots.c.table_id == info.table_id) & (kv_snapshots.c.partition_id == partition_id))
+    connection.execute(sa.delete(segments).where(mine))
+    refused = (refused_records.c.table_id == info.table_id) & (refused_records.c.partition_id == partition_id)
+    connection.execute(sa.delete(refused_records).where(refused))
+    connection.execute(sa.delete(buckets).where(buckets.c.table_id == info.table_id, buckets.c.partition_id == partition_id))
+    connection.execute(sa.delete(partitions).where(partitions.c.partition_id == partition_id))
+    return partition_id, paths
+
+
+def _find_same(connection: sa.Connection, path: TablePath, table_id: int) -> TableInfo:
+    """The table under `path`, if it is still that one."""
+    info = find_table(connection, path).info
+    if info.table_id != table_id:
+        raise UnknownTable(f"the table {path} was dropped", table_id=table_id)
+    return info
+
+
+def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
+    properties = dict(row["properties"])
+    options = parse_lake_options(properties)
+    enabled_us = row["lake_enabled_us"]
+    schema = _parsed_schema(row["schema"])
+    info = TableInfo(
+        table_id=row["table_id"],
+        path=TablePath(row["database_name"], row["table_name"]),
+        table_type=TableType.PRIMARY_KEY if row["primary_key"] else TableType.LOG,
+        schema=schema,
+        bucket_count=row["bucket_count"],
+        created_at=from_us(row["created_us"]),
+        bucket_keys=tuple(row["bucket_keys"]),
+        primary_key=tuple(row["primary_key"]),
+        partition_keys=tuple(row["partition_keys"]),
+        properties=properties,
+        lake_enabled=options.enabled,
+        lake_enabled_at=None if enabled_us is None else from_us(enabled_us),
+        lake_format=options.format,
+        freshness_ms=options.freshness_ms,
+        added_columns=tuple(schema.names[row["created_columns"] :]),
+    )
+    return StoredTable(info, Bucketing(row["bucketing"]))
+
+
+@lru_cache(maxsize=1_000)
+def _parsed_schema(data: bytes) -> pa.Schema:
+    """Tables with the same columns share it."""
+    return read_schema(data)
+
+
+def _case_hint(existing: str, name: str) -> str:
+    return "" if existing == name else f"Names are compared without regard to case: {name!r} and {existing!r} are the same."

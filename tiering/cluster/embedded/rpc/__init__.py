@@ -1,0 +1,1 @@
+"""The embedded cluster over gRPC: service, client and writer."""

@@ -1,0 +1,292 @@
+"""The embedded cluster seen over gRPC: `EmbeddedCluster` for tierers, ingest and the demo.
+
+Synchronous, and safe to call from several threads. A call that can be repeated without harm is repeated while the
+service is away for a moment, such as over a restart of the coordinator; a service that never answered is reported at
+once. What is recorded of the lake is the coordinator's to write: it does so in its own process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import grpc
+import pyarrow as pa
+import tenacity
+
+from tiering.cluster.base import offsets_one_by_one
+from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
+from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
+from tiering.cluster.embedded.rpc.writer import MAX_APPEND_BYTES, as_batch
+from tiering.cluster.embedded.writable import AppendedRange, Rows, TableSpec
+from tiering.errors import InvalidArgument, InvalidData, ServiceBusy, ServiceUnreachable
+from tiering.model.leases import KvSnapshot, KvSnapshotLease
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.splits import TieringSnapshotSplit, TieringSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath, TableType
+from tiering.rpc.v1 import embedded_pb2 as messages
+from tiering.rpc.v1 import embedded_pb2_grpc
+from tiering.wire import embedded
+from tiering.wire.channel import open_channel
+from tiering.wire.error_status import from_rpc_error
+from tiering.wire.offsets import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
+from tiering.wire.pages import Pages, readable
+
+CALL_TIMEOUT_S = 30.0
+"""Longer than any call takes; an append waits for the disk."""
+KEYED_TIMEOUT_S = 600.0
+"""Of a write to a primary-key table and of KV snapshots: a state that was lost is made anew first, from all of the table."""
+DEFAULT_PATIENCE_MS = 20_000
+"""How long a repeatable call waits for a service that answered before: a restart takes a few seconds."""
+
+Answer = TypeVar("Answer")
+
+
+class RemoteEmbeddedCluster:
+    """Connects on first use. Every call may raise ServiceUnreachable beside what the storage raises."""
+
+    def __init__(self, uri: str, *, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
+        self._uri = uri
+        self._channel = open_channel(uri)
+        self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._channel)
+        self._has_answered = False
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(self._may_come_back),
+            wait=tenacity.wait_exponential(multiplier=0.1, max=2),
+            stop=tenacity.stop_after_delay(patience_ms / 1_000),
+            reraise=True,
+        )
+
+    def _may_come_back(self, error: BaseException) -> bool:
+        return isinstance(error, ServiceBusy) or (isinstance(error, ServiceUnreachable) and self._has_answered)
+
+    def _once(self, call: Callable[[], Answer]) -> Answer:
+        try:
+            answer = call()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self._uri) from error
+        self._has_answered = True
+        return answer
+
+    def _repeatable(self, call: Callable[[], Answer]) -> Answer:
+        answer: Answer = self._retrying(self._once, call)
+        return answer
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> RemoteEmbeddedCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def cluster_id(self) -> str:
+        """As `Cluster.cluster_id`; asked once."""
+        request = messages.DescribeClusterRequest()
+        return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """As `EmbeddedCluster.create_database`."""
+        request = messages.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
+        attempt = self._repeatable if ignore_if_exists else self._once
+        attempt(partial(self._stub.CreateDatabase, request, timeout=CALL_TIMEOUT_S))
+
+    def databases(self) -> Sequence[str]:
+        """As `Cluster.databases`."""
+        request = messages.ListDatabasesRequest()
+        return list(self._repeatable(partial(self._stub.ListDatabases, request, timeout=CALL_TIMEOUT_S)).database_names)
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """As `EmbeddedCluster.create_table`."""
+        request = embedded.spec_to_pb(path, spec, ignore_if_exists)
+        attempt = self._repeatable if ignore_if_exists else self._once
+        return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def drop_table(self, path: TablePath) -> None:
+        """As `EmbeddedCluster.drop_table`."""
+        request = messages.DropTableRequest(table_path=embedded.path_to_pb(path))
+        self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
+        """As `EmbeddedCluster.alter_table`."""
+        added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
+        request = messages.AlterTableRequest(table_path=embedded.path_to_pb(path), set_properties=set_properties, add_columns=added)
+        return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """As `Cluster.tables`."""
+        found: list[TableInfo] = []
+        pages = Pages(self._uri, "tables")
+        page_token = ""
+        while True:
+            request = messages.ListTablesRequest(database_name=database_name, page_token=page_token)
+            answer = self._repeatable(partial(self._stub.ListTables, request, timeout=CALL_TIMEOUT_S))
+            page_token = answer.next_page_token
+            pages.check(answer, len(answer.tables), page_token or None)
+            with readable(self._uri):
+                found += map(embedded.table_from_pb, answer.tables)
+            if not page_token:
+                return found
+
+    def table(self, path: TablePath) -> TableInfo:
+        """As `Cluster.table`."""
+        request = messages.GetTableRequest(table_path=embedded.path_to_pb(path))
+        return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
+
+    def _table(self, message: messages.PbTable) -> TableInfo:
+        with readable(self._uri):
+            return embedded.table_from_pb(message)
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """As `Cluster.partitions`; a table without partition columns needs no question."""
+        if not table.partition_keys:
+            return ()
+        found: list[Partition] = []
+        pages = Pages(self._uri, "partitions")
+        more = True
+        while more:
+            after = found[-1].partition_id if found else 0
+            request = messages.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
+            answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
+            found += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
+            more = answer.more
+            pages.check(answer, len(answer.partitions), found[-1].partition_id if more and found else None)
+            more = more and bool(answer.partitions)
+        return tuple(found)
+
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """As `EmbeddedCluster.drop_partition`."""
+        request = messages.DropPartitionRequest(table_path=embedded.path_to_pb(path), partition_name=partition_name)
+        self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
+
+    def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
+        request = messages.AppendRequest(table_path=embedded.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
+        return [embedded.range_from_pb(appended) for appended in answer.ranges]
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.upsert`, in one message as `append`."""
+        request = messages.UpsertRequest(table_path=embedded.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        answer = self._repeatable(partial(self._stub.Upsert, request, timeout=KEYED_TIMEOUT_S))
+        return [embedded.range_from_pb(appended) for appended in answer.ranges]
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `EmbeddedCluster.delete`, in one message as `append`."""
+        request = messages.DeleteRequest(table_path=embedded.path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
+        answer = self._repeatable(partial(self._stub.Delete, request, timeout=KEYED_TIMEOUT_S))
+        return [embedded.range_from_pb(appended) for appended in answer.ranges]
+
+    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `EmbeddedCluster.snapshot_kv`."""
+        request = messages.SnapshotKvRequest(table_path=embedded.path_to_pb(path))
+        answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=KEYED_TIMEOUT_S))
+        return embedded.snapshots_from_pb(answer.snapshots)
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        """As `Cluster.offsets`."""
+        request = messages.ListOffsetsRequest(table_id=table.table_id)
+        answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
+        return {bucket_from_pb(item.bucket): embedded.bounds_from_pb(item) for item in answer.buckets}
+
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        """As `Cluster.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
+        return offsets_one_by_one(self, tables)
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        """As `Cluster.oldest_timestamps`."""
+        request = messages.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
+        answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
+        return {bucket_from_pb(item.bucket): embedded.time_from_pb(item.timestamp) for item in answer.timestamps}
+
+    def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
+        """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
+        if isinstance(split, TieringSnapshotSplit):
+            return self._snapshot_reader(table, split)
+        pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
+        segments = [embedded.segment_from_pb(segment) for page in pages for segment in page.segments]
+        told = pages[0].HasField("bounds")  # one question a split is enough
+        bounds = embedded.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
+        listed = ListedRange(pages[0].root, segments, [embedded.refused_from_pb(record) for record in pages[0].refused])
+        return open_reader(table, split, bounds, lambda *_: listed)
+
+    def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
+        request = messages.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
+        answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
+        found = {bucket_from_pb(item.bucket): embedded.bounds_from_pb(item) for item in answer.buckets}
+        return found.get(bucket)
+
+    def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
+        bucket = bucket_to_pb(split.bucket)
+        request = messages.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
+        answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
+        return open_snapshot_reader(answer.root, table, split, embedded.stored_snapshot_from_pb(split.snapshot_id, answer))
+
+    def _segment_pages(
+        self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
+    ) -> Iterator[messages.ListSegmentsResponse]:
+        pages = Pages(self._uri, "segments")
+        while True:
+            request = messages.ListSegmentsRequest(
+                table_id=table_id, bucket=bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
+            )
+            page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
+            pages.check(page, len(page.segments), page.segments[-1].stopping_offset if page.segments else None)
+            yield page
+            if not page.segments or page.segments[-1].stopping_offset >= stopping_offset:
+                return
+            starting_offset = page.segments[-1].stopping_offset
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        """As `Cluster.kv_snapshots`; a log table needs no question."""
+        if table.table_type is TableType.LOG:
+            return {}
+        request = messages.ListKvSnapshotsRequest(table_id=table.table_id)
+        answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
+        return embedded.snapshots_from_pb(answer.snapshots)
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        """Not offered to other processes: the coordinator's own call does it, for its ledger. Raises InvalidArgument."""
+        raise InvalidArgument("leases are acquired through the coordinator's AcquireKvSnapshotLease")
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
+        """Not offered either."""
+        raise InvalidArgument("leases are released through the coordinator's ReleaseKvSnapshotLease")
+
+    def drop_lease(self, lease_id: str) -> bool:
+        """Not offered either."""
+        raise InvalidArgument("leases are dropped through the coordinator's DropKvSnapshotLease")
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """Not offered either."""
+        raise InvalidArgument("leases are listed by the coordinator's ListKvSnapshotLeases")
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        """As `Cluster.lake_snapshot`."""
+        request = messages.GetLakeSnapshotRequest(table_id=table.table_id)
+        answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
+        if not answer.HasField("lake_snapshot_id"):
+            return None
+        return RecordedLakeSnapshot(answer.lake_snapshot_id, offsets_from_pb(answer.offsets))
+
+    def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """Not offered to other processes (DESIGN 6, step 8): raises InvalidArgument."""
+        raise InvalidArgument("only the coordinator records lake snapshots, in its own process")
+
+    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """Not offered either."""
+        self.record_lake_snapshot(table, snapshot)
+
+
+def _message(rows: Rows) -> bytes:
+    data = embedded.rows_to_bytes(as_batch(rows))
+    if len(data) > MAX_APPEND_BYTES:
+        raise InvalidData(f"a write of {len(data)} bytes exceeds the limit of {MAX_APPEND_BYTES}", hint="Write fewer rows at once.")
+    return data
