@@ -35,8 +35,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tiering.lake.base import CommitterInitContext, LakeTieringFactory, WriterInitContext
-from tiering.lake.iceberg.keyed.base import decode_base
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.iceberg.primary_key.bucket_files import decode_base
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
 from tiering.model.tables import TableInfo

@@ -11,7 +11,7 @@ from support.lake_proof import marker_of
 from tiering import crash_points
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.lake.base_check import tiered_offsets
+from tiering.lake.rules.base_check import tiered_offsets
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")

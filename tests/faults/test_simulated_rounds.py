@@ -14,7 +14,7 @@ from tiering.coordinator.decisions.lake_acks import Found
 from tiering.coordinator.decisions.records import LakeSize
 from tiering.coordinator.tierers.commits import Commits
 from tiering.lake.base import LakeView
-from tiering.lake.care import StoredFile
+from tiering.lake.maintenance import StoredFile
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire import heartbeats
 
@@ -73,7 +73,7 @@ def forgets_open_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forgets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes what was granted for a renamed lake table for granted for the one in its place."""
-    monkeypatch.setattr("tiering.lake.sweep._is_for", lambda *_: True)
+    monkeypatch.setattr("tiering.lake.rules.sweep._is_for", lambda *_: True)
 
 
 def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

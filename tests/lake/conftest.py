@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_kit import LakeKit, ObservedCatalog
-from tiering.lake.iceberg.keyed import keys, spool
+from tiering.lake.iceberg.primary_key import keys, spool
 
 
 @pytest.fixture

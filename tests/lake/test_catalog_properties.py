@@ -19,7 +19,7 @@ from tiering.lake.catalog_properties import (
     told_properties,
     with_own_catalog,
 )
-from tiering.lake.iceberg.catalogs import VENDED, open_catalog
+from tiering.lake.iceberg.catalogs.opening import VENDED, open_catalog
 from tiering.lake.registry import local_lake_properties
 
 SECRETS = {
@@ -142,7 +142,7 @@ def opened_in(folder: Path, lake: Path, **environment: str) -> subprocess.Comple
     code = (
         "import sys; sys.path.append('.')\n"
         "from tiering.errors import LakewardError\n"
-        "from tiering.lake.iceberg.catalogs import open_catalog\n"
+        "from tiering.lake.iceberg.catalogs.opening import open_catalog\n"
         f"try: print(sorted(open_catalog({local_lake_properties(lake)!r}).properties.items()))\n"
         "except LakewardError as error: print(type(error).__name__, error)\n"
     )

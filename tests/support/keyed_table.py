@@ -13,7 +13,7 @@ from pyiceberg.transforms import BucketTransform
 from support.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
 from tiering.lake.base import CommitterInitContext, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.types import iceberg_type
+from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 

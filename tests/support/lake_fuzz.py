@@ -25,9 +25,9 @@ from support.watched_folder import Watch
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.errors import LakewardError
+from tiering.lake.iceberg.commit.staging import FileChanges
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.layout import table_layout
-from tiering.lake.iceberg.staging import FileChanges
+from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, public_options
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 

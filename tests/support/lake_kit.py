@@ -13,13 +13,13 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 
 from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriterInitContext
-from tiering.lake.base_check import KnownLake
-from tiering.lake.iceberg.catalogs import CATALOG_NAME
-from tiering.lake.iceberg.committer import IcebergCommitter
+from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME
+from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
+from tiering.lake.rules.base_check import KnownLake
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 CREATED = datetime(2024, 1, 1, tzinfo=UTC)

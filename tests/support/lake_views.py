@@ -10,8 +10,8 @@ import pytest
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.lake.base import LakeSnapshot, LakeView
-from tiering.lake.base_check import KnownLake, check_base
 from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TablePath
 

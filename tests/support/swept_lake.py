@@ -11,8 +11,8 @@ import numpy as np
 
 from support.memory_lake import MemoryLake
 from tiering.lake.base import LakeView
-from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
-from tiering.lake.held_rows import HeldOffsets
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.rules.contiguous_offsets import HeldOffsets
 from tiering.model.tables import TableInfo, TablePath
 
 

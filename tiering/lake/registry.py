@@ -9,7 +9,7 @@ from sqlalchemy import URL
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import Lake
-from tiering.lake.iceberg.catalogs import own_settings as own_iceberg_settings
+from tiering.lake.iceberg.catalogs.opening import own_settings as own_iceberg_settings
 from tiering.lake.iceberg.lake import FORMAT as ICEBERG
 from tiering.lake.iceberg.lake import IcebergLake
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tiering.errors import BaseMoved, Cancelled, CommitOutcomeUnknown, Fenced, LakewardError, RoundFailed
 from tiering.lake.base import Committable, WriteResult
-from tiering.lake.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.lake.marker import Marker
+from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.rounds import Phase, RoundStats
 from tiering.round import actions as act
 from tiering.round.base import Grant

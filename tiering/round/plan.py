@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.ways_out import made_anew, reconcile_call, tier_call
+from tiering.lake.rules.ways_out import made_anew, reconcile_call, tier_call
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tiering.errors import KvSnapshotGone, UnknownTable
 from tiering.lake.base import LakeView
-from tiering.lake.base_check import KnownLake, check_base, check_same_base
+from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import TableBucket, TableInfo
 from tiering.round import actions as act

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from tiering.errors import Cancelled, Fenced, LakewardError
 from tiering.lake.base import Committable
-from tiering.lake.base_check import Base
 from tiering.lake.marker import Marker
+from tiering.lake.rules.base_check import Base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import TableInfo
 from tiering.round import actions as act

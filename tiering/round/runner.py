@@ -14,7 +14,7 @@ from tiering.clock import Clock, Ids
 from tiering.cluster.base import Cluster, SplitReader
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
-from tiering.lake.base_check import needs_living
+from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType

@@ -9,9 +9,9 @@ from typing import Protocol
 from tiering.cluster.base import SplitReader
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.base_check import KnownLake, check_base
 from tiering.lake.file_lists import FileLists, ListsFiles
 from tiering.lake.marker import Marker
+from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath

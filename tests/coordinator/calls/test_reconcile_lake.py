@@ -14,7 +14,7 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.interface import ReconcileLake, ReconcileResult, RetryTiering, TierTable, TierTableResult
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
-from tiering.lake.base_check import tiered_offsets
+from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo

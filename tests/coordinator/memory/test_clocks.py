@@ -22,8 +22,8 @@ from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.observing.lag import observed, pending
 from tiering.errors import StoreError
-from tiering.lake.care import StoredFile
-from tiering.lake.sweep import LakeNow, RoundFate, Verdict, judge
+from tiering.lake.maintenance import StoredFile
+from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 

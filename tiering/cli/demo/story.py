@@ -24,7 +24,7 @@ from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.errors import RoundFailed
-from tiering.lake.iceberg.catalogs import open_catalog
+from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.model.names import table_path
 from tiering.model.tables import TablePath
 

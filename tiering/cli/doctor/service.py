@@ -15,7 +15,7 @@ from tiering.client import LakewardClient
 from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
-from tiering.lake.iceberg.catalogs import open_catalog
+from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.redaction.redact import outside_text, remember_secrets
 from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport

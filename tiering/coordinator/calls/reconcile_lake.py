@@ -28,11 +28,11 @@ from tiering.coordinator.memory.idempotency import Operations
 from tiering.coordinator.memory.table_records import Book
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
-from tiering.lake.base_check import check_base, tiered_offsets
-from tiering.lake.care import LakeCare, LakeSurvey
-from tiering.lake.held_rows import HeldOffsets
+from tiering.lake.maintenance import LakeCare, LakeSurvey
 from tiering.lake.marker import Marker
-from tiering.lake.reconcile import (
+from tiering.lake.rules.base_check import check_base, tiered_offsets
+from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.lake.rules.reconcile import (
     Ranges,
     ReconcileAction,
     Situation,
@@ -45,7 +45,7 @@ from tiering.lake.reconcile import (
     records_left_out,
     retiered,
 )
-from tiering.lake.ways_out import is_empty, made_anew, reconcile_call
+from tiering.lake.rules.ways_out import is_empty, made_anew, reconcile_call
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 

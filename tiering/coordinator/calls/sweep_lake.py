@@ -1,4 +1,4 @@
-"""`lakeward sweep`: deletes what dead rounds left in lake tables. The rules are in `tiering.lake.sweep`; here is the order of reading."""
+"""`lakeward sweep`: deletes what dead rounds left in lake tables. The rules are in `tiering.lake.rules.sweep`; here is the order of reading."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tiering.coordinator.decisions.records import CommitState, TableRecord
 from tiering.coordinator.interface import SweepLake, SweepResult
 from tiering.coordinator.memory.table_records import Book
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.lake.care import LakeCare, StoredFile
-from tiering.lake.sweep import LakeNow, RoundFate, Verdict, judge
+from tiering.lake.maintenance import LakeCare, StoredFile
+from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
 
 _log = structlog.get_logger(__name__)
 

@@ -30,7 +30,7 @@ from tiering.coordinator.memory.table_records import Book
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lag import Observer
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.lake.base_check import Base, reaches
+from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import TableInfo, TableType

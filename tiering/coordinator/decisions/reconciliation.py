@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tiering import errors
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
-from tiering.lake.reconcile import ReconcileAction
+from tiering.lake.rules.reconcile import ReconcileAction
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 

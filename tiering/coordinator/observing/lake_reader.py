@@ -9,7 +9,7 @@ from dataclasses import replace
 from tiering.cluster.base import Cluster
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.base_check import Base, KnownLake, check_base, needs_living
+from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
 from tiering.model.tables import TableInfo
 
 LakeOpener = Callable[[str], Lake]

@@ -24,7 +24,7 @@ from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import Book
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.lake.base_check import Base, tiered_offsets
+from tiering.lake.rules.base_check import Base, tiered_offsets
 from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo

@@ -18,19 +18,19 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
-from tiering.lake import results
+from tiering.lake import serializers
 from tiering.lake.base import Committable, CommitterInitContext, LakeWriter, WriteResult, WriterInitContext
-from tiering.lake.iceberg.border import lake_border
-from tiering.lake.iceberg.committer import IcebergCommitter
-from tiering.lake.iceberg.data_files import DataFileBuilder
-from tiering.lake.iceberg.file_io import LakeFileIO, io_of, locations_of
-from tiering.lake.iceberg.keyed.guard import ChangeGuard
-from tiering.lake.iceberg.keyed.writer import BucketPlace, PrimaryKeyWriter
-from tiering.lake.iceberg.partition import partition_path, partition_values
-from tiering.lake.iceberg.places import Places
-from tiering.lake.iceberg.row_guard import RowGuard
-from tiering.lake.iceberg.sent_rounds import SentRounds
-from tiering.lake.iceberg.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
+from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
+from tiering.lake.iceberg.catalogs.locations import Places
+from tiering.lake.iceberg.commit.committer import IcebergCommitter
+from tiering.lake.iceberg.commit.sent_rounds import SentRounds
+from tiering.lake.iceberg.errors import lake_border
+from tiering.lake.iceberg.primary_key.change_guard import ChangeGuard
+from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
+from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
+from tiering.lake.iceberg.writing.data_files import DataFileBuilder
+from tiering.lake.iceberg.writing.row_guard import RowGuard
+from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
 from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import TableType
 from tiering.redaction.redact import remember_secrets
@@ -119,16 +119,16 @@ class IcebergTieringFactory:
         return IcebergCommitter(context, self.catalog, self._open_io(), self.sent)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
-        return results.serialize_write_result(result)
+        return serializers.serialize_write_result(result)
 
     def deserialize_write_result(self, data: bytes) -> WriteResult:
-        return results.deserialize_write_result(data)
+        return serializers.deserialize_write_result(data)
 
     def serialize_committable(self, committable: Committable) -> bytes:
-        return results.serialize_committable(committable)
+        return serializers.serialize_committable(committable)
 
     def deserialize_committable(self, data: bytes) -> Committable:
-        return results.deserialize_committable(data)
+        return serializers.deserialize_committable(data)
 
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)

@@ -18,26 +18,26 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
-from tiering.lake.care import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.file_lists import FileLists
-from tiering.lake.held_rows import HeldOffsets
-from tiering.lake.iceberg.border import lake_border
-from tiering.lake.iceberg.catalogs import CATALOG_NAME as CATALOG_NAME
-from tiering.lake.iceberg.catalogs import open_catalog
-from tiering.lake.iceberg.drift import check_drift
-from tiering.lake.iceberg.evolve import send_new_columns
+from tiering.lake.iceberg.catalogs.new_locations import new_location
+from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
+from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.iceberg.commit.sent_rounds import SentRounds
+from tiering.lake.iceberg.errors import lake_border
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
-from tiering.lake.iceberg.file_lists import file_lists, marker_at
-from tiering.lake.iceberg.keyed.base import encode_base
-from tiering.lake.iceberg.keyed.live_files import live_buckets
-from tiering.lake.iceberg.layout import TableLayout, table_layout
-from tiering.lake.iceberg.new_locations import new_location
-from tiering.lake.iceberg.partition import partition_values
-from tiering.lake.iceberg.sent_rounds import SentRounds
-from tiering.lake.iceberg.survey import foreign_offsets, held_offsets, survey_of
-from tiering.lake.iceberg.sweep import delete_file, live_files, stored_files
-from tiering.lake.iceberg.view import view_of
+from tiering.lake.iceberg.primary_key.bucket_files import encode_base
+from tiering.lake.iceberg.primary_key.live_files import live_buckets
+from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
+from tiering.lake.iceberg.reading.orphans import delete_file, live_files, stored_files
+from tiering.lake.iceberg.reading.survey import foreign_offsets, held_offsets, survey_of
+from tiering.lake.iceberg.reading.view import view_of
+from tiering.lake.iceberg.schema.drift import check_drift
+from tiering.lake.iceberg.schema.evolve import send_new_columns
+from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
+from tiering.lake.iceberg.schema.partition_values import partition_values
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.marker import Marker
+from tiering.lake.rules.contiguous_offsets import HeldOffsets
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.redaction.redact import redact, remember_secrets
 

@@ -1,0 +1,290 @@
+"""A column added at the source comes to the lake with the next round, once, whoever races, and rows before it are NULL."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.schema import Schema
+from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType
+
+from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, SchemaDrift
+from tiering.lake.base import CommitterInitContext, WriterInitContext
+from tiering.lake.iceberg.lake import EVOLVE_ATTEMPTS, IcebergLake
+from tiering.lake.iceberg.schema.evolve import new_columns_request
+from tiering.lake.marker import TieredRange
+from tiering.lake.rules.base_check import check_base, check_same_base
+from tiering.model.tables import BucketKey, TableInfo
+
+B0 = BucketKey(None, 0)
+TAGS = pa.field("tags", pa.list_(pa.struct([pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int16())])))
+CITY = pa.field("city", pa.string())
+
+
+def with_columns(table: TableInfo, *columns: pa.Field[pa.DataType]) -> TableInfo:
+    return replace(table, schema=pa.schema([*table.schema, *columns]))
+
+
+def named(view: Any) -> list[tuple[int, str]]:
+    return [(field.field_id, field.name) for field in view.handle.schema().fields]
+
+
+def rows(kit: Any, table: TableInfo, start: int, stop: int) -> pa.RecordBatch:
+    """Records of bucket 0 with values in every added column."""
+    base = kit.rows(kit.table(), B0, start, stop)
+    values = {"city": [f"city {n}" for n in range(start, stop)], "tags": [[{"k": "a", "v": n}] for n in range(start, stop)]}
+    schema = table.lake_schema()
+    arrays = [pa.array(values[one.name], one.type) if one.name in values else base.column(one.name) for one in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def prepare(kit: Any, table: TableInfo, round_id: str, stop: int, view: Any = None) -> Any:
+    """As `LakeKit.prepare`, for a table that got more columns."""
+    prepared = kit.prepare(table, round_id, {}, view=view)
+    start = prepared.base.marker.buckets[B0].tiered if prepared.base.marker else 0
+    writer = prepared.factory.create_writer(WriterInitContext(table, prepared.base.table_uuid, B0, None, round_id, f"n-{round_id}"))
+    writer.write(rows(kit, table, start, stop))
+    committer = prepared.factory.create_committer(CommitterInitContext(table, round_id))
+    marker = replace(prepared.marker, buckets={B0: TieredRange(0, stop)})
+    return replace(prepared, committable=committer.to_committable([writer.complete(start, stop)]), marker=marker)
+
+
+def test_an_added_column_comes_before_the_system_columns_and_leaves_head_and_tag_alone(kit: Any) -> None:
+    table = kit.table()
+    base = check_base(kit.tier(table, "r1", {B0: 10}), kit.known(table))
+    view = kit.lake.ensure_table(with_columns(table, CITY, TAGS))
+    assert named(view) == [
+        (1, "id"),
+        (2, "name"),
+        (3, "small"),
+        (7, "city"),
+        (8, "tags"),
+        (4, "__bucket"),
+        (5, "__offset"),
+        (6, "__timestamp"),
+    ]
+    assert view.handle.schema().find_field("tags.element.v").field_id == 11
+    assert check_same_base(base, view, kit.known(table)).view is view
+    assert (view.head, view.tag) == (base.view.head, base.view.tag)
+
+
+def test_rows_before_an_added_column_are_null_in_every_reader(kit: Any) -> None:
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 3})
+    more = with_columns(table, CITY, TAGS)
+    prepare(kit, more, "r2", 6).commit()
+    expected = [None] * 3 + [f"city {n}" for n in range(3, 6)]
+    iceberg = kit.catalog().load_table(str(table.path))
+    scanned = iceberg.scan().to_arrow().sort_by("__offset")
+    assert scanned["city"].to_pylist() == expected
+    assert scanned["tags"].to_pylist() == [None] * 3 + [[{"k": "a", "v": n}] for n in range(3, 6)]
+    assert iceberg.scan(row_filter="city is null").to_arrow().num_rows == 3
+    files = iceberg.inspect.files()["file_path"].to_pylist()
+    with duckdb.connect() as connection:
+        read = connection.execute("SELECT city, tags FROM read_parquet(?, union_by_name => true) ORDER BY __offset", [files]).fetchall()
+    assert [row[0] for row in read] == expected
+    assert [row[1] for row in read] == scanned["tags"].to_pylist()
+
+
+def test_the_round_before_an_added_column_and_the_one_after_form_one_chain(kit: Any) -> None:
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 3})
+    prepare(kit, with_columns(table, CITY), "r2", 6).commit()
+    view = kit.view(table)
+    assert (view.marker.base_round_id, view.tag) == ("r1", view.head)
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(6)]
+
+
+def test_rounds_that_add_a_column_at_once_end_with_one(kit: Any) -> None:
+    table = kit.table()
+    kit.lake.ensure_table(table)
+    gate, seen, failed = threading.Barrier(4), [], []
+
+    def add() -> None:
+        lake = IcebergLake(kit.properties)
+        gate.wait()
+        try:
+            seen.append(named(lake.ensure_table(with_columns(table, CITY))))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert seen == [seen[0]] * 4
+    assert [name for _, name in seen[0]].count("city") == 1
+    assert len(kit.view(table).handle.metadata.schemas) == 2
+
+
+@pytest.mark.parametrize("lands", [True, False], ids=["landed", "lost"])
+def test_an_answer_that_is_lost_means_that_the_table_is_read_again(kit: Any, observed: Any, lands: bool) -> None:
+    table = kit.table()
+    kit.lake.ensure_table(table)
+    broken = observed(kit.lake._open(), TimeoutError("no answer"), lands=lands)
+    kit.lake._catalog = broken
+    if lands:
+        assert (7, "city") in named(kit.lake.ensure_table(with_columns(table, CITY)))
+        assert len(broken.requests) == 1
+    else:
+        with pytest.raises(LakeUnavailable, match="no answer"):
+            kit.lake.ensure_table(with_columns(table, CITY))
+        assert len(broken.requests) == EVOLVE_ATTEMPTS
+
+
+def test_a_late_request_for_a_column_that_came_meanwhile_is_refused(kit: Any) -> None:
+    table = kit.table()
+    old = kit.lake.ensure_table(table).handle
+    request = new_columns_request(old.metadata, [CITY])
+    kit.lake.ensure_table(with_columns(table, CITY))
+    with pytest.raises(CommitFailedException):
+        kit.catalog().commit_table(old, *request)
+    assert [name for _, name in named(kit.view(table))].count("city") == 1
+
+
+def test_an_added_column_that_is_not_nullable_is_refused_by_name(kit: Any) -> None:
+    table = kit.table()
+    kit.lake.ensure_table(table)
+    with pytest.raises(SchemaDrift, match="NOT NULL") as caught:
+        kit.lake.ensure_table(with_columns(table, pa.field("city", pa.string(), nullable=False)))
+    assert caught.value.ids["column"] == "city"
+    assert "city" not in dict(map(reversed, named(kit.view(table))))  # type: ignore[arg-type]
+
+
+def test_a_lake_table_of_another_source_table_is_not_changed(kit: Any) -> None:
+    """The base check refuses it after this: it must find it as it was."""
+    table = kit.table()
+    kit.tier(table, "r1", {B0: 3})
+    view = kit.lake.ensure_table(replace(with_columns(table, CITY), table_id=8))
+    assert len(view.handle.metadata.schemas) == 1
+
+
+# --- changes by others
+
+
+def alter(kit: Any, table: TableInfo, how: str) -> None:
+    iceberg = kit.catalog().load_table(str(table.path))
+    with iceberg.update_schema(allow_incompatible_changes=True) as schema:
+        match how:
+            case "renamed":
+                schema.rename_column("name", "title")
+            case "dropped":
+                schema.delete_column("name")
+            case "nested added":
+                schema.add_column(("address", "street"), StringType())
+            case "nested dropped":
+                schema.delete_column(("address", "zip"))
+            case "nested renamed":
+                schema.rename_column(("address", "zip"), "code")
+            case "nested retyped":
+                schema.update_column(("address", "zip"), field_type=LongType())
+            case "nested required":
+                schema.update_column(("address", "zip"), required=True)
+            case "element retyped":
+                schema.update_column(("scores", "element"), field_type=DoubleType())
+            case "value required":
+                schema.update_column(("by_day", "value"), required=True)
+
+
+NESTED = (
+    pa.field("address", pa.struct([("zip", pa.int32()), ("city", pa.string())])),
+    pa.field("scores", pa.list_(pa.float32())),
+    pa.field("by_day", pa.map_(pa.string(), pa.int64())),
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("renamed", "has the column 'name' renamed to 'title'"),
+        ("dropped", "lacks the column 'name', which it had before"),
+        ("nested added", "has the field 'address.street', which the source table does not have"),
+        ("nested dropped", "lacks the field 'address.zip'"),
+        ("nested renamed", "lacks the field 'address.zip'"),
+        ("nested retyped", "has the column 'address.zip' as long; the source table has it as int"),
+        ("nested required", "requires values in the column 'address.zip'"),
+        ("element retyped", "has the column 'scores.element' as double; the source table has it as float"),
+        ("value required", "requires values in the column 'by_day.value'"),
+    ],
+)
+def test_what_somebody_else_changed_is_named_and_nothing_is_added(kit: Any, how: str, message: str) -> None:
+    table = with_columns(kit.table(), *NESTED)
+    kit.lake.ensure_table(table)
+    alter(kit, table, how)
+    schemas = len(kit.view(table).handle.metadata.schemas)
+    with pytest.raises(SchemaDrift, match=message) as caught:
+        kit.lake.ensure_table(with_columns(table, CITY))
+    assert caught.value.ids["column"] in ("name", "address", "scores", "by_day")
+    assert len(kit.view(table).handle.metadata.schemas) == schemas
+
+
+def test_a_dropped_column_whose_schema_was_cleaned_up_is_not_taken_for_a_new_one(kit: Any) -> None:
+    """Its old values would be lost silently: a new column has a new field id."""
+    table = kit.table()
+    kit.lake.ensure_table(table)
+    alter(kit, table, "dropped")
+    forget_former_schemas(kit, table)
+    with pytest.raises(SchemaDrift, match="does not tell any more") as caught:
+        kit.lake.ensure_table(table)
+    assert caught.value.ids["column"] == "name"
+
+
+def forget_former_schemas(kit: Any, table: TableInfo) -> None:
+    """As Spark's expire_snapshots does it with clean_expired_metadata."""
+    view = kit.view(table)
+    location = view.handle.metadata_location.removeprefix("file://")
+    with open(location) as file:
+        document = json.load(file)
+    document["schemas"] = [one for one in document["schemas"] if one["schema-id"] == document["current-schema-id"]]
+    with open(location, "w") as file:
+        json.dump(document, file)
+
+
+@pytest.mark.parametrize("how", ["dropped and made anew", "renamed", "required"])
+def test_files_that_were_written_before_a_column_changed_are_not_committed(kit: Any, how: str) -> None:
+    table = kit.table()
+    base = kit.tier(table, "r1", {B0: 10})
+    prepared = kit.prepare(table, "r2", {B0: 20}, view=base)
+    with kit.catalog().load_table(str(table.path)).update_schema(allow_incompatible_changes=True) as schema:
+        if how == "renamed":
+            schema.rename_column("name", "title")
+        elif how == "required":
+            schema.update_column("name", required=True)
+        else:
+            schema.delete_column("name")
+    if how == "dropped and made anew":
+        with kit.catalog().load_table(str(table.path)).update_schema() as schema:
+            schema.add_column("name", StringType())
+    with pytest.raises(CommitOutcomeUnknown):
+        prepared.commit()
+    with pytest.raises(SchemaDrift, match="'name'"):
+        prepared.commit(kit.view(table))
+    assert kit.view(table).head == base.head
+
+
+def test_files_that_were_written_before_a_column_was_added_are_committed_after_it(kit: Any) -> None:
+    table = kit.table()
+    base = kit.tier(table, "r1", {B0: 10})
+    prepared = kit.prepare(table, "r2", {B0: 20}, view=base)
+    with kit.catalog().load_table(str(table.path)).update_schema() as schema:
+        schema.add_column("by_hand", DateType())
+    prepared.commit(kit.view(table))
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(20)]
+
+
+def test_a_new_schema_keeps_the_order_and_the_ids_that_the_lake_has(kit: Any) -> None:
+    table = kit.table()
+    metadata = kit.lake.ensure_table(table).handle.metadata
+    _, (add, _) = new_columns_request(metadata, [CITY])
+    assert isinstance(add.schema_, Schema)
+    kept = [field for field in add.schema_.fields if field.name != "city"]
+    assert kept == list(metadata.schema().fields)
+    assert add.schema_.find_field("city") == NestedField(7, "city", StringType(), required=False)

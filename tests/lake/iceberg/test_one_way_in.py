@@ -1,0 +1,54 @@
+"""Nothing but `lake/iceberg/catalogs.py` and `file_io.py` asks pyiceberg for a catalog, for file access or for a location provider."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WAYS = {
+    "load_catalog",
+    "load_rest",
+    "load_sql",
+    "SqlCatalog",
+    "RestCatalog",
+    "StaticTable",
+    "load_file_io",
+    "load_location_provider",
+    "PyArrowFileIO",
+    "FsspecFileIO",
+}
+MAY = {
+    "tiering/lake/iceberg/catalogs/rest.py": {"RestCatalog"},  # the base of that in catalogs.py
+    "tiering/lake/iceberg/catalogs/opening.py": {"SqlCatalog"},
+    "tiering/lake/iceberg/catalogs/durable_io.py": {"PyArrowFileIO"},
+    "tiering/lake/iceberg/catalogs/locations.py": {"PyArrowFileIO"},  # how it reads a location
+}
+
+
+def imported(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyiceberg"):
+            names.update(alias.name for alias in node.names)
+    return names
+
+
+def test_there_is_one_way_to_a_table() -> None:
+    found = {}
+    for package in ("tiering", "sys_tables"):
+        for file in (ROOT / package).rglob("*.py"):
+            ways = imported(file) & WAYS
+            if ways:
+                found[str(file.relative_to(ROOT))] = ways
+    assert found == MAY
+
+
+def test_no_table_is_loaded_but_by_a_catalog_of_lakewards() -> None:
+    callers = [
+        str(file.relative_to(ROOT))
+        for package in ("tiering", "sys_tables")
+        for file in (ROOT / package).rglob("*.py")
+        if "import open_catalog" in file.read_text()
+    ]
+    assert sorted(callers) == ["tiering/cli/demo/story.py", "tiering/cli/doctor/service.py", "tiering/lake/iceberg/lake.py"]

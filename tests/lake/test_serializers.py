@@ -1,0 +1,152 @@
+"""What executors send to the driver: bytes that come back whole, stay small, and name a version they do not know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
+from tiering.lake.base import Committable, LakeView, WriteResult
+from tiering.lake.iceberg.commit.sent_rounds import REMEMBERED, SentRounds
+from tiering.lake.iceberg.writing import data_files
+from tiering.lake.iceberg.writing.data_files import decode_files, encode_files
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.serializers import deserialize_committable, deserialize_write_result, serialize_committable, serialize_write_result
+from tiering.model.tables import BucketKey, TablePath
+
+NUMBERS = st.integers(min_value=0, max_value=2**62)
+RESULTS = st.builds(
+    WriteResult,
+    bucket=st.builds(BucketKey, st.none() | NUMBERS, st.integers(0, 10_000)),
+    starting_offset=NUMBERS,
+    reached_offset=NUMBERS,
+    records=NUMBERS,
+    files=NUMBERS,
+    size_bytes=NUMBERS,
+    payload=st.binary(max_size=200),
+)
+COMMITTABLES = st.builds(Committable, st.uuids().map(str), st.lists(RESULTS, max_size=5).map(tuple))
+
+
+@settings(max_examples=60, deadline=None)
+@given(RESULTS)
+def test_a_write_result_comes_back(result: WriteResult) -> None:
+    assert deserialize_write_result(serialize_write_result(result)) == result
+
+
+@settings(max_examples=60, deadline=None)
+@given(COMMITTABLES)
+def test_a_committable_comes_back(committable: Committable) -> None:
+    assert deserialize_committable(serialize_committable(committable)) == committable
+
+
+@settings(max_examples=60, deadline=None)
+@given(COMMITTABLES, st.data())
+def test_cut_bytes_are_refused(committable: Committable, data: st.DataObject) -> None:
+    whole = serialize_committable(committable)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    try:
+        read = deserialize_committable(cut)
+    except ValueError:
+        return
+    assert read.results == committable.results[: len(read.results)] != committable.results
+
+
+@pytest.mark.parametrize("read", [deserialize_write_result, deserialize_committable])
+def test_an_unknown_version_is_named(read: Any) -> None:
+    with pytest.raises(ValueError, match="version 9"):
+        read(b"\x09whatever")
+
+
+def test_an_unknown_version_of_the_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_files, "PAYLOAD_VERSION", 9)
+    newer = encode_files(data_files.FilesPayload("u", 0, 0, ()))
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="version 9"):
+        decode_files(newer)
+
+
+def test_bytes_that_are_no_files_are_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be decompressed"):
+        decode_files(b"nonsense")
+
+
+def test_a_file_travels_whole_and_in_some_600_bytes(kit: Any) -> None:
+    table = kit.table()
+    prepared = kit.prepare(table, "0b6b7f4e-7a5c-4f36-9a55-6a2d5b7f2a11", {BucketKey(None, 0): 5_000})
+    (result,) = prepared.committable.results
+    payload = decode_files(result.payload)
+    again = decode_files(encode_files(payload))
+    assert again == payload
+    for one, two in zip(payload.files, again.files, strict=True):
+        assert repr(one) == repr(two)
+        assert one.spec_id == two.spec_id
+    assert len(serialize_write_result(result)) < 700
+
+
+# --- the last gate before a commit
+
+B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
+BASE_MARKER = Marker("c", 7, "u", "r1", 1, None, {B0: TieredRange(0, 10)})
+BASE = LakeView(TablePath("d", "t"), "u", 1, 1, BASE_MARKER, {})
+
+
+def result(bucket: BucketKey, start: int, stop: int) -> WriteResult:
+    return WriteResult(bucket, start, stop, stop - start, 1, 100, b"")
+
+
+def marker(b0: int = 20, **more: Any) -> Marker:
+    fields = {"cluster_id": "c", "table_id": 7, "lake_table_uuid": "u", "round_id": "r2", "tiering_epoch": 2, "base_round_id": "r1"}
+    return Marker(**{**fields, "buckets": {B0: TieredRange(0, b0), B1: TieredRange(3, 8)}, **more})
+
+
+WHOLE = (result(B1, 3, 8), result(B0, 15, 20), result(B0, 10, 15))
+
+
+def test_files_that_fit_the_marker_pass() -> None:
+    check_committable(Committable("r2", WHOLE), BASE, marker())
+    check_committable(Committable("r2", ()), BASE, marker())
+
+
+@pytest.mark.parametrize(
+    ("results", "what"),
+    [
+        (WHOLE[:2], "goes on at offset 15, not at 10"),
+        ((*WHOLE, result(B0, 20, 25)), "reach offset 25, the marker says 20"),
+        ((*WHOLE, result(B0, 10, 15)), "goes on at offset 10, not at 15"),
+        ((result(B0, 9, 20), WHOLE[0]), "goes on at offset 9, not at 10"),
+        ((WHOLE[2], WHOLE[0]), "reach offset 15, the marker says 20"),
+        ((result(BucketKey(None, 9), 0, 1),), "does not have bucket 9"),
+        ((result(B1, 0, 8),), "goes on at offset 0, not at 3"),
+    ],
+    ids=["a gap", "beyond the marker", "twice", "before the base", "short of the marker", "no such bucket", "before the first"],
+)
+def test_files_that_do_not_fit_the_marker_are_refused(results: tuple[WriteResult, ...], what: str) -> None:
+    with pytest.raises(RoundFailed, match=what) as caught:
+        check_committable(Committable("r2", results), BASE, marker())
+    assert caught.value.error_class == "InconsistentRound"
+
+
+def test_the_chain_of_markers_is_never_broken() -> None:
+    with pytest.raises(Fenced):
+        check_committable(Committable("r2", WHOLE), BASE, marker(base_round_id=None))
+    with pytest.raises(Fenced):
+        check_committable(Committable("r2", WHOLE), BASE, marker(base_round_id="r0"))
+    with pytest.raises(LakeTableReplaced):
+        check_committable(Committable("r2", WHOLE), BASE, marker(lake_table_uuid="another"))
+    with pytest.raises(RoundFailed, match="those of round r9"):
+        check_committable(Committable("r9", WHOLE), BASE, marker())
+
+
+def test_sent_rounds_are_remembered_but_not_for_ever() -> None:
+    sent = SentRounds()
+    for number in range(REMEMBERED + 1):
+        sent.add(f"r{number}")
+        sent.add(f"r{number}")
+    assert not sent.has("r0")
+    assert sent.has("r1")
+    assert sent.has(f"r{REMEMBERED}")

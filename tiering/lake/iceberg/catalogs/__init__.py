@@ -1,0 +1,1 @@
+"""Opening Iceberg catalogs, tables and files: the one way in, and what it may touch."""

@@ -1,0 +1,100 @@
+"""Where the files of a lake may lie. Every file of it is checked against this before it is opened, written, listed or deleted.
+
+Metadata of a lake table names files: a snapshot its list of manifests, that its manifests, these data and delete files, a summary
+the marker's file. Whoever wrote the metadata chose the names, `/etc/passwd` or another tenant's bucket among them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from tiering.errors import ForbiddenLocation
+from tiering.lake.catalog_properties import ALLOWED_LOCATIONS
+from tiering.lake.iceberg.catalogs.durable_io import is_location
+from tiering.redaction.redact import redact
+
+LOCAL = "file"
+STORES = ("s3", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")
+"""Schemes of object stores: a bucket's name, at an endpoint that the operator chose."""
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_RELATIVE = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Places:
+    """`roots`: canonical locations in or under which files may lie. `any_store`: no root is known of this lake, whose catalog alone
+    knows where its tables are; then any object store's location will do until a table's own is known (`of_table`)."""
+
+    roots: tuple[str, ...]
+    any_store: bool = False
+
+    @staticmethod
+    def of(properties: Mapping[str, object]) -> Places:
+        """By the properties of a catalog: its warehouse, if that is a location and no mere name, and what the operator allowed."""
+        named = [one.strip() for one in str(properties.get(ALLOWED_LOCATIONS) or "").split(",") if one.strip()]
+        warehouse = str(properties.get("warehouse") or "")
+        if is_location(warehouse):
+            named.append(warehouse)
+        return Places(tuple(_canonical(*_parsed(one)) for one in named), any_store=not named)
+
+    def of_table(self, location: str, marker_folder: str) -> Places:
+        """Those of one table: where no root is known, its own location and the folder of its markers. Raises ForbiddenLocation."""
+        self.check(location)
+        if not self.any_store:
+            return self
+        return Places(tuple(_canonical(*_parsed(one)) for one in (location, marker_folder)))
+
+    def check(self, location: str) -> None:
+        """Raises ForbiddenLocation for a location, as PyArrow's file access reads it, that is none of these places."""
+        scheme, netloc, path = _parsed(location)
+        self.check_path(scheme, netloc, path, location)
+
+    def check_path(self, scheme: str, netloc: str, path: str, location: str | None = None) -> None:
+        """The same of a location in parts. Local paths are looked up: what a symbolic link leads to is where a file lies."""
+        if not self.has(scheme, netloc, path):
+            raise ForbiddenLocation(
+                f"a file of the lake would lie at {redact(location or path)!r}, outside of where its files may lie: {self._text()}"
+            )
+
+    def local_path(self, location: str) -> str:
+        """The path of a local file, decoded as other readers do. Raises ForbiddenLocation, also for a storage that is not local."""
+        scheme, netloc, path = _parsed(location)
+        decoded = unquote(path) if "://" in location or location.startswith("file:") else path
+        self.check_path(scheme, netloc, decoded, location)
+        return decoded
+
+    def has(self, scheme: str, netloc: str, path: str) -> bool:
+        """Whether a location, in parts, is one of these places. Of an object store the path begins with the bucket."""
+        if scheme != LOCAL and any(_RELATIVE.fullmatch(part) for part in path.split("/")):
+            return False
+        canonical = _canonical(scheme, netloc, path)
+        if self.any_store:
+            return _SAME.get(scheme, scheme) in STORES
+        return any(canonical == root or canonical.startswith(root if root.endswith("/") else f"{root}/") for root in self.roots)
+
+    def _text(self) -> str:
+        return ", ".join(redact(root) for root in self.roots) or "the object store of its catalog"
+
+
+def _parsed(location: str) -> tuple[str, str, str]:
+    try:
+        scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    except ValueError as error:
+        raise ForbiddenLocation(f"{redact(location)!r} is no location of a file: {error}") from error
+    if "\0" in path:
+        raise ForbiddenLocation(f"{redact(location)!r} is no location of a file")
+    return scheme, netloc, path
+
+
+def _canonical(scheme: str, netloc: str, path: str) -> str:
+    """One spelling for one place."""
+    if scheme == LOCAL:
+        return f"{LOCAL}://{os.path.realpath(path)}"
+    whole = path if path.startswith(netloc) else netloc + path
+    return f"{_SAME.get(scheme, scheme)}://{whole.rstrip('/')}"

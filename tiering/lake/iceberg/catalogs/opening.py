@@ -1,0 +1,240 @@
+"""Opens catalogs, and through them tables: the one way in. Nothing else here asks pyiceberg for a catalog, a table's file access or
+its location provider (tests/lake/iceberg/test_one_way_in.py).
+
+pyiceberg merges the properties of a table, and what a REST catalog answers, into the properties that it opens files by, imports the
+classes that these name, and asks a location provider that a table names where to write. Of all that nothing passes here: files are
+opened by the catalog's own properties (`LakeFileIO`), new ones go under the table's location (`locations_of`), and of a catalog's
+answer only credentials pass, and the two words without which its protocol cannot be spoken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, cast
+
+from pyiceberg.catalog import TYPE, URI, Catalog, MetastoreCatalog, infer_catalog_type
+from pyiceberg.catalog.rest import NAMESPACE_SEPARATOR_PROPERTY, TableResponse
+from pyiceberg.catalog.rest import PREFIX as REST_PREFIX
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.table import StagedTable, Table
+from pyiceberg.table.locations import LocationProvider
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties, RecursiveDict
+from pyiceberg.utils.config import Config, merge_config
+from requests import Session
+
+from tiering.errors import InvalidArgument
+from tiering.files.sqlite_files import distrust
+from tiering.lake.catalog_properties import KINDS, check_catalog_properties
+from tiering.lake.iceberg.catalogs.file_io import CLASS_NAME, LakeFileIO, locations_of
+from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
+from tiering.lake.iceberg.commit.marker_files import marker_path
+from tiering.lake_table_options import check_text
+from tiering.library_guards.sql_timeouts import bound_waits
+
+CATALOG_NAME = "lake"
+"""It is stored in the rows of SQL catalogs, so it is the same everywhere."""
+
+STORE_TIMEOUTS: Mapping[str, str] = {"s3.connect-timeout": "10", "s3.request-timeout": "30"}
+"""Seconds. Of one attempt; the store's client makes several."""
+TOKEN = "token"
+"""The one entry of a table's own `config` that counts: the catalog's token for requests about that table, sent to the catalog alone."""
+VENDED = (
+    "s3.access-key-id",
+    "s3.secret-access-key",
+    "s3.session-token",
+    "gcs.oauth2.token",
+    "gcs.oauth2.token-expires-at",
+    "adls.sas-token",
+)
+"""Credentials that a REST catalog may hand out for a table's files."""
+_PATH_PREFIX = re.compile(r"[A-Za-z0-9_.~%-]+(?:/[A-Za-z0-9_.~%-]+)*")
+_SEPARATOR = re.compile(r"(?:%[0-9A-Fa-f]{2}|[.~_-])")
+
+_OTHERS: Mapping[str, tuple[str, str]] = {
+    "hive": ("pyiceberg.catalog.hive", "HiveCatalog"),
+    "glue": ("pyiceberg.catalog.glue", "GlueCatalog"),
+    "dynamodb": ("pyiceberg.catalog.dynamodb", "DynamoDbCatalog"),
+    "bigquery": ("pyiceberg.catalog.bigquery_metastore", "BigQueryMetastoreCatalog"),
+}
+"""Kinds that need an extra of pyiceberg."""
+
+
+@contextmanager
+def parsing() -> Iterator[None]:
+    """Raises pyiceberg's ValidationError for what its parsers raise over metadata that they do not expect, and do not check for."""
+    try:
+        yield
+    except (AttributeError, TypeError, LookupError, ArithmeticError, AssertionError, RecursionError) as error:
+        raise ValidationError(f"{type(error).__name__}: {error}") from error
+
+
+class LakeTable(Table):
+    """A table whose properties choose neither how its files are opened nor where new ones go."""
+
+    def location_provider(self) -> LocationProvider:
+        """Under the table's location."""
+        return locations_of(self.metadata.location, self.metadata.properties)
+
+
+class _LakeCatalog(Catalog):
+    """What all catalogs here have in common; goes before pyiceberg's class."""
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """As pyiceberg's. Raises ForbiddenLocation."""
+        with parsing():
+            return self._of_lake(super().load_table(identifier))  # type: ignore[safe-super]
+
+    def _of_lake(self, table: Table) -> LakeTable:
+        """Raises ForbiddenLocation if the table is not where files of the lake may lie."""
+        io = cast(LakeFileIO, table.io)
+        folder = marker_path(table, self.properties.get("warehouse"), "any").rsplit("/", 1)[0]
+        io.places.check(table.metadata_location)
+        own = LakeFileIO(io.properties, io.places.of_table(table.metadata.location, folder))
+        return LakeTable(table.name(), table.metadata, table.metadata_location, own, self, table.config)
+
+    def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> LakeFileIO:
+        """`properties` are the table's: they are left out."""
+        return LakeFileIO(self.properties)
+
+
+class _LakeMetastoreCatalog(_LakeCatalog, MetastoreCatalog):
+    """For catalogs that know where a table's metadata file is, and leave the rest to the client."""
+
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        """As pyiceberg's, but for the location of the new metadata file and how it is written."""
+        base = None if current_table is None else current_table.metadata
+        for requirement in requirements:
+            requirement.validate(base)
+        location = None if current_table is None else current_table.metadata_location
+        metadata = update_table_metadata(
+            base_metadata=self._empty_table_metadata() if base is None else base,
+            updates=updates,
+            enforce_validation=base is None,
+            metadata_location=location,
+        )
+        version = 0 if location is None else self._parse_metadata_version(location) + 1
+        return StagedTable(
+            identifier=table_identifier,
+            metadata=metadata,
+            metadata_location=locations_of(metadata.location, metadata.properties).new_table_metadata_file_location(version),
+            io=self._load_file_io(),
+            catalog=self,
+        )
+
+
+class SqlLakeCatalog(_LakeMetastoreCatalog, SqlCatalog):
+    """Tables by rows of a database."""
+
+    def _init_catalog(self) -> None:
+        bound_waits(self.engine)  # before its first connection
+        distrust(self.engine)
+        super()._init_catalog()
+
+
+class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
+    """Tables by a server, of whose answers only credentials count."""
+
+    def _create_session(self) -> Session:
+        """Follows no redirection: that, too, is an answer, and would choose where requests with credentials go."""
+        session = super()._create_session()
+        session.max_redirects = 0
+        return session
+
+    def _fetch_config(self) -> None:
+        """The server's `defaults` and `overrides` change no property but those of its protocol: the path of its requests."""
+        own = dict(self.properties)
+        super()._fetch_config()
+        answered = self.properties
+        self.properties = {
+            **own,
+            **_checked(answered, REST_PREFIX, _PATH_PREFIX, own),
+            **_checked(answered, NAMESPACE_SEPARATOR_PROPERTY, _SEPARATOR, own),
+        }
+        self.uri = own[URI]
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        # Also what creating a table answers, which does not go through `load_table`.
+        return self._of_lake(self._answered(Table, identifier_tuple, table_response))
+
+    def _response_to_staged_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> StagedTable:
+        return cast(StagedTable, self._answered(StagedTable, identifier_tuple, table_response))
+
+    def _answered(self, kind: type[Table], identifier: tuple[str, ...], response: TableResponse) -> Table:
+        location = cast(str, response.metadata_location)
+        vended = {**response.config, **self._resolve_storage_credentials(response.storage_credentials, location)}
+        token = {TOKEN: vended[TOKEN]} if _is_text(vended.get(TOKEN)) else {}
+        return kind(identifier, response.metadata, location, LakeFileIO({**self.properties, **_credentials(vended)}), self, token)
+
+
+def open_catalog(properties: Mapping[str, str]) -> Catalog:
+    """The catalog `lake` by its properties, to which the user's own configuration of pyiceberg adds (never the current folder's).
+
+    Raises InvalidArgument for a kind or a property that no catalog here has; and what pyiceberg raises.
+    """
+    merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), _settings()), cast(RecursiveDict, dict(properties)))
+    merged.pop(PY_IO_IMPL, None)
+    check_catalog_properties(merged)
+    kind = str(merged.get(TYPE) or "").lower()
+    if not kind:
+        inferred = infer_catalog_type(CATALOG_NAME, merged)
+        kind = "" if inferred is None else inferred.value
+    return _class_of(kind)(CATALOG_NAME, **cast(dict[str, Any], {**merged, PY_IO_IMPL: CLASS_NAME}))
+
+
+def own_settings() -> frozenset[str]:
+    """Names of the properties that the user's own configuration of pyiceberg has."""
+    return frozenset(_settings())
+
+
+def _settings() -> RecursiveDict:
+    return Config().get_catalog_config(CATALOG_NAME) or {}
+
+
+def _class_of(kind: str) -> type[Catalog]:
+    if kind == "sql":
+        return SqlLakeCatalog
+    if kind == "rest":
+        return RestLakeCatalog
+    if kind not in _OTHERS:
+        raise InvalidArgument("the lake has no catalog", hint=f"Set the lake property `type` to one of: {', '.join(KINDS)}.")
+    module, name = _OTHERS[kind]
+    base = getattr(import_module(module), name)
+    return type(f"Lake{name}", (_LakeMetastoreCatalog, base), {})
+
+
+def _checked(answered: Mapping[str, Any], name: str, pattern: re.Pattern[str], own: Mapping[str, Any]) -> dict[str, str]:
+    """What the server says of one property, if the operator says nothing. Raises InvalidArgument if it may not be that."""
+    value = answered.get(name)
+    if name in own or value is None:
+        return {}
+    if not isinstance(value, str) or not pattern.fullmatch(value) or ".." in value:
+        raise InvalidArgument(f"the lake's catalog at {own[URI]} answers with a {name} that none can have: {str(value)[:60]!r}")
+    return {name: value}
+
+
+def _credentials(config: Mapping[str, Any]) -> dict[str, str]:
+    """Those of an answer's properties that are credentials for a store."""
+    return {name: value for name, value in config.items() if _is_vended(name) and _is_text(value)}
+
+
+def _is_vended(name: str) -> bool:
+    return name in VENDED or name.startswith("adls.sas-token.")
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    check_text("credentials", value)
+    return True

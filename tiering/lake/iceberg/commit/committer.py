@@ -1,0 +1,173 @@
+"""One round's write results become one snapshot, by one request (DESIGN 6 step 7).
+
+The request is `Catalog.commit_table` with explicit requirements. pyiceberg's transactions are not used to commit: they
+retry (`commit.retry.*`), which rebases a stale writer, and clean up, which can delete the manifests of a commit that did
+land. `SqlCatalog.commit_table` sends one conditional UPDATE; `RestCatalog.commit_table` sends again only after an
+answer of 401 or 419, which it got instead of a commit, and under the same requirements.
+
+After the request was sent every error means "unknown": only the lake can tell. Nothing is deleted from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import cast
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+
+from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
+from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriteResult
+from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
+from tiering.lake.iceberg.commit.sent_rounds import SentRounds
+from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
+from tiering.lake.iceberg.errors import describe, lake_border
+from tiering.lake.iceberg.primary_key.commit_base import replaced_partitions
+from tiering.lake.iceberg.schema.drift import check_written, drift
+from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
+from tiering.lake.marker import PATH_KEY, Marker, encode
+from tiering.lake.rules.commit_check import check_committable
+from tiering.lake.rules.ways_out import tier_call
+
+STAT_THREADS = 16
+
+
+class IcebergCommitter:
+    """A `LakeCommitter`. `sent` is shared by all committers of a process."""
+
+    def __init__(self, context: CommitterInitContext, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
+        self._context = context
+        self._catalog = catalog
+        self._io = io
+        self._sent = sent
+
+    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
+        """Puts results together; order does not matter."""
+        ordered = sorted(results, key=lambda one: (one.bucket.sort_key(), one.starting_offset))
+        return Committable(self._context.round_id, tuple(ordered))
+
+    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+        """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
+
+        Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced, BaseMoved,
+        RoundFailed, SchemaDrift, LakeUnavailable; then nothing can have landed.
+        """
+        check_committable(committable, base, marker)
+        table = cast(Table, base.handle)
+        payloads = _payloads(committable)
+        files, spec_id = self._new_files(committable, payloads, base, table)
+        changes = [one.change for one in payloads if one.change is not None]
+        replaced = replaced_partitions(changes, base, table)
+        obsolete = frozenset(location for change in changes for location in change.obsolete)
+        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete))
+        self._sent.add(committable.round_id)
+        try:
+            self._catalog.commit_table(table, staged.requirements, staged.updates)
+        except BaseException as error:  # whatever it is: the request may have landed
+            raise CommitOutcomeUnknown(
+                f"the commit of round {marker.round_id} to {base.path} was sent, its outcome is not known: {describe(error)}",
+                hint="The lake is read again to learn it.",
+                table_path=base.path,
+                round_id=marker.round_id,
+                lake_snapshot_id=staged.snapshot_id,
+            ) from error
+        return staged.snapshot_id
+
+    def abort(self, committable: Committable) -> None:
+        """Deletes the files of a committable for which no request was ever sent. Never raises.
+
+        Where this process sent a request for the round, nothing is deleted, whoever asks.
+        """
+        if self._sent.has(committable.round_id):
+            return
+        self._delete(file.file_path for file in _files(_payloads(committable)))
+
+    def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges) -> StagedSnapshot:
+        stager = SnapshotStager(table, base, marker.round_id)
+        try:
+            with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
+                properties = self._marker_properties(table, marker, stager)
+                return stager.stage(changes, properties)
+        except BaseException:
+            self._delete(stager.files)  # of this attempt alone, and never sent
+            raise
+
+    def _marker_properties(self, table: Table, marker: Marker, stager: SnapshotStager) -> dict[str, str]:
+        encoded = encode(marker)
+        if encoded.overflow is None:
+            return encoded.properties
+        path = marker_path(table, self._catalog.properties.get("warehouse"), stager.commit_id)
+        stager.files.append(path)
+        write_marker_file(self._io, path, encoded.overflow)
+        return {**encoded.properties, PATH_KEY: path}
+
+    def _new_files(
+        self, committable: Committable, payloads: Sequence[FilesPayload], base: LakeView, table: Table
+    ) -> tuple[list[DataFile], int]:
+        """The files to add and the partition spec they were written for; checks that all of them are still there."""
+        for payload in payloads:
+            if payload.lake_table_uuid != base.table_uuid:
+                raise LakeTableReplaced(
+                    f"files of round {committable.round_id} were written for the lake table {payload.lake_table_uuid}, "
+                    f"{base.path} is {base.table_uuid} now",
+                    table_path=base.path,
+                )
+        specs = {payload.spec_id for payload in payloads} or {table.metadata.default_spec_id}
+        if specs != {table.metadata.default_spec_id}:
+            raise SchemaDrift(
+                f"the partition spec of the lake table {base.path} was changed while round {committable.round_id} wrote its files",
+                hint=f"Set it back, then {tier_call(base.path)}. The rows stay in the log until then.",
+                table_path=base.path,
+            )
+        self._check_schema(payloads, base, table)
+        files = list(_files(payloads))
+        self._check_present(committable, base, files)
+        return files, table.metadata.default_spec_id
+
+    def _check_schema(self, payloads: Sequence[FilesPayload], base: LakeView, table: Table) -> None:
+        """Whether the columns of the files are still the table's: somebody may have changed it since they were begun."""
+        schemas = {schema.schema_id: schema for schema in table.metadata.schemas}
+        for schema_id in {payload.schema_id for payload in payloads} - {table.metadata.current_schema_id}:
+            if schema_id not in schemas:
+                raise drift(
+                    base.path, None, f"was given another schema while a round wrote files for its schema {schema_id}, which is gone"
+                )
+            check_written(base.path, schemas[schema_id], table.schema())
+
+    def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
+        """A process that slept for days may find its files swept away by somebody's orphan clean-up."""
+
+        def wrong(file: DataFile) -> bool:
+            entry = self._io.new_input(file.file_path)
+            return not entry.exists() or len(entry) != file.file_size_in_bytes
+
+        with (
+            lake_border(f"look at the new files of {base.path}", table_path=base.path),
+            ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
+        ):
+            missing = [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]
+        if missing:
+            raise RoundFailed(
+                f"{len(missing)} files of round {committable.round_id} are gone or changed, the first is {missing[0]}",
+                cause_class="DataFilesMissing",
+                hint="Nothing was committed; the next round writes them anew. Does a clean-up delete files that no snapshot names yet?",
+                table_path=base.path,
+                round_id=committable.round_id,
+            )
+
+    def _delete(self, locations: Iterable[str]) -> None:
+        for location in locations:
+            with suppress(Exception):  # the sweep comes later
+                self._io.delete(location)
+
+
+def _payloads(committable: Committable) -> list[FilesPayload]:
+    return [decode_files(result.payload) for result in committable.results]
+
+
+def _files(payloads: Iterable[FilesPayload]) -> Iterable[DataFile]:
+    return (file for payload in payloads for file in payload.files)

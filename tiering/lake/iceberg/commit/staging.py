@@ -1,0 +1,169 @@
+"""Makes a snapshot ready: its manifests, its summary, and the one request that would publish it. Publishes nothing.
+
+Every call writes fresh files under a fresh snapshot id, so a commit that is built again on a new head shares nothing
+with the first but the data files.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile, write_manifest_list
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from tiering.lake.base import TAG, LakeView
+from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
+from tiering.lake.iceberg.primary_key.live_files import PartitionValue, partition_of
+from tiering.lake.iceberg.reading.view import summary_of
+
+FOR_EVER_MS = 2**63 - 1
+"""Iceberg's own way to say that a reference never expires."""
+
+
+@dataclass(frozen=True)
+class StagedSnapshot:
+    """A snapshot that nobody can see yet. `files`: the metadata files that were written for it."""
+
+    snapshot_id: int
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """Files to add, of one partition spec, and those to remove, as far as they are live: all, data and deletes, of the partitions
+    `replaced` of that spec, and the delete files `obsolete`."""
+
+    added: Sequence[DataFile]
+    spec_id: int
+    replaced: Collection[PartitionValue] = ()
+    obsolete: Collection[str] = ()
+
+    def removes(self, file: DataFile) -> bool:
+        """Whether `file`, which is live, goes."""
+        return partition_of(file) in self.replaced or file.file_path in self.obsolete
+
+
+class SnapshotStager:
+    """Stages one snapshot on `base`. `files` grows as metadata files are written, also when staging fails half-way."""
+
+    def __init__(self, table: Table, base: LakeView, round_id: str) -> None:
+        self._table = table
+        self._base = base
+        self._metadata = table.metadata
+        self._snapshot_id = table.metadata.new_snapshot_id()
+        self.commit_id = f"lakeward-{round_id}-{uuid.uuid4()}"
+        """In the names of all metadata files of this attempt: it tells the sweep whose they are."""
+        self.files: list[str] = []
+        self._maker = ManifestMaker(table, self._snapshot_id, self._new_manifest)
+
+    def stage(self, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
+        """The request that publishes `changes` with `properties` in the snapshot's summary."""
+        carried, removed = self._carried_over(changes)
+        manifests = [*self._maker.added(changes.added, changes.spec_id), *carried]
+        snapshot = Snapshot.model_validate(
+            {
+                "snapshot-id": self._snapshot_id,
+                "parent-snapshot-id": self._base.head,
+                "sequence-number": self._metadata.next_sequence_number(),
+                # A clock behind the last commit's: Iceberg's readers refuse a log of snapshots that goes back in time.
+                "timestamp-ms": max(int(time.time() * 1_000), self._metadata.last_updated_ms),
+                "manifest-list": self._write_list(manifests),
+                "summary": self._summary(changes, removed, properties),
+                "schema-id": self._metadata.current_schema_id,
+            }
+        )
+        return StagedSnapshot(self._snapshot_id, self._requirements(), self._updates(snapshot), tuple(self.files))
+
+    def _carried_over(self, changes: FileChanges) -> tuple[list[ManifestFile], list[DataFile]]:
+        """The head's manifests, and the files that they lose."""
+        head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
+        if head is None:
+            return [], []
+        live = [one for one in head.manifests(self._table.io) if one.has_added_files() or one.has_existing_files()]
+        if not (changes.replaced or changes.obsolete):
+            return merge_small(live, self._maker), []
+        whole: list[ManifestFile] = []
+        reduced: list[ManifestFile] = []  # never merged: that would drop the entries that say what this snapshot removes
+        gone: list[DataFile] = []
+        for manifest in live:
+            left, removed = self._maker.without(manifest, changes.removes)
+            (reduced if removed else whole).append(left)
+            gone.extend(removed)
+        return [*merge_small(whole, self._maker), *reduced], gone
+
+    def _write_list(self, manifests: list[ManifestFile]) -> str:
+        location = self._new_location(f"snap-{self._snapshot_id}-0-{self.commit_id}.avro")
+        with write_manifest_list(
+            format_version=self._metadata.format_version,
+            output_file=self._table.io.new_output(location),
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=self._base.head,
+            sequence_number=self._metadata.next_sequence_number(),
+            avro_compression=AVRO_COMPRESSION,
+        ) as writer:
+            writer.add_manifests(manifests)
+        return location
+
+    def _summary(self, changes: FileChanges, removed: Sequence[DataFile], properties: Mapping[str, str]) -> Summary:
+        collector = SnapshotSummaryCollector()
+        schema, spec = self._metadata.schema(), self._metadata.specs()[changes.spec_id]
+        for file in changes.added:
+            collector.add_file(file, schema=schema, partition_spec=spec)
+        for file in removed:
+            collector.remove_file(file, schema=schema, partition_spec=spec)
+        head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
+        previous = None if head is None or head.summary is None else dict(summary_of(head))
+        # Never APPEND with deletes: Iceberg's compaction looks for the deletes of others in OVERWRITE and DELETE snapshots only.
+        only_data = not removed and all(file.content is DataFileContent.DATA for file in changes.added)
+        operation = Operation.APPEND if only_data else Operation.OVERWRITE
+        return update_snapshot_summaries(Summary(operation, **collector.build(), **properties), previous)
+
+    def _requirements(self) -> tuple[TableRequirement, ...]:
+        """Compare-and-set on table, columns, head and tag. Without any snapshot a tag cannot be required; no head implies no tag."""
+        same_table = AssertTableUUID(uuid=self._metadata.table_uuid)
+        same_schema = AssertCurrentSchemaId.model_validate({"current-schema-id": self._metadata.current_schema_id})
+        same_head = _assert_ref(MAIN_BRANCH, self._base.head)
+        if not self._metadata.snapshots:
+            return (same_table, same_schema, same_head)
+        return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tag))
+
+    def _updates(self, snapshot: Snapshot) -> tuple[TableUpdate, ...]:
+        main = self._metadata.refs.get(MAIN_BRANCH)
+        # The update replaces the whole reference: keep what the user set for expiry.
+        retention = {} if main is None else main.model_dump(by_alias=True, include={"max_snapshot_age_ms", "min_snapshots_to_keep"})
+        return (
+            AddSnapshotUpdate(snapshot=snapshot),
+            self._set_ref(MAIN_BRANCH, SnapshotRefType.BRANCH, retention),
+            self._set_ref(TAG, SnapshotRefType.TAG, {"max-ref-age-ms": FOR_EVER_MS}),
+        )
+
+    def _set_ref(self, name: str, kind: SnapshotRefType, retention: Mapping[str, int | None]) -> SetSnapshotRefUpdate:
+        return SetSnapshotRefUpdate.model_validate({"ref-name": name, "type": kind, "snapshot-id": self._snapshot_id, **retention})
+
+    def _new_manifest(self) -> str:
+        return self._new_location(f"{self.commit_id}-m{len(self.files)}.avro")
+
+    def _new_location(self, name: str) -> str:
+        location = self._table.location_provider().new_metadata_location(name)
+        self.files.append(location)
+        return location
+
+
+def _assert_ref(name: str, snapshot_id: int | None) -> AssertRefSnapshotId:
+    return AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": snapshot_id})

@@ -1,0 +1,121 @@
+"""Opens data files of a bucket, whoever wrote them, and reads key columns or whole rows as the lake's current schema has them.
+
+A column is found by its field id, as Iceberg demands (spec, "Column Projection"), or by its name in a file without ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from tiering.errors import DataCorrupt
+from tiering.lake.iceberg.primary_key.bucket_files import StandingFile
+from tiering.lake.iceberg.primary_key.keys import KeyRows
+from tiering.lake.iceberg.primary_key.projection import find_field, nulls, projected
+from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_type
+
+KEY_BATCH_ROWS = 1 << 20
+ROW_BATCH_ROWS = 1 << 16
+
+Bounds = Sequence[tuple[Any, Any]]
+
+
+@contextmanager
+def open_parquet(io: FileIO, file: StandingFile) -> Iterator[pq.ParquetFile]:
+    """The open file. Raises DataCorrupt if it does not hold the rows that its manifest says: positions would be wrong."""
+    with io.new_input(file.location).open() as stream:
+        parquet = pq.ParquetFile(cast(Any, stream))
+        if parquet.metadata.num_rows != file.records:
+            raise DataCorrupt(
+                f"{file.location} has {parquet.metadata.num_rows} rows; the lake table says {file.records}",
+                hint="The file was changed after it was committed. Restore it.",
+            )
+        yield parquet
+
+
+def key_rows(parquet: pq.ParquetFile, number: int, keys: Sequence[NestedField], bounds: Bounds) -> Iterator[KeyRows]:
+    """The keys of file number `number`, without the row groups in which no key can lie within `bounds` (of each key column)."""
+    columns = [_column(parquet, key) for key in keys]
+    types = [arrow_type(key.field_type) for key in keys]
+    first = 0
+    for group in range(parquet.metadata.num_row_groups):
+        following = first + parquet.metadata.row_group(group).num_rows
+        if _may_hold(parquet, group, columns, types, bounds):
+            for batch in parquet.iter_batches(KEY_BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
+                arrays = [_as(batch.column(name), kind) for name, kind in zip(columns, types, strict=True)]
+                yield KeyRows(number, first, arrays)
+                first += batch.num_rows
+        first = following
+
+
+def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """All rows in the columns of `schema`; one that the file lacks is null."""
+    stored = list(parquet.schema_arrow)
+    places = [find_field(stored, field) for field in schema.fields]
+    wanted = pa.schema([arrow_field(field) for field in schema.fields])
+    for batch in parquet.iter_batches(ROW_BATCH_ROWS, use_threads=False):
+        columns = [
+            nulls(batch.num_rows, arrow.type) if place is None else projected(batch.column(place), stored[place], field)
+            for place, field, arrow in zip(places, schema.fields, wanted, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _column(parquet: pq.ParquetFile, key: NestedField) -> str:
+    wanted = str(key.field_id).encode()
+    fields = list(parquet.schema_arrow)
+    for field in fields:
+        if (field.metadata or {}).get(FIELD_ID_KEY) == wanted:
+            return field.name
+    if key.name in parquet.schema_arrow.names and not any(FIELD_ID_KEY in (field.metadata or {}) for field in fields):
+        return key.name
+    raise DataCorrupt(
+        f"a data file has no column {key.name!r}, which is part of the key",
+        hint="Who wrote it? Delete it from the lake table, or write it anew with all columns.",
+        column=key.name,
+    )
+
+
+def _may_hold(parquet: pq.ParquetFile, group: int, columns: Sequence[str], types: Sequence[pa.DataType], bounds: Bounds) -> bool:
+    """Whether a key within `bounds` may be in a row group, as its statistics tell. Those that are not there, or that cannot be read or
+    compared, tell nothing: any key may be in it."""
+    chunks = parquet.metadata.row_group(group)
+    places = {chunks.column(index).path_in_schema: index for index in range(chunks.num_columns)}
+    for column, kind, (low, high) in zip(columns, types, bounds, strict=True):
+        comparable = column in places and _is_comparable(parquet.schema_arrow.field(column).type, kind)
+        known = _extremes(chunks.column(places[column]).statistics, kind) if comparable else None
+        if known is not None and (known[1] < low or known[0] > high):
+            return False
+    return True
+
+
+def _extremes(statistics: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
+    """Smallest and largest value of a key column of type `kind` in a row group, as `keys.plain` has them; None = unknown."""
+    if statistics is None or not statistics.has_min_max:
+        return None
+    try:
+        if pa.types.is_temporal(kind):
+            return statistics.min_raw, statistics.max_raw
+        if isinstance(kind, pa.Decimal128Type) and statistics.physical_type in ("INT32", "INT64"):
+            # pyarrow cannot read these.
+            return Decimal(statistics.min_raw).scaleb(-kind.scale), Decimal(statistics.max_raw).scaleb(-kind.scale)
+        return statistics.min, statistics.max
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # cut within a character, of no type that pyarrow knows, ...
+        return None
+
+
+def _is_comparable(stored: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether statistics of a file's column are values like those of the key. Ints are, of a column that became one of longs."""
+    return stored == kind or (pa.types.is_integer(stored) and pa.types.is_integer(kind))
+
+
+def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    return column if column.type == kind else column.cast(kind)

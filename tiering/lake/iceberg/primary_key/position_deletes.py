@@ -1,0 +1,80 @@
+"""Position-delete files (Iceberg spec, "Position Delete Files"): writes one a bucket and round, reads those that stand.
+
+One for all data files of the bucket, sorted by path and position: one a data file would make a round of scattered changes write as
+many files as the bucket has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile
+
+from tiering.lake.iceberg.primary_key.bucket_files import StandingFile
+from tiering.lake.iceberg.primary_key.keys import Mask
+from tiering.lake.iceberg.schema.types import FIELD_ID_KEY
+from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeletesOf
+
+BATCH_ROWS = 1 << 18
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("file_path", pa.dictionary(pa.int32(), pa.string()), nullable=False, metadata={FIELD_ID_KEY: str(PATH_FIELD_ID).encode()}),
+    pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID_KEY: str(POSITION_FIELD_ID).encode()}),
+]
+_SCHEMA = pa.schema(_FIELDS)
+
+
+def write_deletes(io: FileIO, location: str, dying: Mapping[str, Mask], builder: DataFileBuilder) -> DataFile:
+    """Writes the rows of `dying` (by data file; at least one row) as a position-delete file."""
+    paths = sorted(path for path, mask in dying.items() if mask.any())
+    positions = [np.flatnonzero(dying[path]) for path in paths]
+    codes = np.repeat(np.arange(len(paths), dtype=np.int32), [len(one) for one in positions])
+    deleted = np.concatenate(positions).astype(np.int64)
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(paths, pa.string()))
+    table = pa.Table.from_arrays([column, pa.array(deleted)], schema=_SCHEMA)
+    with io.new_output(location).create() as stream:
+        with pq.ParquetWriter(
+            cast(Any, stream),
+            _SCHEMA,
+            compression="zstd",
+            use_dictionary=cast(Any, ["file_path"]),
+            column_encoding={"pos": "DELTA_BINARY_PACKED"},
+            store_schema=False,
+        ) as writer:
+            writer.write_table(table)
+        size = stream.tell()
+    return builder.build_deletes(location, size, DeletesOf(len(deleted), paths[0], paths[-1], int(deleted.min()), int(deleted.max())))
+
+
+def dead_rows(io: FileIO, data: Iterable[StandingFile], deletes: Iterable[StandingFile]) -> tuple[dict[str, Mask], bool]:
+    """By data file, which of its rows are dead; files without dead rows are left out. And whether deletes are left over: of data
+    files that are gone, or of rows that other deletes name, too. The table's counters count those as well."""
+    records = {file.location: file.records for file in data}
+    dead: dict[str, Mask] = {}
+    named = 0
+    for delete in deletes:
+        with io.new_input(delete.location).open() as stream:
+            for path, positions in _positions(pq.ParquetFile(cast(Any, stream), read_dictionary=["file_path"])):
+                named += len(positions)
+                if path in records:
+                    mask = dead.setdefault(path, np.zeros(records[path], dtype=bool))
+                    mask[positions] = True
+    return dead, named > sum(int(mask.sum()) for mask in dead.values())
+
+
+def _positions(parquet: pq.ParquetFile) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    for batch in parquet.iter_batches(BATCH_ROWS, columns=["file_path", "pos"], use_threads=False):
+        column = cast(Any, batch.column(0))
+        codes, positions = column.indices.to_numpy(), batch.column(1).to_numpy()
+        ends = [*(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]  # sorted by path: few runs
+        start = 0
+        for end in ends:
+            if end > start:
+                yield column.dictionary[int(codes[start])].as_py(), positions[start:end]
+            start = end

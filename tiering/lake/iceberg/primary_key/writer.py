@@ -1,0 +1,189 @@
+"""Writes one bucket's changes of a primary-key table: appends rows, deletes by position what stands under their keys.
+
+A round of a bucket has one writer. Changes are kept aside (`Spool`) until all are known, since only the last one of a key counts;
+then the keys of the bucket's live data files are read once, and nothing else of them. A bucket with too many dead rows or small
+files is written anew instead (`rewrite_rule`). Memory is bounded by a few row groups, some bytes for each row that stands in the
+bucket and for each change; keys beyond a million are compared by DuckDB within its own limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+
+from tiering.errors import InvalidData
+from tiering.lake.base import WriteResult, WriterInitContext
+from tiering.lake.iceberg.errors import lake_border
+from tiering.lake.iceberg.primary_key.bucket_files import BucketBase, decode_base
+from tiering.lake.iceberg.primary_key.change_guard import ChangeGuard
+from tiering.lake.iceberg.primary_key.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
+from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
+from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
+from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
+from tiering.lake.iceberg.primary_key.spool import Spool
+from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
+from tiering.lake.iceberg.writing.writer import RowFiles, fit
+from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
+
+
+@dataclass(frozen=True)
+class BucketPlace:
+    """Where a writer's bucket is: the lake's schema, its partition value, and what reaches its files."""
+
+    schema: Schema
+    partition: tuple[int | str, ...]
+    io: FileIO
+    builder: DataFileBuilder
+
+
+class PrimaryKeyWriter:
+    """A `LakeWriter` of primary-key tables."""
+
+    def __init__(self, context: WriterInitContext, place: BucketPlace, files: RowFiles, guard: ChangeGuard) -> None:
+        self._context = context
+        self._place = place
+        self._files = files
+        self._guard = guard
+        self._keys = [place.schema.find_field(name) for name in context.table.primary_key]
+        self._spool = Spool(files.schema)
+        self._kinds: list[npt.NDArray[np.int8]] = []
+        """Change types of the spooled rows."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes changes with the columns of `TableInfo.read_schema`. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        if batch.num_rows == 0:
+            return
+        rows, kinds = fit(batch, self._files.schema), _change_types(batch)
+        self._guard.check_changes(rows, kinds, [key.name for key in self._keys])
+        before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round: it is never the last
+        with lake_border("keep changes in a temporary file", table_path=self._context.table.path):
+            for kept in _kept(iter([rows]), ~before):
+                self._spool.add(kept)
+                self._kinds.append(kinds.to_numpy()[~before])
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        """Folds, finds what dies, and closes all files. Raises InvalidData, DataCorrupt, RoundFailed, LakeUnavailable."""
+        self._guard.check_range(starting_offset, reached_offset)
+        base, path = decode_base(self._context.base), self._context.table.path
+        with lake_border(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
+            last = last_of_each_key(self._spool.rows, self._spool.batches([key.name for key in self._keys]))
+            upserts = last & (self._change_types() != ChangeType.DELETE)
+            dead, left_over = dead_rows(self._place.io, base.data, base.deletes) if last.any() else ({}, False)
+            dying = self._dying(base, dead, self._changed(last))
+            deletes, added = _count(dying), int(upserts.sum())
+            rewritten = is_to_be_rewritten(base, _count(dead) + deletes, added) if last.any() else False
+            if rewritten:
+                self._add_living(base, _union(dead, dying))
+            self._add_upserts(upserts)
+            merged = not rewritten and are_deletes_merged(base, deletes, left_over=left_over)
+            files = self._files.close()
+            if not rewritten:
+                files = (*files, *self._delete_files(_union(dead, dying) if merged else dying))
+        self._spool.close()
+        change = self._change(base, rewritten, merged) if last.any() else None
+        return WriteResult(
+            bucket=self._context.bucket,
+            starting_offset=starting_offset,
+            reached_offset=reached_offset,
+            records=added,
+            files=len(files),
+            size_bytes=sum(file.file_size_in_bytes for file in files),
+            payload=self._payload(files, change),
+            deletes=deletes,
+        )
+
+    def abort(self) -> None:
+        """Deletes what was written so far. Never raises."""
+        self._spool.close()
+        self._files.abort()
+
+    def _change_types(self) -> npt.NDArray[np.int8]:
+        return np.concatenate(self._kinds) if self._kinds else np.zeros(0, np.int8)
+
+    def _changed(self, last: Mask) -> ChangedKeys:
+        names = [key.name for key in self._keys]
+        types = tuple(self._files.schema.field(name).type for name in names)
+        return ChangedKeys(tuple(names), types, int(last.sum()), lambda: _kept(self._spool.batches(names), last))
+
+    def _dying(self, base: BucketBase, dead: Mapping[str, Mask], changed: ChangedKeys) -> dict[str, Mask]:
+        """By data file, the rows that live and have a changed key."""
+        if not changed.count or not base.data:
+            return {}
+        dying: dict[str, Mask] = {}
+        for number, positions in rows_with(changed, self._standing(base, changed)):
+            file = base.data[number]
+            mask = dying.setdefault(file.location, np.zeros(file.records, dtype=bool))
+            mask[positions] = True
+        for location, mask in dying.items():
+            if location in dead:
+                mask &= ~dead[location]
+        return dying
+
+    def _standing(self, base: BucketBase, changed: ChangedKeys) -> Iterator[KeyRows]:
+        bounds = changed.bounds()
+        for number, file in enumerate(base.data):
+            with open_parquet(self._place.io, file) as parquet:
+                yield from key_rows(parquet, number, self._keys, bounds)
+
+    def _add_living(self, base: BucketBase, gone: Mapping[str, Mask]) -> None:
+        for file in base.data:
+            living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
+            if not living.any():
+                continue
+            with open_parquet(self._place.io, file) as parquet:
+                for batch in _kept(whole_rows(parquet, self._place.schema), living):
+                    self._files.add(fit(batch, self._files.schema))
+
+    def _add_upserts(self, upserts: Mask) -> None:
+        if upserts.any():
+            for batch in _kept(self._spool.batches(), upserts):
+                self._files.add(batch)
+
+    def _delete_files(self, dying: Mapping[str, Mask]) -> tuple[DataFile, ...]:
+        if not _count(dying):
+            return ()
+        return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder),)
+
+    def _change(self, base: BucketBase, rewritten: bool, merged: bool) -> BucketChange:
+        digest = base.digest() if rewritten else base.data_digest()
+        obsolete = tuple(file.location for file in base.deletes) if merged else ()
+        return BucketChange(self._place.partition, base.snapshot_id, digest, rewritten, obsolete)
+
+    def _payload(self, files: tuple[DataFile, ...], change: BucketChange | None) -> bytes:
+        return encode_files(replace(self._files.payload(files), change=change))
+
+
+def _change_types(batch: pa.RecordBatch) -> pa.Array[Any]:
+    index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
+    if index < 0 or batch.column(index).type != CHANGE_TYPE_FIELD.type:
+        raise InvalidData(f"the rows lack the column {CHANGE_TYPE_COLUMN!r} of type {CHANGE_TYPE_FIELD.type}", column=CHANGE_TYPE_COLUMN)
+    return batch.column(index)
+
+
+def _kept(batches: Iterator[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBatch]:
+    """The rows of `batches` that `mask`, which has one value for each of them all, keeps."""
+    first = 0
+    for batch in batches:
+        part = mask[first : first + batch.num_rows]
+        first += batch.num_rows
+        if part.all():
+            yield batch
+        elif part.any():
+            yield pa.RecordBatch.from_arrays([pc.filter(column, pa.array(part)) for column in batch.columns], schema=batch.schema)
+
+
+def _union(some: Mapping[str, Mask], others: Mapping[str, Mask]) -> dict[str, Mask]:
+    return {**some, **{path: mask | some[path] if path in some else mask for path, mask in others.items()}}
+
+
+def _count(masks: Mapping[str, Mask]) -> int:
+    return sum(int(mask.sum()) for mask in masks.values())

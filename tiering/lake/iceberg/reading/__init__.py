@@ -1,0 +1,1 @@
+"""Looking at Iceberg tables: the marker's view, surveys, file lists, orphan files."""

@@ -1,0 +1,87 @@
+"""The files of an Iceberg snapshot, read from its manifests. Only what lies on a local file system."""
+
+from __future__ import annotations
+
+from typing import cast
+from urllib.parse import urlparse
+
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
+from pyiceberg.table import Table
+
+from tiering.errors import InvalidArgument
+from tiering.lake.base import LakeView
+from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
+from tiering.lake.iceberg.catalogs.file_io import io_of
+from tiering.lake.iceberg.catalogs.locations import Places
+from tiering.lake.iceberg.errors import lake_border
+from tiering.lake.iceberg.reading.view import marker_in
+from tiering.lake.marker import Marker
+
+
+def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
+    """See `ListsFiles.file_lists`."""
+    table = cast(Table, view.handle)
+    wanted = view.head if snapshot_id is None else snapshot_id
+    if wanted is None:
+        return FileLists(None)
+    snapshot = table.snapshot_by_id(wanted)
+    if snapshot is None:
+        raise InvalidArgument(
+            f"the lake table {view.path} has no snapshot {wanted}",
+            hint=f"It has {len(view.snapshots)}; the newest is {view.head}. It may have been expired.",
+            lake_snapshot_id=wanted,
+        )
+    data: list[LakeFile] = []
+    positions: list[LakeFile] = []
+    equalities: list[EqualityDeletes] = []
+    with lake_border(f"read the manifests of {view.path}", table_path=view.path):
+        for manifest in snapshot.manifests(table.io):
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                file = entry.data_file
+                if file.content is DataFileContent.DATA:
+                    data.append(_file(table, entry))
+                elif file.content is DataFileContent.POSITION_DELETES:
+                    positions.append(_file(table, entry))
+                else:
+                    equalities.append(_equality_deletes(table, entry))
+    return FileLists(wanted, tuple(data), tuple(positions), tuple(equalities))
+
+
+def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
+    """See `ListsFiles.marker_at`."""
+    table = cast(Table, view.handle)
+    wanted: int | None = snapshot_id
+    while wanted is not None and (snapshot := view.snapshots.get(wanted)) is not None:
+        if snapshot.round_id is not None:
+            return marker_in(table, wanted)
+        wanted = snapshot.parent_id
+    return None
+
+
+def _equality_deletes(table: Table, entry: ManifestEntry) -> EqualityDeletes:
+    columns = tuple(table.metadata.schema().find_column_name(one) or "" for one in entry.data_file.equality_ids or ())
+    # Spec, "Scan Planning": those of an unpartitioned spec are global.
+    everywhere = table.metadata.specs()[entry.data_file.spec_id].is_unpartitioned()
+    return EqualityDeletes(**vars(_file(table, entry)), columns=columns, everywhere=everywhere)
+
+
+def _file(table: Table, entry: ManifestEntry) -> LakeFile:
+    file = entry.data_file
+    if file.file_format is not FileFormat.PARQUET:
+        raise InvalidArgument(
+            f"{file.file_path} is a file of format {file.file_format}: this version validates lakes of Parquet files",
+            hint="Deletion vectors are such files. Let Spark rewrite the lake table (rewrite_data_files), then validate again.",
+        )
+    path = local_path(file, io_of(table).places)
+    return LakeFile(file.file_path, path, entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
+
+
+def local_path(file: DataFile, places: Places) -> str:
+    """Where the file is on this machine. Raises InvalidArgument for another storage, ForbiddenLocation."""
+    location = urlparse(file.file_path)
+    if location.scheme not in ("", "file"):
+        raise InvalidArgument(
+            f"{file.file_path} is not a local file: this version validates lakes on a local file system",
+            hint="Copy or mount the warehouse where this process can read it as files.",
+        )
+    return places.local_path(file.file_path)

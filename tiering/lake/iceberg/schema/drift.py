@@ -1,0 +1,131 @@
+"""Whether a lake table still fits its source table, and which columns it lacks because they are new. Pure.
+
+Columns are matched by name: their order and their field ids are the lake's own. A column that the lake lacks is new at
+the source if the lake table never had it: Iceberg keeps a table's former schemas (spec, "Schemas"), and its
+`last-column-id` tells whether columns were dropped of which no schema tells any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import NestedField
+
+from tiering.errors import SchemaDrift
+from tiering.lake.iceberg.schema.column_fit import misfit
+from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, table_layout
+from tiering.lake.rules.ways_out import made_anew, tier_call
+from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
+
+
+def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.DataType], ...]:
+    """The source columns that are new to this lake table, to be added to it; none, if `table`'s rows fit it as it is.
+
+    Raises SchemaDrift naming the first column that somebody else added, dropped, renamed or retyped.
+    """
+    expected = table_layout(table)
+    if metadata.format_version != FORMAT_VERSION:
+        raise drift(table.path, None, f"has format version {metadata.format_version}; Lakeward writes version {FORMAT_VERSION}")
+    schema = metadata.schema()
+    wanted = {field.name: field for field in expected.schema.fields}
+    found = {field.name: field for field in schema.fields}
+    for name in SYSTEM_COLUMNS:
+        if name not in found:
+            raise drift(table.path, name, f"lacks the column {name!r}")
+    for name, field in wanted.items():
+        if name in found:
+            _check_column(table, field, found[name])
+    for field in schema.fields:
+        if field.name not in wanted:
+            raise _extra(table, field, wanted.keys() - found.keys(), metadata)
+    _check_spec(table, expected.schema, expected.spec, metadata)
+    missing = tuple(field for field in table.schema if field.name not in found)
+    for column in missing:
+        _check_new(table, column, metadata)
+    return missing
+
+
+def check_written(path: TablePath, written: Schema, current: Schema) -> None:
+    """Whether files written for one schema of a lake table may be added to it under another; raises SchemaDrift.
+
+    Readers find a column by its field id: one that was dropped and made anew would lose the files' values.
+    """
+    fields = {field.field_id: field for field in current.fields}
+    for field in written.fields:
+        now = fields.pop(field.field_id, None)
+        if now is None or now.name != field.name:
+            raise drift(path, field.name, f"lost or renamed the column {field.name!r} while a round wrote files for it")
+        if (what := misfit(now, field)) is not None:
+            raise drift(path, field.name, f"was changed while a round wrote files for it: {what}")
+    for extra in fields.values():
+        if extra.required:
+            raise drift(path, extra.name, f"got the required column {extra.name!r} while a round wrote files without it")
+
+
+def drift(path: TablePath, column: str | None, what: str, hint: str | None = None) -> SchemaDrift:
+    """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew.
+
+    Nobody can mend one that was made for a former table of that name, with other columns or partitions.
+    """
+    mend = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {made_anew(path)}"
+    return SchemaDrift(f"the lake table {path} {what}", hint=mend if hint is None else hint, table_path=path, column=column)
+
+
+def _check_column(table: TableInfo, wanted: NestedField, found: NestedField) -> None:
+    name = wanted.name
+    if (what := misfit(found, wanted)) is not None:
+        raise drift(table.path, name, what)
+    if name in SYSTEM_COLUMNS and found.optional:
+        raise drift(table.path, name, f"has the system column {name!r} as nullable; it must be required")
+
+
+def _extra(table: TableInfo, field: NestedField, missing: set[str], metadata: TableMetadata) -> SchemaDrift:
+    """The error for a column that only the lake has: renamed, if its field id had a missing column's name before."""
+    for former in metadata.schemas:
+        before = index_by_id(former).get(field.field_id)
+        if before is not None and before.name in missing:
+            return drift(table.path, before.name, f"has the column {before.name!r} renamed to {field.name!r}")
+    return drift(table.path, field.name, f"has the column {field.name!r}, which the source table does not have")
+
+
+def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableMetadata) -> None:
+    name = column.name
+    if any(field.name == name for schema in metadata.schemas for field in schema.fields):
+        raise drift(table.path, name, f"lacks the column {name!r}, which it had before: it was dropped")
+    if not column.nullable:
+        raise drift(
+            table.path,
+            name,
+            f"lacks the column {name!r}, which cannot be added: it is NOT NULL, and the rows before it have no value",
+            "Only a nullable column can be added to a table. The rows stay in the log.",
+        )
+    known = {field_id for schema in metadata.schemas for field_id in index_by_id(schema)}
+    if not known.issuperset(range(1, metadata.last_column_id + 1)):
+        raise drift(
+            table.path,
+            name,
+            f"lacks the column {name!r}, and does not tell any more whether it had it before: columns were dropped and its former "
+            "schemas cleaned up",
+            f"Add it to the lake table as a nullable column, then {tier_call(table.path)}. The rows stay in the log until then.",
+        )
+
+
+def _check_spec(table: TableInfo, schema: Schema, spec: PartitionSpec, metadata: TableMetadata) -> None:
+    found, wanted = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
+    if found != wanted:
+        raise drift(table.path, None, f"is partitioned by [{found}]; its source table's buckets need [{wanted}]")
+
+
+def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
+    return ", ".join(f"{field.name}: {field.transform}({schema.find_column_name(field.source_id)})" for field in spec.fields)
+
+
+def added(schema: Schema, columns: Sequence[NestedField]) -> Schema:
+    """`schema` with `columns` before its first system column."""
+    place = min(position for position, field in enumerate(schema.fields) if field.name in SYSTEM_COLUMNS)
+    fields = (*schema.fields[:place], *columns, *schema.fields[place:])
+    return Schema(*fields, schema_id=schema.schema_id + 1, identifier_field_ids=schema.identifier_field_ids)

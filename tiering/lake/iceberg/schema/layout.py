@@ -1,0 +1,154 @@
+"""How an Iceberg table looks that Lakeward tiers to. Pure; `drift` tells whether a given one does.
+
+The layout is that of Fluss's own tiering (0.9.1), so that its readers can read ours: the source columns, then
+`__bucket`, `__offset`, `__timestamp`, required; partitioned by the partition columns (identity), then by the bucket:
+`bucket[n](key)`, named `<key>_bucket`, for exactly one bucket key, else `identity(__bucket)`; sorted by `__offset`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
+from pyiceberg.types import BooleanType, DateType, DoubleType, FloatType, IntegerType, NestedField, PrimitiveType, StringType
+
+from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
+from tiering.lake.iceberg.schema.types import iceberg_type
+from tiering.lake_table_options import PREFIX, lake_table_properties, public_options
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TableInfo, TableType
+
+FORMAT_VERSION = 2
+FLUSS_PROPERTY_PREFIX = "fluss."
+
+RESERVED_COLUMNS = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"})
+"""Iceberg's metadata columns (spec, "Reserved Field IDs"): Spark refuses every scan of a table that has a column of its own so named."""
+
+_UNHASHABLE = BooleanType | FloatType | DoubleType
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """What a new lake table is made from."""
+
+    schema: Schema
+    spec: PartitionSpec
+    sort_order: SortOrder
+    properties: dict[str, str]
+
+
+def table_layout(table: TableInfo) -> TableLayout:
+    """The layout of `table`'s lake table; raises UnsupportedType, InvalidArgument or InvalidName, naming the column."""
+    schema = _schema(table)
+    spec = _spec(table, schema)
+    offset = schema.find_field(OFFSET_COLUMN)
+    sort_order = SortOrder(SortField(offset.field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST))
+    return TableLayout(schema, spec, sort_order, _properties(table))
+
+
+def _schema(table: TableInfo) -> Schema:
+    # The ids only tie this schema to its spec and order: creating the table numbers the columns 1..n in their order.
+    columns = table.lake_schema()
+    _check_reserved_names(columns.names)
+    nested = itertools.count(len(columns) + 1)
+    fields = [
+        NestedField(position, column.name, iceberg_type(column.name, column.type, lambda: next(nested)), required=not column.nullable)
+        for position, column in enumerate(columns, start=1)
+    ]
+    if table.table_type is TableType.LOG:
+        return Schema(*fields)
+    _check_primary_key(table, {field.name: field for field in fields})
+    return Schema(*fields, identifier_field_ids=[field.field_id for field in fields if field.name in table.primary_key])
+
+
+def _check_reserved_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name.lower() in RESERVED_COLUMNS:
+            raise InvalidName(
+                f"the column {name!r} has the name of one of Iceberg's metadata columns, so that no engine could read the lake table",
+                hint="Rename the column.",
+                column=name,
+            )
+
+
+def _check_primary_key(table: TableInfo, fields: Mapping[str, NestedField]) -> None:
+    """Keys are compared as values, and none is null; a key stays in its partition."""
+    if not table.primary_key:
+        raise InvalidArgument(f"the primary-key table {table.path} has no key columns", table_path=table.path)
+    for name in table.primary_key:
+        if name not in fields:
+            raise InvalidArgument(f"there is no column {name!r} for the primary key of {table.path}", column=name)
+        if not isinstance(fields[name].field_type, PrimitiveType) or isinstance(fields[name].field_type, _UNHASHABLE):
+            raise UnsupportedType(f"column {name!r} of type {fields[name].field_type} cannot be part of a primary key", column=name)
+        if fields[name].optional:
+            raise InvalidArgument(f"the key column {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
+    for name in table.partition_keys:
+        if name not in table.primary_key:
+            raise InvalidArgument(
+                f"the partition column {name!r} of {table.path} is not part of its primary key", hint="Add it to the key.", column=name
+            )
+
+
+def _spec(table: TableInfo, schema: Schema) -> PartitionSpec:
+    columns: list[tuple[str, str, Transform[Any, Any]]] = []
+    for name in table.partition_keys:
+        _check_partition_key(schema.find_field(name))
+        columns.append((name, name, IdentityTransform()))
+    keys = bucket_keys(table)
+    if len(keys) == 1:
+        _check_bucket_key(table, schema, keys[0])
+        columns.append((f"{keys[0]}_bucket", keys[0], BucketTransform(table.bucket_count)))
+    else:
+        columns.append((BUCKET_COLUMN, BUCKET_COLUMN, IdentityTransform()))
+    ids = itertools.count(PARTITION_FIELD_ID_START)
+    return PartitionSpec(*(PartitionField(schema.find_field(source).field_id, next(ids), how, name) for name, source, how in columns))
+
+
+def bucket_keys(table: TableInfo) -> tuple[str, ...]:
+    """The columns that choose a row's bucket: those declared, else the primary key's but for the partition columns."""
+    return table.bucket_keys or tuple(name for name in table.primary_key if name not in table.partition_keys)
+
+
+def _check_bucket_key(table: TableInfo, schema: Schema, name: str) -> None:
+    """Iceberg's bucket transform (spec, "Bucket Transform Details") has no floats, booleans or nested types, and null for null."""
+    field = schema.find_field(name)
+    if not BucketTransform(table.bucket_count).can_transform(field.field_type) or isinstance(field.field_type, _UNHASHABLE):
+        raise UnsupportedType(f"column {name!r} of type {field.field_type} cannot be a bucket key of a lake table", column=name)
+    if field.optional:
+        raise InvalidArgument(f"the bucket key {name!r} is nullable", hint="Declare the column NOT NULL.", column=name)
+    for other in schema.fields:
+        if other.name.lower() == f"{name}_bucket".lower():  # engines compare names without regard to case
+            raise InvalidName(
+                f"the column {other.name} has the name of the lake table's partition by the bucket key {name!r}",
+                hint="Rename the column.",
+                column=other.name,
+            )
+
+
+def _check_partition_key(field: NestedField) -> None:
+    if not isinstance(field.field_type, StringType | DateType | IntegerType):
+        raise UnsupportedType(
+            f"column {field.name!r} of type {field.field_type} cannot be a partition column",
+            hint="Partition columns are strings, dates or 32-bit integers.",
+            column=field.name,
+        )
+
+
+def _properties(table: TableInfo) -> dict[str, str]:
+    properties = {
+        "format-version": str(FORMAT_VERSION),
+        # A catalog's defaults must not switch on clean-up that runs inside of a commit request of ours: after a request
+        # was sent, nothing is deleted (DESIGN 6 step 7).
+        "write.metadata.delete-after-commit.enabled": "false",
+        "write.parquet.compression-codec": "zstd",
+    }
+    if table.table_type is TableType.PRIMARY_KEY:
+        properties |= {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
+    public = public_options(table.properties)
+    others = {FLUSS_PROPERTY_PREFIX + name: value for name, value in public.items() if not name.startswith(PREFIX)}
+    return {**properties, **lake_table_properties(table.properties), **others, "format-version": str(FORMAT_VERSION)}

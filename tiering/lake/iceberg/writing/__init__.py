@@ -1,0 +1,1 @@
+"""Writing a split's rows as data files, on executors."""

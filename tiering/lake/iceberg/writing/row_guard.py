@@ -1,0 +1,99 @@
+"""The last look at rows before they become files of one bucket: its partition, the right bucket, growing offsets, nothing outside.
+
+A wrong row would be doubled or lost for good once it is committed, and readers that skip files by partition value would
+miss rows of a wrongly hashed key. So this is checked where it costs next to nothing: at the ends of every batch, and by
+hash for the first rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import IcebergType
+
+from tiering.errors import DataCorrupt
+from tiering.lake.base import WriterInitContext
+from tiering.lake.iceberg.schema.types import arrow_type
+from tiering.library_guards.bucket_hash import bucket_ids_of
+from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN
+
+HASHED_ROWS = 1_024
+"""Rows of the first batch whose bucket is computed again."""
+
+
+class RowGuard:
+    """Watches one split's rows. Raises DataCorrupt naming bucket and offsets."""
+
+    def __init__(self, context: WriterInitContext, schema: Schema, spec: PartitionSpec, values: Sequence[int | str]) -> None:
+        """`values`: the partition record of the files, in the order of `spec`."""
+        self._context = context
+        self._partition = [
+            (schema.find_field(field.source_id).name, _scalar(schema.find_field(field.source_id).field_type, value))
+            for field, value in zip(spec.fields, values, strict=True)
+            if isinstance(field.transform, IdentityTransform)
+        ]
+        self._hashes = [
+            (schema.find_field(field.source_id).name, field.transform.num_buckets)
+            for field in spec.fields
+            if isinstance(field.transform, BucketTransform)
+        ]
+        self._hashed = False
+        self._first: int | None = None
+        self._last: int | None = None
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """A batch that is not empty, in the lake's columns."""
+        self._check_places(batch)
+        self._check_growth(batch)
+
+    def _check_places(self, batch: pa.RecordBatch) -> None:
+        buckets, offsets = batch.column(BUCKET_COLUMN), batch.column(OFFSET_COLUMN)
+        for position in (0, batch.num_rows - 1):
+            if buckets[position].as_py() != self._context.bucket.bucket_id:
+                raise self._corrupt(f"a row at offset {offsets[position]} says that it is of bucket {buckets[position]}")
+            for name, value in self._partition:
+                if not batch.column(name)[position].equals(value):
+                    raise self._corrupt(f"a row at offset {offsets[position]} has {name!r} {batch.column(name)[position]}, not {value}")
+        if not self._hashed:
+            self._hashed = True
+            self._check_hashes(batch.slice(0, HASHED_ROWS))
+
+    def _check_growth(self, batch: pa.RecordBatch) -> None:
+        offsets = batch.column(OFFSET_COLUMN)
+        first, last = offsets[0].as_py(), offsets[batch.num_rows - 1].as_py()
+        if last - first < batch.num_rows - 1 or (self._last is not None and first <= self._last):
+            raise self._corrupt(f"{batch.num_rows} rows have the offsets {first} to {last}, after {self._last}")
+        self._first = first if self._first is None else self._first
+        self._last = last
+
+    def check_range(self, starting_offset: int, reached_offset: int) -> None:
+        """Whether all rows lie in `[starting_offset, reached_offset)`."""
+        if self._first is None or self._last is None:
+            return
+        if self._first < starting_offset or self._last >= reached_offset:
+            raise self._corrupt(f"rows have the offsets {self._first} to {self._last}, outside of [{starting_offset}, {reached_offset})")
+
+    def _check_hashes(self, batch: pa.RecordBatch) -> None:
+        for name, bucket_count in self._hashes:
+            column = batch.column(name)
+            if column.null_count or (bucket_ids_of(column, bucket_count) != self._context.bucket.bucket_id).any():
+                raise self._corrupt(f"a key in column {name!r} does not hash to this bucket")
+
+    def _corrupt(self, what: str) -> DataCorrupt:
+        context = self._context
+        return DataCorrupt(
+            f"the log of bucket {context.bucket} of {context.table.path} gave wrong rows: {what}",
+            hint="Nothing of this round was committed. Is the log damaged?",
+            table_path=context.table.path,
+            bucket=context.bucket,
+        )
+
+
+def _scalar(kind: IcebergType, value: int | str) -> pa.Scalar[pa.DataType]:
+    """A partition value as the rows have it: a date is a number of days in Iceberg."""
+    scalar: pa.Scalar[pa.DataType] = pa.scalar(value, arrow_type(kind))
+    return scalar

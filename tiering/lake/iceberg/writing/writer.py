@@ -1,0 +1,235 @@
+"""Writes one split's rows as Parquet data files of an Iceberg table (on executors).
+
+Batches are gathered to row groups and written as they are: a column is converted only if the lake holds it in another
+type (8- and 16-bit integers). Memory is bounded by one row group. A file ends at the table's target size. Nothing is
+visible in the lake before a commit names the files.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, OutputStream
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.table.locations import LocationProvider
+
+from tiering.errors import InvalidData
+from tiering.lake.base import WriteResult, WriterInitContext
+from tiering.lake.iceberg.errors import describe, lake_border
+from tiering.lake.iceberg.schema.types import arrow_field
+from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
+from tiering.lake.iceberg.writing.encodings import choose_encodings
+from tiering.lake.iceberg.writing.row_guard import RowGuard
+
+ROW_GROUP_ROWS = 1 << 20
+ROW_GROUP_BYTES = 64 << 20
+"""Of Arrow data: the most that is held in memory before it is written."""
+PAGE_BYTES = 1 << 20
+DICTIONARY_BYTES = 2 << 20
+"""Of one column in one row group; beyond it the writer falls back to the plain encoding. Iceberg's default."""
+
+
+@dataclass(frozen=True)
+class FileTarget:
+    """Where one split's files go. `prefix` begins every file name: it carries round id and attempt nonce."""
+
+    lake_table_uuid: str
+    schema_id: int
+    spec_id: int
+    partition_path: str
+    prefix: str
+    size_bytes: int
+
+
+class IcebergWriter:
+    """A `LakeWriter` of log tables."""
+
+    def __init__(self, context: WriterInitContext, files: RowFiles, guard: RowGuard) -> None:
+        self._context = context
+        self._files = files
+        self._guard = guard
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes a batch in the table's lake schema. Raises InvalidData, DataCorrupt, LakeUnavailable."""
+        if batch.num_rows == 0:
+            return
+        rows = fit(batch, self._files.schema)
+        self._guard.check(rows)
+        self._files.add(rows)
+
+    def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
+        """Closes all files. Raises DataCorrupt if a row lies outside of the range, InvalidData, LakeUnavailable."""
+        self._guard.check_range(starting_offset, reached_offset)
+        files = self._files.close()
+        return WriteResult(
+            bucket=self._context.bucket,
+            starting_offset=starting_offset,
+            reached_offset=reached_offset,
+            records=sum(file.record_count for file in files),
+            files=len(files),
+            size_bytes=sum(file.file_size_in_bytes for file in files),
+            payload=encode_files(self._files.payload(files)),
+        )
+
+    def abort(self) -> None:
+        """Deletes what was written so far. Never raises: what cannot be deleted is left to the sweep."""
+        self._files.abort()
+
+
+class RowFiles:
+    """The data files of one attempt. A file is opened at its first row group, so without rows there is none."""
+
+    def __init__(
+        self,
+        context: WriterInitContext,
+        schema: Schema,
+        target: FileTarget,
+        io: FileIO,
+        locations: LocationProvider,
+        builder: DataFileBuilder,
+    ) -> None:
+        self._context = context
+        self.schema = pa.schema([arrow_field(field) for field in schema.fields])
+        """The lake's columns as they are written."""
+        self._target = target
+        self._io = io
+        self._locations = locations
+        self._builder = builder
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        self._open: _OpenFile | None = None
+        self._started: list[str] = []
+        self._done: list[DataFile] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Takes rows of `schema`. Raises InvalidData, LakeUnavailable."""
+        rest = rows
+        while rest.num_rows:
+            part = rest.slice(0, ROW_GROUP_ROWS - self._rows)
+            rest = rest.slice(part.num_rows)
+            self._batches.append(part)
+            self._rows += part.num_rows
+            self._bytes += part.nbytes
+            if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+                self._write_row_group()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Ends all files. Raises InvalidData, LakeUnavailable."""
+        self._write_row_group()
+        self._close_file()
+        return tuple(self._done)
+
+    def payload(self, files: tuple[DataFile, ...]) -> FilesPayload:
+        """`files` with what they were written for."""
+        return FilesPayload(self._target.lake_table_uuid, self._target.schema_id, self._target.spec_id, files)
+
+    def new_location(self) -> str:
+        """Where the next file of this attempt goes; an abort deletes it, too."""
+        name = f"{self._target.partition_path}/{self._target.prefix}-{len(self._started):05d}.parquet"
+        location = self._locations.new_data_location(name)
+        self._started.append(location)
+        return location
+
+    def abort(self) -> None:
+        """Deletes what was written so far. Never raises."""
+        self._batches.clear()
+        if self._open is not None:
+            with suppress(Exception):
+                self._open.close()
+            self._open = None
+        for location in self._started:
+            with suppress(Exception):
+                self._io.delete(location)
+        self._started.clear()
+        self._done.clear()
+
+    def _write_row_group(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, schema=self.schema)
+        self._batches, self._rows, self._bytes = [], 0, 0
+        with lake_border(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
+            if self._open is None:
+                self._open = self._open_file(table)
+            try:
+                self._open.writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            except pa.ArrowInvalid as error:
+                raise self._misfit(error) from error
+            if self._open.stream.tell() >= self._target.size_bytes:
+                self._close_file()
+
+    def _open_file(self, first_rows: pa.Table) -> _OpenFile:
+        location = self.new_location()
+        encodings = choose_encodings(first_rows)
+        stream = self._io.new_output(location).create()
+        try:
+            writer = pq.ParquetWriter(
+                cast(Any, stream),
+                self.schema,
+                compression="zstd",
+                use_dictionary=cast(Any, encodings.dictionary),
+                column_encoding=encodings.encoding,
+                data_page_size=PAGE_BYTES,
+                dictionary_pagesize_limit=DICTIONARY_BYTES,
+                store_schema=False,
+                store_decimal_as_integer=True,  # as Iceberg wants it (spec, appendix A, Parquet)
+            )
+        except BaseException:
+            stream.close()
+            raise
+        return _OpenFile(location, stream, writer)
+
+    def _close_file(self) -> None:
+        if self._open is None:
+            return
+        with lake_border(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
+            file = self._open
+            size = file.close()
+            self._open = None
+            self._done.append(self._builder.build(file.location, size, file.writer.writer.metadata))
+
+    def _misfit(self, error: pa.ArrowInvalid) -> InvalidData:
+        path = self._context.table.path
+        return InvalidData(f"rows of {path} do not fit its lake table: {describe(error)}", table_path=path, bucket=self._context.bucket)
+
+
+@dataclass
+class _OpenFile:
+    location: str
+    stream: OutputStream
+    writer: pq.ParquetWriter
+
+    def close(self) -> int:
+        """Ends the file; its size in bytes."""
+        try:
+            self.writer.close()
+            return self.stream.tell()
+        finally:
+            self.stream.close()
+
+
+def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`batch` with the lake's columns in the lake's order and types; copies nothing that fits already."""
+    columns: list[pa.Array[Any]] = []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            raise InvalidData(f"the rows lack the column {field.name!r}", column=field.name)
+        column = batch.column(index)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowException as error:
+            raise InvalidData(f"column {field.name!r} of the rows does not fit: {describe(error)}", column=field.name) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def file_prefix(context: WriterInitContext) -> str:
+    """The beginning of the names of one attempt's files; tells the sweep whose they are."""
+    partition = "" if context.bucket.partition_id is None else f"{context.bucket.partition_id}-"
+    return f"lakeward-{context.round_id}-{context.attempt_nonce}-{partition}{context.bucket.bucket_id}"

@@ -1,0 +1,77 @@
+"""What a lake offers beside tiering: to look at a table that no round may build on, and to find what dead rounds left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from tiering.lake.base import LakeView
+from tiering.lake.marker import Marker
+from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.model.tables import TableInfo, TablePath
+
+
+@dataclass(frozen=True)
+class LakeSurvey:
+    """A lake table as it is, whatever is wrong with it.
+
+    `view.marker` is None if it cannot be read. `newest_marker` is the newest readable one of any snapshot, `head_marker` the
+    one of the head or of its nearest ancestor that has one; None if there is none, or if it cannot be read.
+    """
+
+    view: LakeView
+    newest_marker: Marker | None
+    head_marker: Marker | None = None
+
+
+@dataclass(frozen=True)
+class ForeignOffsets:
+    """What another tiering service says it wrote: per partition id (None in a table without) and bucket the next offset."""
+
+    table_id: int
+    offsets: Mapping[tuple[int | None, int], int]
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file in a lake table's folders. `name` is its last part, `location` what deletes it."""
+
+    location: str
+    name: str
+    size_bytes: int
+    modified_at: datetime
+
+
+@runtime_checkable
+class LakeCare(Protocol):
+    """Every call may raise LakeUnavailable."""
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
+        ...
+
+    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
+        """The offsets that the head's rows have, in a partitioned table those of these partitions.
+
+        Of a primary-key table only where data files stand, as told by the manifests: rows in them may all be dead.
+        Raises SchemaDrift for files of which that cannot be told.
+        """
+        ...
+
+    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
+        """What Fluss's tiering left with its snapshot (FLUSS.md, `fluss-offsets`). Raises CannotReconcile if it cannot be read."""
+        ...
+
+    def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
+        """Every file in the table's data and metadata folders and among its marker files."""
+        ...
+
+    def live_files(self, view: LakeView) -> Collection[str]:
+        """Locations, as `stored_files` spells them, of all files that any snapshot of the table names."""
+        ...
+
+    def delete_file(self, view: LakeView, location: str) -> None:
+        """Deletes one of `stored_files`."""
+        ...

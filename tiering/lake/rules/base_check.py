@@ -1,0 +1,295 @@
+"""The rules by which a lake table may be built upon (DESIGN 6 step 2), and how a sent commit is resolved (step 7).
+
+Pure. Round and coordinator both call them, so that one answer holds for both. The lake is the truth; what coordinator
+and cluster remember (`KnownLake`) are copies that may be behind, and never may be ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tiering.errors import (
+    ClusterMismatch,
+    Fenced,
+    LakeTableReplaced,
+    MarkerCorrupt,
+    MarkerLost,
+    RecordAheadOfLake,
+    TableMismatch,
+    UntrackedLakeTable,
+)
+from tiering.lake.base import TAG, LakeView
+from tiering.lake.marker import Marker
+from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
+from tiering.lake.rules.ways_out import go_on, made_anew, reconcile_call, tier_call
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, Offsets, TablePath
+
+
+@dataclass(frozen=True)
+class KnownLake:
+    """What is remembered of a lake table outside of the lake. `recorded`: the coordinator's and the cluster's copy, those that exist.
+
+    Read it **before** the lake: a round that lands in between leaves the copies behind, never ahead. Read `living`, the ids of the
+    source's partitions, **after** it: ids are never reused, so a partition that lives then was there for every marker since it was
+    recorded. None = not asked, which is right unless `needs_living`. `path`: for hints.
+    """
+
+    cluster_id: str
+    table_id: int
+    lake_table_uuid: str | None
+    passed_head: int | None
+    recorded: tuple[RecordedLakeSnapshot, ...] = ()
+    living: Collection[int] | None = None
+    path: TablePath | None = None
+
+
+@dataclass(frozen=True)
+class Base:
+    """A lake table that passed the check. `ahead`: it has more than is recorded, so that has to be adopted first."""
+
+    view: LakeView | None
+    marker: Marker | None
+    ahead: bool
+
+
+class CommitOutcome(StrEnum):
+    """What became of a commit request."""
+
+    OURS = "OURS"
+    OTHER_ROUND = "OTHER_ROUND"
+    NOT_FOUND = "NOT_FOUND"
+
+
+@dataclass(frozen=True)
+class ResolvedCommit:
+    """`snapshot_id` is set for OURS."""
+
+    outcome: CommitOutcome
+    snapshot_id: int | None = None
+
+
+def check_base(view: LakeView | None, known: KnownLake) -> Base:
+    """The base a round may build on.
+
+    Raises LakeTableReplaced, MarkerLost, UntrackedLakeTable, ForeignTiering, MarkerCorrupt, ClusterMismatch,
+    TableMismatch, RecordAheadOfLake, LakeRolledBack or HistoryExpired: all permanent, none skips or doubles a row.
+    """
+    if view is None:
+        _check_absent(known)
+        return Base(None, None, False)
+    _check_uuid(view, known)
+    if view.tag is None:
+        _check_untagged(view, known)
+        return Base(view, None, False)
+    marker = _tagged_marker(view)
+    _check_identity(view, marker, known)
+    for record in known.recorded:
+        _check_not_ahead(view, view.tag, marker, record, known.living)
+    check_history(view, view.tag, known.passed_head)
+    ahead = not known.recorded or any(_is_behind(record, view.tag, marker) for record in known.recorded)
+    return Base(view, marker, ahead)
+
+
+def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]) -> bool:
+    """Whether a record names a partition that the marker lacks: it vanished, or the lake lost it, and only `living` can tell."""
+    if view is None or view.marker is None:
+        return False
+    known = {bucket.partition_id for bucket in view.marker.buckets} | {None}
+    return any(bucket.partition_id not in known for record in recorded for bucket in record.offsets)
+
+
+def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Base:
+    """The whole check once more, after a commit did not land; demands the very same marker.
+
+    What passed before counts as known: the table's uuid, the head, and which partitions the marker lacks. Raises Fenced if another
+    round tiered.
+    """
+    known = replace(known, living=None)
+    if base.view is not None:
+        passed = known.passed_head if base.view.head is None else base.view.head
+        known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
+    checked = check_base(again, known)
+    before, now = (None if one.view is None else one.view.tag for one in (base, checked))
+    if checked.marker != base.marker or before != now:
+        raise Fenced(
+            f"another round tiered meanwhile: the lake's marker is that of round {_round_id(checked.marker)} (snapshot {now}), "
+            f"this round was built on round {_round_id(base.marker)} (snapshot {before})",
+            table_id=known.table_id,
+            round_id=_round_id(checked.marker),
+        )
+    return checked
+
+
+def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> ResolvedCommit:
+    """What became of this round's commit request, by a fresh view.
+
+    Our round id in any snapshot: it was us. The tag on another round than the base's: someone else tiered. Else only
+    foreign commits came, or nothing happened (yet: a late request still meets its compare-and-set).
+    """
+    if view is None:
+        return ResolvedCommit(CommitOutcome.NOT_FOUND)
+    ours = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id == round_id]
+    if ours:
+        return ResolvedCommit(CommitOutcome.OURS, max(ours, key=lambda one: one.sequence_number).snapshot_id)
+    same_table = base.view is None or base.view.table_uuid == view.table_uuid
+    if same_table and view.marker is not None and _round_id(view.marker) != _round_id(base.marker):
+        return ResolvedCommit(CommitOutcome.OTHER_ROUND)
+    return ResolvedCommit(CommitOutcome.NOT_FOUND)
+
+
+def reaches(marker: Marker | None, targets: Offsets, log_starts: Offsets, living: Collection[int] = ()) -> bool:
+    """Whether every record below `targets` is in the lake. A bucket that never was tiered and is empty counts as reached.
+
+    So does one of a partition that is not among the `living` any more: nothing of it is left to tier, and markers drop it.
+    """
+    tiered = tiered_offsets(marker)
+    return all(
+        tiered.get(bucket, log_starts.get(bucket, 0)) >= target
+        for bucket, target in targets.items()
+        if bucket.partition_id is None or bucket.partition_id in living
+    )
+
+
+def tiered_offsets(marker: Marker | None) -> dict[BucketKey, int]:
+    """Per bucket the next offset to tier; empty without a marker."""
+    return {} if marker is None else {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+
+
+def _round_id(marker: Marker | None) -> str | None:
+    return None if marker is None else marker.round_id
+
+
+def _check_absent(known: KnownLake) -> None:
+    if known.lake_table_uuid is not None:
+        raise LakeTableReplaced(
+            f"the lake table of table {known.table_id} is gone; its uuid was {known.lake_table_uuid}",
+            hint=f"Bring it back into the lake's catalog, then {tier_call(known.path)}. Or have a new one made, filled from what KV "
+            f"snapshots and log still hold: {reconcile_call(known.path, 'retier')}.",
+            table_id=known.table_id,
+            lake_table_uuid=known.lake_table_uuid,
+        )
+    if known.recorded:
+        raise MarkerLost(
+            f"there is no lake table, but table {known.table_id} is recorded as tiered up to lake snapshot "
+            f"{known.recorded[0].lake_snapshot_id}",
+            hint="Is this the right lake catalog? If so, bring the lake table back into it, then "
+            f"{tier_call(known.path)}. Or have a new one made, filled from what KV snapshots and log still hold: "
+            f"{reconcile_call(known.path, 'retier')}.",
+            table_id=known.table_id,
+            lake_snapshot_id=known.recorded[0].lake_snapshot_id,
+        )
+
+
+def _check_uuid(view: LakeView, known: KnownLake) -> None:
+    if known.lake_table_uuid is not None and known.lake_table_uuid != view.table_uuid:
+        raise LakeTableReplaced(
+            f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
+            hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. Or go on here: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            table_path=view.path,
+            lake_table_uuid=view.table_uuid,
+        )
+
+
+def _check_untagged(view: LakeView, known: KnownLake) -> None:
+    """No tag: fine for a table nobody ever wrote to, a permanent error else."""
+    foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
+    if foreign:
+        raise foreign_tiering(view, max(foreign, key=lambda one: one.sequence_number))
+    rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
+    if rounds:
+        newest = max(rounds, key=lambda one: one.sequence_number)
+        raise MarkerLost(
+            f"the lake table {view.path} has no tag {TAG} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
+            hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round, then {tier_call(view.path)}. "
+            "Or go on with it as it is: " + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            table_path=view.path,
+            lake_snapshot_id=newest.snapshot_id,
+        )
+    if known.recorded or known.passed_head is not None:
+        raise MarkerLost(
+            f"the lake table {view.path} has neither the tag {TAG} nor a snapshot of a Lakeward round, but was tiered before",
+            hint=f"Put the lake table's former state back, then {tier_call(view.path)}. Or go on with it as it is: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            table_path=view.path,
+        )
+    if view.snapshots:
+        raise UntrackedLakeTable(
+            f"the lake table {view.path} has {len(view.snapshots)} snapshots, but none of them was tiered by Lakeward",
+            hint=made_anew(view.path),
+            table_path=view.path,
+        )
+
+
+def _tagged_marker(view: LakeView) -> Marker:
+    if view.tag not in view.snapshots or view.marker is None:
+        raise MarkerCorrupt(
+            f"the tag {TAG} of the lake table {view.path} names snapshot {view.tag}, which has no marker",
+            hint="Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote, then "
+            f"{tier_call(view.path)}. Or go on with it as it is: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            table_path=view.path,
+            lake_snapshot_id=view.tag,
+        )
+    return view.marker
+
+
+def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
+    if marker.cluster_id != known.cluster_id:
+        raise ClusterMismatch(
+            f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {known.cluster_id}",
+            hint=f"Two clusters must not share a lake. Give this one a lake of its own. Or: {made_anew(view.path)}",
+            table_path=view.path,
+            cluster_id=marker.cluster_id,
+        )
+    if marker.table_id != known.table_id:
+        raise TableMismatch(
+            f"the lake table {view.path} was tiered from another table of that name: its table id is {marker.table_id}, "
+            f"the source table's is {known.table_id}",
+            hint=f"Was the source table dropped and made anew? {made_anew(view.path)}",
+            table_path=view.path,
+            table_id=marker.table_id,
+        )
+    if marker.lake_table_uuid != view.table_uuid:
+        raise LakeTableReplaced(
+            f"the marker in the lake table {view.path} was written for the lake table {marker.lake_table_uuid}; "
+            f"this one is {view.table_uuid}",
+            hint=f"Is it a copy? Put the original back in its place, then {tier_call(view.path)}. Or go on with it as it is: "
+            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            table_path=view.path,
+            lake_table_uuid=view.table_uuid,
+        )
+
+
+def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedLakeSnapshot, living: Collection[int] | None) -> None:
+    tiered = tiered_offsets(marker)
+    partitions = {bucket.partition_id for bucket in marker.buckets}
+    for bucket in sorted(record.offsets, key=BucketKey.sort_key):
+        offset = record.offsets[bucket]
+        # A marker drops the entries of a vanished partition; a record behind it may still have them.
+        gone = living is None or bucket.partition_id not in living
+        vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and gone
+        if offset > tiered.get(bucket, 0) and not vanished:
+            raise _ahead(view, marker, record, f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}")
+    recorded = view.snapshots.get(record.lake_snapshot_id)
+    if recorded is not None and recorded.sequence_number > view.snapshots[tag].sequence_number:
+        raise _ahead(view, marker, record, f"the newer lake snapshot {record.lake_snapshot_id}")
+
+
+def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, what: str) -> RecordAheadOfLake:
+    return RecordAheadOfLake(
+        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tag}), but recorded as tiered is {what}",
+        hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then "
+        f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
+        table_path=view.path,
+        lake_snapshot_id=record.lake_snapshot_id,
+    )
+
+
+def _is_behind(record: RecordedLakeSnapshot, tag: int, marker: Marker) -> bool:
+    return record.lake_snapshot_id != tag or any(
+        tiered > record.offsets.get(bucket, 0) for bucket, tiered in tiered_offsets(marker).items()
+    )

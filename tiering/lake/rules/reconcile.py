@@ -1,0 +1,295 @@
+"""Where tiering goes on after a lake table failed the base check for good, or lost touch with its log (DESIGN 6 step 2). Pure.
+
+    accept   the lake as it is now is right. Per bucket: the highest of what coordinator, cluster and the newest readable
+             marker recorded; of a log table at least the log's start. Never doubles a row; rows that somebody took out of the
+             lake stay out, and `records_left_out` counts them.
+    retier   go on from what the lake holds now. A bucket of which the lake holds nothing is left out: planning begins it with its
+             KV snapshot or at its log's start. Any other bucket of a log table goes on behind its rows, if they have every offset
+             from the first one ever tiered on, each once; of a primary-key table where the marker says that the head builds on, or
+             at the log's start, for changes may be applied again. Refused when a record would be skipped or doubled, when rows
+             under a partition's values may be those of a former partition, and when keys deleted meanwhile would stay.
+    adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot.
+
+A bucket that vanished from the source is left out. All raise CannotReconcile, and never give offsets outside of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tiering.errors import CannotReconcile
+from tiering.lake.base import LakeSnapshot, LakeView
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.base_check import KnownLake
+from tiering.lake.rules.contiguous_offsets import HeldOffsets, Place
+from tiering.lake.rules.history import is_foreign_tiering
+from tiering.model.tables import BucketKey, BucketOffsets, TableType
+
+Log = Mapping[BucketKey, BucketOffsets]
+Ranges = dict[BucketKey, TieredRange]
+
+
+class ReconcileAction(StrEnum):
+    """What the user says about the lake."""
+
+    ADOPT = "adopt"
+    ACCEPT = "accept"
+    RETIER = "retier"
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A lake table that is to be reconciled, and its log. `places` are the source's buckets as rows name them.
+
+    `marker_tells`: the lake holds all that its markers say; False once an `accept` left records out.
+    """
+
+    table_type: TableType
+    survey: LakeSurvey
+    known: KnownLake
+    log: Log
+    places: Mapping[BucketKey, Place]
+    marker_tells: bool = True
+
+    @property
+    def starts(self) -> dict[BucketKey, int]:
+        """Per bucket the first offset ever tiered, as far as the newest marker tells."""
+        marker = self.survey.newest_marker
+        return {} if marker is None else {bucket: tiered.start for bucket, tiered in marker.buckets.items()}
+
+    @property
+    def recorded(self) -> dict[BucketKey, int]:
+        """See `recorded_offsets`."""
+        return recorded_offsets(self.survey.newest_marker, self.known)
+
+
+def check_own(survey: LakeSurvey, known: KnownLake) -> None:
+    """Raises CannotReconcile if the rows came from another table or cluster: their offsets mean nothing here."""
+    for marker in (survey.newest_marker, survey.head_marker):
+        if marker is not None and (marker.cluster_id, marker.table_id) != (known.cluster_id, known.table_id):
+            raise CannotReconcile(
+                f"the lake table {survey.view.path} was tiered from table {marker.table_id} of cluster {marker.cluster_id}; "
+                f"this is table {known.table_id} of cluster {known.cluster_id}",
+                table_path=survey.view.path,
+            )
+
+
+def in_log(marker: Marker | None, log: Log) -> bool:
+    """Whether the next round finds the records that follow the marker in the log."""
+    buckets = {} if marker is None else marker.buckets
+    return all(log[key].log_start <= at.tiered <= log[key].log_end for key, at in buckets.items() if key in log)
+
+
+def is_same(situation: Situation, ranges: Ranges, marker: Marker) -> bool:
+    """Whether a round would begin where it begins now. A bucket that is left out begins at the start of its log."""
+
+    def begins(bucket: BucketKey, ranges: Mapping[BucketKey, TieredRange]) -> int | None:
+        if bucket in ranges:
+            return ranges[bucket].tiered
+        bounds = situation.log[bucket]
+        return bounds.log_start if situation.table_type is TableType.LOG or bounds.log_end == 0 else None
+
+    return all(begins(bucket, ranges) == begins(bucket, marker.buckets) for bucket in situation.log)
+
+
+def accepted(situation: Situation) -> Ranges:
+    """See `accept` above."""
+    view = situation.survey.view
+    if newest_foreign(view) is not None:
+        raise CannotReconcile(
+            f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
+            table_path=view.path,
+        )
+    reached = situation.recorded
+    if not reached:
+        raise CannotReconcile(f"nothing is recorded of {view.path}: there are no offsets to go on from", table_path=view.path)
+    if situation.table_type is TableType.LOG:
+        log = situation.log
+        reached = {bucket: max(at, log[bucket].log_start) for bucket, at in reached.items() if bucket in log}
+    starts = situation.starts
+    return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
+
+
+def retiered(situation: Situation, held: HeldOffsets) -> Ranges:
+    """See `retier` above. `held`: what the lake holds of the source's buckets."""
+    path = situation.survey.view.path
+    strange = sorted(held.places - set(situation.places.values()), key=str)
+    if strange:
+        partition, bucket_id = strange[0]
+        where = f"bucket {bucket_id}" if partition is None else f"bucket {bucket_id} of partition {partition}"
+        raise CannotReconcile(f"the lake table {path} has rows in {where}, which the source table does not have", table_path=path)
+    if situation.table_type is TableType.PRIMARY_KEY:
+        return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
+    by_place = held.ranges()
+    by_bucket = {bucket: by_place[place] for bucket, place in situation.places.items() if place in by_place}
+    _check_own_partitions(situation.survey, by_bucket)
+    starts = situation.starts
+    for bucket, (first, _) in by_bucket.items():
+        begin = starts.get(bucket, situation.log[bucket].log_start)
+        if first > begin:
+            raise CannotReconcile(
+                f"bucket {bucket} of {path} holds offsets from {first} on, but lacks {begin} to {first - 1}", table_path=path, bucket=bucket
+            )
+    return _in_log(situation, {bucket: TieredRange(first, stop) for bucket, (first, stop) in by_bucket.items()})
+
+
+def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ranges:
+    """Of a primary-key table. Changes that the lake has already may be applied again; none may be missing."""
+    survey, recorded = situation.survey, situation.recorded
+    told = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
+    foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
+    ranges: Ranges = {}
+    for bucket, bounds in situation.log.items():
+        if bucket not in standing or (told is not None and bucket not in told and not foreign):
+            continue  # nothing of it was tiered: rows in its place are a former partition's, or somebody's own
+        at = None if told is None else told.get(bucket)
+        if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
+            raise _outside(situation, bucket, max(recorded.get(bucket, 0), 0 if at is None else at.tiered))
+        if at is not None and at.tiered >= bounds.log_start:
+            ranges[bucket] = at
+        elif bounds.log_start == 0:
+            ranges[bucket] = TieredRange(0, 0)
+        else:
+            raise CannotReconcile(
+                f"the rows of bucket {bucket} of {survey.view.path} do not tell how far it is tiered, and its log begins at "
+                f"{bounds.log_start}: keys that were deleted before would stay in the lake",
+                table_path=survey.view.path,
+                bucket=bucket,
+            )
+    return ranges
+
+
+def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: HeldOffsets | None) -> int | None:
+    """How many records of the log, from the first one ever tiered on, the lake lacks and no round will tier.
+
+    Of a log table those that no row of the lake has, of a primary-key table the changes that were not applied to it. None = it
+    cannot be told. `held` None = the rows could not be read.
+    """
+    if situation.table_type is TableType.PRIMARY_KEY:
+        return 0 if action is ReconcileAction.RETIER else _changes_left_out(situation, action, ranges, held)
+    if held is None:
+        return None
+    starts, recorded = situation.starts, situation.recorded
+    missing = 0
+    for bucket, bounds in situation.log.items():
+        goes_on = ranges[bucket].tiered if bucket in ranges else bounds.log_start
+        unknown = 0 if bucket in recorded else min(bounds.log_start, goes_on)
+        begin = starts.get(bucket, unknown)
+        missing += max(0, goes_on - begin) - held.count(situation.places[bucket], begin, goes_on)
+    return missing
+
+
+def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: HeldOffsets | None) -> int | None:
+    marker = situation.survey.head_marker if situation.marker_tells else None
+    if action is ReconcileAction.ADOPT or held is None:
+        return None
+    missing = 0
+    for bucket, tiered in ranges.items():
+        if situation.places[bucket] not in held.places:
+            missing += tiered.tiered  # whatever a marker says: somebody may have emptied it
+        elif marker is not None and bucket in marker.buckets:
+            missing += max(0, tiered.tiered - marker.buckets[bucket].tiered)
+        else:
+            return None
+    return missing
+
+
+def _check_own_partitions(survey: LakeSurvey, held: Mapping[BucketKey, tuple[int, int]]) -> None:
+    """Rows name their partition by its values, and a dropped partition may have come again under the same ones.
+
+    So rows count as a partition's only as far as the marker that the head builds on says that it was tiered.
+    """
+    known = {} if survey.head_marker is None else survey.head_marker.buckets
+    for bucket in sorted(held, key=BucketKey.sort_key):
+        _, stop = held[bucket]
+        tiered = known[bucket].tiered if bucket in known else 0
+        if bucket.partition_id is not None and stop > tiered:
+            raise CannotReconcile(
+                f"bucket {bucket} of {survey.view.path} holds offsets up to {stop - 1} in the lake, but the marker that the lake's head "
+                f"builds on has only those below {tiered} of that partition: the rows may be those of a former partition of that name",
+                hint="Delete the former partition's rows from the lake table first.",
+                table_path=survey.view.path,
+                bucket=bucket,
+            )
+
+
+def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
+    """See `adopt` above."""
+    path, table_id = situation.survey.view.path, situation.known.table_id
+    if foreign.table_id != table_id:
+        raise CannotReconcile(f"the other service tiered table {foreign.table_id}; this is table {table_id}", table_path=path)
+    theirs = {BucketKey(partition, bucket): offset for (partition, bucket), offset in foreign.offsets.items()}
+    for bucket, offset in situation.recorded.items():
+        if bucket in situation.log and theirs.get(bucket, 0) < offset:
+            raise CannotReconcile(
+                f"the other service says it tiered bucket {bucket} up to offset {theirs.get(bucket, 0)}, but {offset} is recorded: "
+                "it did not go on from there, so rows may be in the lake twice",
+                table_path=path,
+                bucket=bucket,
+            )
+    starts = situation.starts
+    return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), offset), offset) for bucket, offset in theirs.items()})
+
+
+def newest_foreign(view: LakeView) -> LakeSnapshot | None:
+    """The newest snapshot of another tiering service above the tag."""
+    tagged = None if view.tag is None else view.snapshots.get(view.tag)
+    floor = -1 if tagged is None else tagged.sequence_number
+    return _newest(one for one in view.snapshots.values() if is_foreign_tiering(one) and one.sequence_number > floor)
+
+
+def adoptable(view: LakeView) -> LakeSnapshot:
+    """The snapshot whose offsets `adopt` takes over: the head descends from it, and no round came after it."""
+    found = newest_foreign(view)
+    if found is None:
+        raise CannotReconcile(f"no other tiering service wrote to {view.path} since it was tiered last", table_path=view.path)
+    rounds = _newest(one for one in view.snapshots.values() if one.round_id is not None)
+    if rounds is not None and rounds.sequence_number > found.sequence_number:
+        raise CannotReconcile(f"round {rounds.round_id} came after the other service's snapshot {found.snapshot_id} of {view.path}")
+    current = view.head
+    while current is not None and current != found.snapshot_id:
+        step = view.snapshots.get(current)
+        current = None if step is None else step.parent_id
+    if current is None:
+        raise CannotReconcile(
+            f"the head of {view.path} does not descend from the other service's newest snapshot {found.snapshot_id}", table_path=view.path
+        )
+    return found
+
+
+def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey, int]:
+    """Per bucket the highest that any copy has: copies may be behind, never ahead."""
+    reached: dict[BucketKey, int] = {}
+    copies = [copy.offsets for copy in known.recorded]
+    if marker is not None:
+        copies.append({bucket: tiered.tiered for bucket, tiered in marker.buckets.items()})
+    for copy in copies:
+        for bucket, offset in copy.items():
+            reached[bucket] = max(offset, reached.get(bucket, 0))
+    return reached
+
+
+def _in_log(situation: Situation, ranges: Ranges) -> Ranges:
+    """Without vanished buckets; every offset has to be one that the next round can go on from."""
+    log = situation.log
+    kept = {bucket: ranges[bucket] for bucket in log if bucket in ranges}
+    for bucket, tiered in kept.items():
+        if not log[bucket].log_start <= tiered.tiered <= log[bucket].log_end:
+            raise _outside(situation, bucket, tiered.tiered)
+    return kept
+
+
+def _outside(situation: Situation, bucket: BucketKey, offset: int) -> CannotReconcile:
+    bounds, path = situation.log[bucket], situation.survey.view.path
+    return CannotReconcile(
+        f"bucket {bucket} of {path} would go on at offset {offset}, but its log holds only [{bounds.log_start}, {bounds.log_end})",
+        table_path=path,
+        bucket=bucket,
+    )
+
+
+def _newest(snapshots: Iterable[LakeSnapshot]) -> LakeSnapshot | None:
+    return max(snapshots, key=lambda one: one.sequence_number, default=None)

@@ -1,0 +1,109 @@
+"""Which files of a lake table may be deleted: what dead rounds left, and nothing else. Pure (DESIGN 6 step 7).
+
+A file goes only if all of this holds: its name is one of ours and names a round that the coordinator knows; no snapshot of the
+table names it, expired heads' tags and branches included; it is older than the guard; its round has ended; and its round was
+either never granted a commit, or granted one for this very lake table on a tag that is not the tag any more, so that the
+compare-and-set refuses it however late it arrives. What a grant for another lake table came to is not known here: that one may stand
+renamed in the same folder, with the files alive. A round that landed must still be seen in the lake: if its snapshot is gone, its
+files may belong to a copy of the table that somebody means to put back.
+
+For this to hold the caller reads in this order: rounds and ledger, then the files, then the lake table. So a round that lands
+meanwhile is either still open in what was read first, or in the lake that was read last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from tiering.lake.maintenance import StoredFile
+
+_OWN = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-(?P<rest>.+)\.(?:parquet|avro|marker)")
+"""Data files (`iceberg/writer.py`), manifests and their lists (`iceberg/staging.py`), marker files."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a file, and why."""
+
+    REMOVE = "REMOVE"
+    NOT_OURS = "NOT_OURS"
+    LIVE = "LIVE"
+    YOUNG = "YOUNG"
+    UNKNOWN_ROUND = "UNKNOWN_ROUND"
+    OPEN_ROUND = "OPEN_ROUND"
+    MAY_STILL_LAND = "MAY_STILL_LAND"
+    OF_ANOTHER_COPY = "OF_ANOTHER_COPY"
+    OF_ANOTHER_TABLE = "OF_ANOTHER_TABLE"
+
+
+@dataclass(frozen=True)
+class RoundFate:
+    """A round as the coordinator knows it. `granted_on`: the tag of each grant it got (None in it: no tag); empty = never granted.
+
+    `granted_for`: the uuid of the lake table of its grants; None = an older version that did not keep it granted them.
+    """
+
+    ended: bool
+    granted_on: tuple[int | None, ...] = ()
+    landed: bool = False
+    granted_for: str | None = None
+
+
+@dataclass(frozen=True)
+class LakeNow:
+    """The lake table, read last. `live`: locations that any snapshot names; `rounds`: round ids that its snapshots carry."""
+
+    table_uuid: str
+    snapshots: Collection[int]
+    tag: int | None
+    live: Collection[str]
+    rounds: Collection[str]
+
+
+def judge(
+    files: Iterable[StoredFile], fates: Mapping[str, RoundFate], lake: LakeNow, now: datetime, older_than: timedelta
+) -> list[tuple[StoredFile, Verdict]]:
+    """A verdict on each file."""
+    return [(file, _verdict(file, fates, lake, now - older_than)) for file in files]
+
+
+def round_of(name: str, known: Collection[str]) -> str | None:
+    """The known round that a file's name carries; None if it is not ours, no known one's, or could be of two."""
+    match = _OWN.fullmatch(name)
+    if match is None:
+        return None
+    parts = match["rest"].split("-")
+    found = [candidate for end in range(1, len(parts)) if (candidate := "-".join(parts[:end])) in known]
+    return found[0] if len(found) == 1 else None
+
+
+def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: LakeNow, before: datetime) -> Verdict:
+    if _OWN.fullmatch(file.name) is None:
+        return Verdict.NOT_OURS
+    if file.location in lake.live:
+        return Verdict.LIVE
+    if file.modified_at >= before:
+        return Verdict.YOUNG
+    round_id = round_of(file.name, fates)
+    if round_id is None:
+        return Verdict.UNKNOWN_ROUND
+    fate = fates[round_id]
+    if not fate.ended:
+        return Verdict.OPEN_ROUND
+    if fate.granted_on and not _is_for(lake, fate, round_id):
+        return Verdict.OF_ANOTHER_TABLE
+    if lake.tag in fate.granted_on:
+        return Verdict.MAY_STILL_LAND
+    if fate.landed and round_id not in lake.rounds:
+        return Verdict.OF_ANOTHER_COPY
+    return Verdict.REMOVE
+
+
+def _is_for(lake: LakeNow, fate: RoundFate, round_id: str) -> bool:
+    """Whether a round was granted its commit for this lake table; without a uuid, what it was built on or left here tells."""
+    if fate.granted_for is not None:
+        return fate.granted_for == lake.table_uuid
+    return round_id in lake.rounds or any(tag in lake.snapshots for tag in fate.granted_on)
