@@ -13,8 +13,8 @@ from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import TablePath
-from tiering.round.base import SplitTask
-from tiering.round.task import run_split
+from tiering.round.ports import SplitTask
+from tiering.round.tasks.task import run_split
 
 _STEP = re.compile(r"^(?P<time>\S+Z) .*round step.* action=(?P<action>\w+) ")
 COMMIT_STEPS = ("BeginCommit", "CommitLake", "ReadLake", "Ack")

@@ -19,8 +19,8 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.round.base import SplitTask
-from tiering.round.task import run_split
+from tiering.round.ports import SplitTask
+from tiering.round.tasks.task import run_split
 
 BUCKETS = 4
 CHANGED_SHARE = 0.1

@@ -12,7 +12,7 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.processes import wait_for
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
+from tiering.round.steps import actions as act
 from tiering.validate.results import Level
 from tiering.validate.run import validate
 

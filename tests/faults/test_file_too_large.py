@@ -20,7 +20,7 @@ from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import LakewardError
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo
-from tiering.round.actions import RoundOutcome
+from tiering.round.steps.actions import RoundOutcome
 
 REFUSED = "File too large"
 

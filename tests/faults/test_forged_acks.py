@@ -11,7 +11,7 @@ from support.lake_world import SCHEMA, TIERER, LakeWorld
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-from tiering.round import actions as act
+from tiering.round.steps import actions as act
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.offsets import offsets_to_pb
 from tiering.wire.round_requests import round_pb

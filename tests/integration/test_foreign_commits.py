@@ -17,8 +17,8 @@ from tiering import errors
 from tiering.cli.spark_properties import lake_properties_for_spark
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
-from tiering.round.actions import RoundOutcome
+from tiering.round.steps import actions as act
+from tiering.round.steps.actions import RoundOutcome
 
 
 @pytest.fixture(scope="module")

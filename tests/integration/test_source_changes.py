@@ -15,10 +15,10 @@ from support.spark_sessions import spark_session
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
-from tiering.round.base import SplitTask, TaskOutcome, TaskRunner, WorkLimits
-from tiering.round.session import DEFAULTS
-from tiering.round.spark import SparkTaskRunner
+from tiering.round.ports import SplitTask, TaskOutcome, TaskRunner, WorkLimits
+from tiering.round.steps import actions as act
+from tiering.round.tasks.session import DEFAULTS
+from tiering.round.tasks.spark import SparkTaskRunner
 
 PARTED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64())])
 

@@ -16,10 +16,10 @@ from tiering.errors import Fenced, LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import BucketKey, Offsets
-from tiering.round.actions import RoundOutcome
-from tiering.round.base import Grant
-from tiering.round.inline import InlineTaskRunner
+from tiering.round.ports import Grant
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.inline import InlineTaskRunner
 
 TABLE = log_table()
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
@@ -276,14 +276,14 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
 
 
 def test_several_splits_of_one_bucket_are_committed_together(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.plan.SPLIT_BYTES", 16)
+    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 16)
     outcome = scene.run()
     assert (outcome.state, outcome.stats.splits) == (RoundState.SUCCEEDED, 5)
     assert scene.offsets_in_lake() == WHOLE
 
 
 def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.plan.SPLIT_BYTES", 16)
+    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 16)
     outcome = scene.run(max_duration_ms=0)
     assert outcome.state is RoundState.FORCE_FINISHED
     while outcome.state is not RoundState.EMPTY:
@@ -324,7 +324,7 @@ def test_a_panic_in_a_split_fails_the_round_and_leaves_no_file(scene: Scene, mon
 
 
 def test_a_defect_between_two_actions_is_an_outcome(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.planning.plan_round", panicking)
+    monkeypatch.setattr("tiering.round.steps.steps_to_write.plan_round", panicking)
     outcome = scene.run()
     assert outcome.error is not None
     assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "Panic")
@@ -332,7 +332,7 @@ def test_a_defect_between_two_actions_is_an_outcome(scene: Scene, monkeypatch: p
 
 def test_leases_that_cannot_be_released_do_not_change_the_outcome(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = scene.runner()
-    monkeypatch.setattr("tiering.round.leases.LeaseKeeper.release", panicking)
+    monkeypatch.setattr("tiering.round.lease_keeper.LeaseKeeper.release", panicking)
     assert runner.run().state is RoundState.SUCCEEDED
 
 

@@ -17,9 +17,9 @@ from tiering.coordinator.interface import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableBucket
-from tiering.round import actions as act
-from tiering.round.base import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import RoundRunner
+from tiering.round.steps import actions as act
 
 
 class LosesItsExecutor:

@@ -16,10 +16,10 @@ from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TablePath
-from tiering.round.actions import RoundOutcome
-from tiering.round.base import Grant
-from tiering.round.inline import InlineTaskRunner
+from tiering.round.ports import Grant
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.inline import InlineTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError, PbTablePath

@@ -16,7 +16,7 @@ from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, Ser
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.rounds import Assignment
 from tiering.model.tables import BucketKey, TableBucket, TablePath
-from tiering.round.base import Grant
+from tiering.round.ports import Grant
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server

@@ -18,7 +18,7 @@ from support.behaviour_world import PATH, Row, TieredTable, placed
 from tiering.cluster.embedded.writable import AppendedRange, TableSpec
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SNAPSHOT_OFFSET, BucketKey, ChangeType
-from tiering.round.actions import RoundOutcome
+from tiering.round.steps.actions import RoundOutcome
 from tiering.validate.results import Level
 from tiering.validate.run import validate
 

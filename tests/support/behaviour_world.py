@@ -28,11 +28,11 @@ from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TableInfo, TablePath
-from tiering.round.actions import RoundOutcome
-from tiering.round.base import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
-from tiering.round.inline import InlineTaskRunner
-from tiering.round.leases import LeaseKeeper
+from tiering.round.lease_keeper import LeaseKeeper
+from tiering.round.ports import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.inline import InlineTaskRunner
 
 PATH = TablePath("sales", "orders")
 MEMORY_LIMIT = 1 << 62

@@ -16,7 +16,7 @@ from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, Committable, CommitterInitContext
 from tiering.lake.marker import PLAIN_KEY, ROUND_ID_KEY, Marker
 from tiering.model.rounds import RoundState
-from tiering.round import actions as act
+from tiering.round.steps import actions as act
 
 COLUMNS = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("region", pa.string(), nullable=False), pa.field("text", pa.string())]

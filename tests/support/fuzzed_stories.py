@@ -30,9 +30,9 @@ from tiering.cluster.embedded.writable import TableSpec
 from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
 from tiering.coordinator.interface import ReconcileLake, RetryTiering, SkipRecord, SweepLake, TierTable
 from tiering.model.tables import TableInfo, TablePath
-from tiering.round import actions as act
-from tiering.round.inline import InlineTaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps import actions as act
+from tiering.round.tasks.inline import InlineTaskRunner
 from tiering.wire.round_requests import assignment_from_pb
 
 NAMES = ("a", "b")

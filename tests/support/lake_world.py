@@ -29,10 +29,10 @@ from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
-from tiering.round import actions as act
-from tiering.round.base import Grant, HeartbeatCall, TaskRunner
-from tiering.round.inline import InlineTaskRunner
+from tiering.round.ports import Grant, HeartbeatCall, TaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps import actions as act
+from tiering.round.tasks.inline import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.error_status import from_pb
 from tiering.wire.round_reports import Report

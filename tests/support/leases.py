@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from tiering.clock import SystemClock
 from tiering.coordinator.tierers.leases import Leases
 from tiering.model.tables import TableBucket
-from tiering.round.base import Transport
-from tiering.round.leases import LeaseKeeper
+from tiering.round.lease_keeper import LeaseKeeper
+from tiering.round.ports import Transport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 

@@ -12,7 +12,7 @@ from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets
-from tiering.round.base import Grant, HeartbeatCall
+from tiering.round.ports import Grant, HeartbeatCall
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.error_status import from_pb
 from tiering.wire.round_requests import begin_request, commit_request, plan_request

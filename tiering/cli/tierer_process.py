@@ -17,11 +17,11 @@ from tiering.cli.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.round.connect import connect_cluster, lake_opener
-from tiering.round.inline import InlineTaskRunner
-from tiering.round.leases import LeaseKeeper
+from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
-from tiering.round.session import open_spark, warm_up
-from tiering.round.spark import SparkTaskRunner
+from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.session import open_spark, warm_up
+from tiering.round.tasks.spark import SparkTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
 

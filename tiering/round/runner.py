@@ -18,11 +18,11 @@ from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
-from tiering.round import actions as act
-from tiering.round import machine
-from tiering.round.base import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
-from tiering.round.round_state import outcome as outcome_of
-from tiering.round.task import as_lakeward_error
+from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
+from tiering.round.steps import actions as act
+from tiering.round.steps import machine
+from tiering.round.steps.round_state import outcome as outcome_of
+from tiering.round.tasks.task import as_lakeward_error
 
 log = structlog.get_logger(__name__)
 

@@ -15,9 +15,9 @@ import structlog
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Assignment, RoundState
-from tiering.round.actions import RoundOutcome
 from tiering.round.runner import RoundRunner, RoundWorld
-from tiering.round.task import as_lakeward_error
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.task import as_lakeward_error
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.round_reports import Report, renewal
 from tiering.wire.round_requests import assignment_from_pb

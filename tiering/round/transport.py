@@ -14,7 +14,7 @@ from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreac
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableBucket
-from tiering.round.base import Grant
+from tiering.round.ports import Grant
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.channel import open_channel

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tiering.errors import Cancelled
 from tiering.model.rounds import Assignment, RoundState, RoundStats
-from tiering.round.actions import RoundOutcome
+from tiering.round.steps.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.errors import sendable
 

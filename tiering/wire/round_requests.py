@@ -5,7 +5,7 @@ from __future__ import annotations
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot
 from tiering.model.tables import Offsets, TablePath
-from tiering.round.base import Grant
+from tiering.round.ports import Grant
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.offsets import offsets_from_pb, offsets_to_pb
 

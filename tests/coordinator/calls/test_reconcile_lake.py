@@ -18,7 +18,7 @@ from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
+from tiering.round.steps import actions as act
 
 
 @pytest.fixture

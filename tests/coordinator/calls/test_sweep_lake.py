@@ -23,7 +23,7 @@ from tiering.coordinator.server.serving import serve
 from tiering.lake.marker import encode
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
+from tiering.round.steps import actions as act
 
 
 @pytest.fixture

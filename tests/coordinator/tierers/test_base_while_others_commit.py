@@ -12,7 +12,7 @@ from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.base import LakeView
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo, TablePath
-from tiering.round import actions as act
+from tiering.round.steps import actions as act
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from tiering.lake.base import WriteResult, WriterInitContext
 from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
-from tiering.round.base import SplitTask, WorkLimits, working_order
-from tiering.round.inline import InlineTaskRunner
-from tiering.round.task import as_lakeward_error, run_split
+from tiering.round.ports import SplitTask, WorkLimits, working_order
+from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.task import as_lakeward_error, run_split
 from tiering.wire.errors import to_pb
 
 BUCKET = BucketKey(None, 0)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiering.round.base import SplitTask, TaskOutcome
-from tiering.round.task import deadline, run_split
+from tiering.round.ports import SplitTask, TaskOutcome
+from tiering.round.tasks.task import deadline, run_split
 from tiering.wire.errors import to_pb
 
 OUTCOME_SCHEMA = "task long, result binary, error binary, phase string"

@@ -19,7 +19,7 @@ def main() -> None:
 
     import tiering.cluster.embedded.log.split_reader
     import tiering.lake.iceberg.lake
-    import tiering.round.executor  # noqa: F401
+    import tiering.round.tasks.executor  # noqa: F401
 
     # A worker collects garbage after every task before it takes the next: what was imported is none.
     gc.freeze()

@@ -12,7 +12,7 @@ from tiering.lake.rules.ways_out import made_anew, reconcile_call, tier_call
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
-from tiering.round.prefix import Prefix
+from tiering.round.steps.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Of log a task reads: some seconds of work, so that Spark's cost of a task does not show, and a lost one is soon done again."""

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from tiering.clock import Clock
 from tiering.errors import LakewardError, PeerTooOld, UnknownLease
 from tiering.model.tables import TableBucket
-from tiering.round.base import LeaseHolder, Transport
+from tiering.round.ports import LeaseHolder, Transport
 
 log = structlog.get_logger(__name__)
 

@@ -9,12 +9,12 @@ from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.rounds import Phase, RoundStats
-from tiering.round import actions as act
-from tiering.round.base import Grant
-from tiering.round.plan import Plan, next_buckets, plan_again
-from tiering.round.planning import known_lake
-from tiering.round.prefix import Prefix, contiguous_prefix
-from tiering.round.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
+from tiering.round.ports import Grant
+from tiering.round.steps import actions as act
+from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
+from tiering.round.steps.plan import Plan, next_buckets, plan_again
+from tiering.round.steps.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
+from tiering.round.steps.steps_to_write import known_lake
 
 COMMIT_ATTEMPTS = 5
 """How often a commit is rebuilt on a new head when only foreign commits came between."""

@@ -23,7 +23,7 @@ DEFAULTS: Mapping[str, str] = {
     # A small table's round does not wait behind a large one's.
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "tiering.round.worker_daemon",
+    "spark.python.daemon.module": "tiering.round.tasks.worker_daemon",
 }
 LOCAL: Mapping[str, str] = {
     # A laptop's driver listens to nobody else.

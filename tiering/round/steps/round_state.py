@@ -10,8 +10,8 @@ from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
-from tiering.round.plan import Plan
+from tiering.round.steps import actions as act
+from tiering.round.steps.plan import Plan
 
 
 @dataclass(frozen=True)

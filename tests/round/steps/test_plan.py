@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tiering.errors import LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
-from tiering.round.plan import SPLIT_BYTES, Plan, next_buckets, plan_round
-from tiering.round.prefix import Prefix
+from tiering.round.steps.contiguous_prefix import Prefix
+from tiering.round.steps.plan import SPLIT_BYTES, Plan, next_buckets, plan_round
 
 TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("id", pa.int64())]), 2, datetime(2026, 1, 1, tzinfo=UTC))
 

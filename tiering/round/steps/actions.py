@@ -14,8 +14,8 @@ from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableBucket, TableInfo
-from tiering.round.base import Grant, WorkDone
-from tiering.round.plan import Plan
+from tiering.round.ports import Grant, WorkDone
+from tiering.round.steps.plan import Plan
 
 
 @dataclass(frozen=True)

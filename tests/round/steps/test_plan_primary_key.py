@@ -12,8 +12,8 @@ from tiering.lake.base import WriteResult
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
-from tiering.round.plan import SPLIT_BYTES, Plan, next_buckets, plan_again, plan_round
-from tiering.round.prefix import contiguous_prefix
+from tiering.round.steps.contiguous_prefix import contiguous_prefix
+from tiering.round.steps.plan import SPLIT_BYTES, Plan, next_buckets, plan_again, plan_round
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 TABLE = TableInfo(7, TablePath("sales", "planes"), TableType.PRIMARY_KEY, SCHEMA, 2, datetime(2026, 1, 1, tzinfo=UTC), primary_key=("id",))

@@ -19,9 +19,9 @@ from dataclasses import replace
 
 from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
 from tiering.model.rounds import Assignment
-from tiering.round import actions as act
-from tiering.round import committing, planning
-from tiering.round.round_state import Round, Step, base_of, end_failed, end_well, failed, table_of
+from tiering.round.steps import actions as act
+from tiering.round.steps import steps_to_commit, steps_to_write
+from tiering.round.steps.round_state import Round, Step, base_of, end_failed, end_well, failed, table_of
 
 __all__ = ["Round", "start", "step"]
 
@@ -42,23 +42,23 @@ def step(state: Round, event: act.Event) -> Step:
 def _dispatch(state: Round, event: act.Event) -> Step:
     match event:
         case act.TableRead(table):
-            return planning.table_read(state, table)
+            return steps_to_write.table_read(state, table)
         case act.LakeRead():
-            return committing.commit_resolved(state, event) if state.sent else planning.base_read(state, event)
+            return steps_to_commit.commit_resolved(state, event) if state.sent else steps_to_write.base_read(state, event)
         case act.Acked():
-            return end_well(state) if state.sent else planning.adopted(state)
+            return end_well(state) if state.sent else steps_to_write.adopted(state)
         case act.LogRead():
-            return planning.log_read(state, event)
+            return steps_to_write.log_read(state, event)
         case act.SnapshotsLeased():
-            return planning.snapshots_leased(state, event)
+            return steps_to_write.snapshots_leased(state, event)
         case act.LakeEnsured(view):
-            return planning.lake_ensured(state, view)
+            return steps_to_write.lake_ensured(state, view)
         case act.PlanRecorded():
-            return planning.plan_recorded(state)
+            return steps_to_write.plan_recorded(state)
         case act.SplitsRun():
-            return committing.splits_run(state, event)
+            return steps_to_commit.splits_run(state, event)
         case act.CommitGranted():
-            return committing.send_commit(state, base_of(state))
+            return steps_to_commit.send_commit(state, base_of(state))
         case act.CommitSent():
             return state, act.ReadLake(table_of(state))
         case act.FilesAborted():
@@ -73,10 +73,10 @@ def _action_failed(state: Round, action: act.Action, error: LakewardError) -> St
         case act.CommitLake() if isinstance(error, CommitOutcomeUnknown):
             return replace(state, commit_error=error), act.ReadLake(table_of(state))
         case act.CommitLake():
-            return committing.commit_not_sent(state, error)
+            return steps_to_commit.commit_not_sent(state, error)
         case act.Ack() if state.sent:  # the lake has it; the coordinator learns it from the finished report
             return end_well(state)
         case act.ReadLake() if state.sent:
-            return end_failed(state, committing.unknown(state, f"the lake could not be read again: {error.message}"))
+            return end_failed(state, steps_to_commit.unknown(state, f"the lake could not be read again: {error.message}"))
         case _:
             return failed(state, error)

@@ -14,7 +14,7 @@ from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.model.rounds import Phase
 from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType
-from tiering.round.base import SplitTask, TaskOutcome
+from tiering.round.ports import SplitTask, TaskOutcome
 
 _MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Phase
-from tiering.round.base import SplitTask, TaskOutcome, WorkLimits, working_order
-from tiering.round.executor import OUTCOME_SCHEMA, executor_work
+from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
+from tiering.round.tasks.executor import OUTCOME_SCHEMA, executor_work
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.errors import from_pb
 

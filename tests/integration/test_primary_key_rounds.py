@@ -18,9 +18,9 @@ from support.spark_sessions import spark_session
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo
-from tiering.round import actions as act
-from tiering.round.session import DEFAULTS
-from tiering.round.spark import SparkTaskRunner
+from tiering.round.steps import actions as act
+from tiering.round.tasks.session import DEFAULTS
+from tiering.round.tasks.spark import SparkTaskRunner
 from tiering.validate.results import Level
 from tiering.validate.run import validate
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from support.processes import wait_for
 from tiering.errors import LakewardError, PeerTooOld, ServiceUnreachable, UnknownLease
 from tiering.model.tables import BucketKey, TableBucket
-from tiering.round.leases import RELEASE_ATTEMPTS, LeaseKeeper
+from tiering.round.lease_keeper import RELEASE_ATTEMPTS, LeaseKeeper
 
 TTL_MS = 600_000
 """Ten minutes, what a tierer asks for."""

@@ -9,9 +9,9 @@ from tiering.lake.base import LakeView
 from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import TableBucket, TableInfo
-from tiering.round import actions as act
-from tiering.round.plan import plan_round
-from tiering.round.round_state import Round, Step, base_of, outcome, plan_of, table_of
+from tiering.round.steps import actions as act
+from tiering.round.steps.plan import plan_round
+from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
 LEASE_ATTEMPTS = 3
 """How often a round plans afresh because a KV snapshot went before it was leased."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiering.round.base import SplitTask, TaskOutcome, WorkLimits, working_order
-from tiering.round.task import deadline, run_split
+from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
+from tiering.round.tasks.task import deadline, run_split
 
 
 class InlineTaskRunner:

@@ -12,12 +12,12 @@ from tiering.lake.base import LakeView, WriteResult
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Assignment, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, TableBucket, TableInfo, TablePath, TableType
-from tiering.round import actions as act
-from tiering.round import machine
-from tiering.round.base import WorkDone
-from tiering.round.committing import COMMIT_ATTEMPTS
-from tiering.round.planning import LEASE_ATTEMPTS
-from tiering.round.round_state import Step
+from tiering.round.ports import WorkDone
+from tiering.round.steps import actions as act
+from tiering.round.steps import machine
+from tiering.round.steps.round_state import Step
+from tiering.round.steps.steps_to_commit import COMMIT_ATTEMPTS
+from tiering.round.steps.steps_to_write import LEASE_ATTEMPTS
 
 PATH = TablePath("sales", "planes")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

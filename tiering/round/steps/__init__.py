@@ -1,0 +1,1 @@
+"""One round as a pure machine: (state, event) -> (state, action)."""
