@@ -112,7 +112,7 @@ ensure_plugin_tests() {
 ensure_jars() {
   .venv/bin/python -P -c '
 import sys
-from tiering.cli.spark_jars import SPARK_JARS, jars_folder
+from tiering.cli.spark.jars import SPARK_JARS, jars_folder
 sys.exit(not all((jars_folder() / jar.file_name).is_file() for jar in SPARK_JARS))' && return
   say "fetching the jars with which Spark reads the lake"
   .venv/bin/lakeward fetch-jars >/dev/null

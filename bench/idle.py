@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from rich.console import Console
 from rich.table import Table
 
-from tiering.cli.data_folder import open_data_folder
+from tiering.cli.processes.data_folder import open_data_folder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.metadata import table_rows
 from tiering.cluster.embedded.metadata.database import buckets, tables

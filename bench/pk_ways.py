@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pk_source import Round
 from pyspark.sql import SparkSession
 
-from tiering.cli.spark_jars import ICEBERG_RUNTIME, jar_path
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
 from tiering.model.tables import ChangeType
 
 

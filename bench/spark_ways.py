@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tiering.cli.spark_jars import ICEBERG_RUNTIME, jar_path
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
 
 
 def measure(source: Path, warm_source: Path, work: Path, cores: int) -> dict[str, float]:

@@ -38,7 +38,7 @@ from rich.table import Table
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-from tiering.cli.spark_properties import catalog_properties, plugin_jar
+from tiering.cli.spark.properties import catalog_properties, plugin_jar
 
 STATUS = "fluss.sys.lake_tiering_status"
 RARE_TABLES = 10

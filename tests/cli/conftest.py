@@ -10,9 +10,9 @@ import pytest
 from support.cluster_of_processes import Deployment
 from support.commands import Ended, Lakeward
 from support.processes import wait_for
-from tiering.cli import ingest_csv, ingest_ndjson
 from tiering.cli.main import main
 from tiering.client import LakewardClient
+from tiering.ingest import csv_files, ndjson_files
 from tiering.model.names import table_path
 
 ORDERS = table_path("sales", "orders")
@@ -53,5 +53,5 @@ def lakeward(stocked: Deployment, capsys: pytest.CaptureFixture[str], monkeypatc
 @pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a few lines span several blocks."""
-    monkeypatch.setattr(ingest_csv, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(ingest_ndjson, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(ndjson_files, "BLOCK_BYTES", 64)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from support.lake_world import LakeWorld
 from support.spark_sessions import spark_session
 from tiering import errors
-from tiering.cli.spark_properties import lake_properties_for_spark
+from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act

@@ -11,7 +11,7 @@ import pytest
 
 from support.processes import Process
 from tiering.child_process import SAFE_PATH
-from tiering.cli.data_folder import DataFolder
+from tiering.cli.processes.data_folder import DataFolder
 from tiering.errors import UnknownDatabase
 from tiering.validate.child import ValidationRequest, run_validation
 
@@ -95,7 +95,7 @@ def test_the_child_that_validates_runs_nothing_of_it(hostile: Path, data_folder:
 @pytest.fixture
 def data_folder(tmp_path: Path) -> DataFolder:
     """One with an empty cluster."""
-    from tiering.cli.data_folder import open_data_folder
+    from tiering.cli.processes.data_folder import open_data_folder
     from tiering.cluster.embedded.storage import EmbeddedStorage
 
     folder = open_data_folder(tmp_path / "data")

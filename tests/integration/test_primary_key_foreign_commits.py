@@ -13,7 +13,7 @@ from support.foreign_spark import RunningCompaction, StagedCompaction, compact, 
 from support.keyed_table import KeyedTable, Row, keyed_info, with_columns
 from support.lake_kit import LakeKit
 from support.spark_sessions import spark_session
-from tiering.cli.spark_properties import lake_properties_for_spark
+from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import BaseMoved
 from tiering.lake.duckdb_rows import Wanted, live_rows, quoted
 from tiering.model.tables import BucketKey

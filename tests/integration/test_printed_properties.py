@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyspark.java_gateway import launch_gateway
 from strictyaml.ruamel import YAML
 
-from tiering.cli.conf_files import as_properties_file, as_pyiceberg_yaml
-from tiering.cli.options import check_property, read_pairs
+from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
+from tiering.cli.terminal.options import check_property, read_pairs
 from tiering.errors import InvalidArgument
 
 JVM_END_SECONDS = 60

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from support.lake_kit import LakeKit, bucket
 from support.spark_sessions import spark_session
-from tiering.cli.spark_properties import lake_properties_for_spark
+from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.lake.base import CommitterInitContext, WriterInitContext
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import TableInfo

@@ -14,9 +14,9 @@ from sys_tables.lookup import near_hint
 from sys_tables.offline.commands import show
 from sys_tables.offline.parsing import Show, parse
 from sys_tables.registry import default_registry
-from tiering.cli.output import distinct
 from tiering.cli.sql.spark_engine import failure
 from tiering.cli.sql.statements import split
+from tiering.cli.terminal.output import distinct
 from tiering.durations import parse_duration_ms
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.iceberg.reading.survey import _is_offsets_path

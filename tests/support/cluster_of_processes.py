@@ -13,7 +13,7 @@ import pyarrow as pa
 from support.lake_proof import assert_every_offset_once
 from support.processes import Process, wait_for
 from tiering import crash_points
-from tiering.cli.data_folder import DataFolder
+from tiering.cli.processes.data_folder import DataFolder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter

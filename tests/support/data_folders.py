@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from support.lake_world import SCHEMA, LakeWorld
-from tiering.cli.data_folder import DataFolder, open_data_folder
+from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.coordinator.memory.sql_store import SqlStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tiering.cli.ingest_files import Shape, parsed_file
+from tiering.ingest.files import Shape, parsed_file
 
 
 def write(tmp_path: Path, name: str, text: str | bytes) -> Path:

@@ -98,7 +98,7 @@ def test_an_error_of_the_tree_arrives_as_itself_and_an_unexpected_one_redacted(r
         (log,) = logs
         assert (log["log_level"], log["error_class"], log["rpc"]) == ("error", "KeyError", "ReadTable")
         assert "hunter2" not in error.message
-        assert isinstance(log["exc_info"], KeyError)  # shown by tiering.cli.logs, which redacts it
+        assert isinstance(log["exc_info"], KeyError)  # shown by tiering.cli.terminal.logs, which redacts it
 
     run(scenario())
 

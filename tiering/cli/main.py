@@ -10,25 +10,25 @@ import sys
 import typer
 
 from tiering.child_process import keep_current_folder_out
-from tiering.cli import (
-    completion,
-    conf_commands,
-    demo_command,
-    doctor_commands,
-    export_command,
-    fetch_command,
-    load_commands,
-    serve_commands,
-    sql_commands,
-    status_commands,
-    sweep_commands,
-    table_commands,
-    tier_commands,
-    validate_command,
+from tiering.cli.commands import (
+    demo,
+    doctor,
+    export_status,
+    fetch_jars,
+    ingest,
+    services,
+    spark_conf,
+    sql,
+    status,
+    sweep,
+    tables,
+    tier,
+    validate,
 )
-from tiering.cli.consoles import discard_output, printable, take_any_text
-from tiering.cli.exit_status import ExitStatus, exit_status
-from tiering.cli.logs import show_errors_clean
+from tiering.cli.terminal import completion
+from tiering.cli.terminal.consoles import discard_output, printable, take_any_text
+from tiering.cli.terminal.exit_status import ExitStatus, exit_status
+from tiering.cli.terminal.logs import show_errors_clean
 from tiering.errors import BadRequest, LakewardError, SetupError, StatementFailed
 
 app = typer.Typer(
@@ -39,19 +39,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 completion.register(app)
-serve_commands.register(app)
-load_commands.register(app)
-table_commands.register(app)
-sql_commands.register(app)
-status_commands.register(app)
-export_command.register(app)
-tier_commands.register(app)
-sweep_commands.register(app)
-validate_command.register(app)
-conf_commands.register(app)
-doctor_commands.register(app)
-fetch_command.register(app)
-demo_command.register(app)
+services.register(app)
+ingest.register(app)
+tables.register(app)
+sql.register(app)
+status.register(app)
+export_status.register(app)
+tier.register(app)
+sweep.register(app)
+validate.register(app)
+spark_conf.register(app)
+doctor.register(app)
+fetch_jars.register(app)
+demo.register(app)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from sys_tables import reference
 from sys_tables.reference import markdown_table
 from sys_tables.registry import default_registry
 from tiering.cli.main import app
-from tiering.cli.spark_properties import CATALOG
+from tiering.cli.spark.properties import CATALOG
 from tiering.cluster.embedded.metadata import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX

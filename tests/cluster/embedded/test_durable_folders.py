@@ -11,7 +11,7 @@ import pytest
 
 from support.embedded import DAYS, PATH, cities, days, make_table
 from support.synced import watched_syncs
-from tiering.cli.data_folder import open_data_folder
+from tiering.cli.processes.data_folder import open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.files import durable_files
 from tiering.files.durable_files import make_folder

@@ -12,7 +12,7 @@ import pytest
 from support.data_folders import FolderWorld, create
 from support.lake_world import LakeWorld
 from support.processes import wait_for
-from tiering.cli.data_folder import DataFolder
+from tiering.cli.processes.data_folder import DataFolder
 from tiering.cluster.embedded.read_only import OfflineCluster
 from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.memory.sql_store import SqlStore

@@ -22,7 +22,7 @@ from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.service import SysCatalogService
-from tiering.cli.spark_jars import SPARK_JARS, jar_path
+from tiering.cli.spark.jars import SPARK_JARS, jar_path
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE_S = 60

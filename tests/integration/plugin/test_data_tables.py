@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from support.lake_kit import COLUMNS, LakeKit, bucket
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info, table_status
-from tiering.cli.spark_properties import lake_properties_for_spark
+from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.model.tables import TableInfo
 
 Serve = Callable[..., Any]

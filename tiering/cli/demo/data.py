@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.cli.ingest_files import read_csv
 from tiering.errors import SetupError
+from tiering.ingest.files import read_csv
 
 FLIGHTS, WEATHER, PLANES = "flights", "weather", "planes"
 PLANE_KEY = "tailnum"

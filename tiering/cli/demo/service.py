@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiering.child_process import module_command
-from tiering.cli.data_folder import DataFolder
+from tiering.cli.processes.data_folder import DataFolder
 from tiering.errors import SetupError
 
 STOP_SECONDS = 20

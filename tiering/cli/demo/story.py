@@ -17,8 +17,8 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tiering.cli.demo import data
 from tiering.cli.demo.service import DemoService, start_service
-from tiering.cli.spark_properties import CATALOG
-from tiering.cli.spark_reader import open_reader_spark
+from tiering.cli.spark.properties import CATALOG
+from tiering.cli.spark.reader import open_reader_spark
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter

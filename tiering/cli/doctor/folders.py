@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiering.cli.data_folder import FORMAT_VERSION, PARTS, check_version
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
+from tiering.cli.processes.data_folder import FORMAT_VERSION, PARTS, check_version
 
 ENOUGH_BYTES = 2 << 30
 """Below that a busy table fills the disk within hours."""

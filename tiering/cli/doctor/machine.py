@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.requirements import installed, misfits, satisfies
-from tiering.cli.java import require_java
-from tiering.cli.spark_properties import plugin_jar
-from tiering.cli.spark_reader import open_reader_spark
+from tiering.cli.spark.java import require_java
+from tiering.cli.spark.properties import plugin_jar
+from tiering.cli.spark.reader import open_reader_spark
 
 PACKAGE = "lakeward"
 CATALOG_CLASS_FILE = "io/lakeward/spark/LakewardCatalog.class"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tiering.cli.data_folder import read_data_folder
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
+from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
 from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable

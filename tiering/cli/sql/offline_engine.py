@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from tiering.cli.data_folder import read_data_folder
+from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
 from tiering.clock import SystemClock
 from tiering.cluster.embedded.read_only import OfflineCluster

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tiering.cli.consoles import printable
 from tiering.cli.sql.session import SqlSession
 from tiering.cli.sql.statements import Script, split
+from tiering.cli.terminal.consoles import printable
 from tiering.errors import InvalidData, StatementFailed
 
 FIRST, NEXT = "fluss> ", "    -> "

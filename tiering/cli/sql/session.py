@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiering.cli.output import OutputFormat, exact_text, print_result
 from tiering.cli.sql.engine import Engine
 from tiering.cli.sql.statements import Statement
+from tiering.cli.terminal.output import OutputFormat, exact_text, print_result
 from tiering.errors import StatementFailed
 
 

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from tiering.cli.spark_reader import open_reader_spark
+from tiering.cli.spark.reader import open_reader_spark
 from tiering.cli.sql.engine import Result
 from tiering.errors import StatementFailed
 

@@ -1,0 +1,125 @@
+"""What holds for all commands: help with an example that parses, and completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+import typer.main
+
+from support.cluster_of_processes import Deployment
+from support.commands import Lakeward
+from tiering.cli.main import app
+from tiering.cli.terminal.output import OutputFormat
+
+PROGRAM = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = PROGRAM.commands  # type: ignore[attr-defined]
+EXAMPLE = re.compile(r"^Example: lakeward (?P<words>.+)$", re.MULTILINE)
+MANUAL = Path(__file__).parents[2] / "docs" / "cli.md"
+SHELL_GOES_ON = {"&&", "|", ">", "&", ";"}
+
+
+def examples(command: Any) -> Iterator[list[str]]:
+    """The words after `lakeward`, up to where the shell goes on."""
+    for found in EXAMPLE.finditer(command.help):
+        words = shlex.split(found["words"])
+        yield words[: next((index for index, word in enumerate(words) if word in SHELL_GOES_ON), len(words))]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_has_an_example_that_parses(name: str) -> None:
+    command = COMMANDS[name]
+    found = list(examples(command))
+    assert found, f"`lakeward {name} --help` has no line 'Example: lakeward {name} ...'"
+    for words in found:
+        assert words[0] == name
+        context = command.make_context(name, words[1:])
+        assert set(context.params) == {parameter.name for parameter in command.params} - {"help"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_says_what_it_does(name: str) -> None:
+    silent = [parameter.name for parameter in COMMANDS[name].params if not getattr(parameter, "hidden", False) and not parameter.help]
+    assert silent == []
+
+
+def test_the_manual_has_every_command_once_with_what_it_prints() -> None:
+    text = MANUAL.read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^### `lakeward ([\w-]+)`$", text, re.MULTILINE)) == sorted(COMMANDS)
+    for name, section in re.findall(r"^### `lakeward ([\w-]+)`$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL):
+        blocks = re.findall(r"^```\n\$ lakeward (.+)\n((?:.+\n)+)```$", section, re.MULTILINE)
+        assert blocks, f"docs/cli.md does not show what `lakeward {name}` prints"
+        for line, _ in blocks:
+            words = shlex.split(line)
+            assert words[0] == name
+            COMMANDS[name].make_context(name, words[1:])
+
+
+def test_rows_come_in_three_forms_from_every_command_that_prints_rows() -> None:
+    forms = {str(info.name): get_type_hints(info.callback).get("output") for info in app.registered_commands}
+    assert {name for name, form in forms.items() if form is OutputFormat} >= {
+        "tables",
+        "status",
+        "tier",
+        "sweep",
+        "sql",
+        "ingest",
+        "doctor",
+        "validate",
+    }
+    assert set(forms.values()) == {None, OutputFormat}
+    with_format = {name for name, command in COMMANDS.items() if any("--format" in parameter.opts for parameter in command.params)}
+    assert with_format == {name for name, form in forms.items() if form is OutputFormat}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "pwsh"])
+def test_completion_is_shown_for_the_shell_that_is_named(lakeward: Lakeward, shell: str) -> None:
+    shown = lakeward("--show-completion", shell)
+    assert (shown.status, shown.err) == (0, "")
+    assert f"_LAKEWARD_COMPLETE=complete_{shell}" in shown.out or "complete_powershell" in shown.out
+
+
+def test_completion_is_installed_where_bash_reads_it(lakeward: Lakeward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".bashrc").write_text("alias ll='ls -l'\n")
+    assert lakeward("--install-completion", "bash").status == 0
+    rc = (tmp_path / ".bashrc").read_text()
+    assert rc.startswith("alias ll='ls -l'\n")
+    assert str(tmp_path / ".bash_completions" / "lakeward.sh") in rc
+    loaded = subprocess.run(["bash", "-c", "source ~/.bashrc; complete -p lakeward"], capture_output=True, text=True, check=True)
+    assert "_lakeward_completion" in loaded.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("lakeward sta", "status"), ("lakeward tier sal", "sales.orders"), ("lakeward status --format j", "json")],
+)
+def test_bash_is_told_how_a_word_may_go_on(lakeward: Lakeward, monkeypatch: pytest.MonkeyPatch, words: str, expected: str) -> None:
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setenv("_LAKEWARD_COMPLETE", "complete_bash")
+    assert lakeward().out.split() == [expected]
+
+
+def test_completing_a_table_without_a_service_says_nothing(
+    stocked: Deployment, lakeward: Lakeward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"COMP_WORDS": "lakeward tier s", "COMP_CWORD": "2", "_LAKEWARD_COMPLETE": "complete_bash"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(os.environ, "LAKEWARD_URI", "127.0.0.1:1")
+    ended = lakeward()
+    assert (ended.out.strip(), ended.err) == ("", "")
+
+
+def test_asking_for_help_waits_for_no_engine() -> None:
+    """Each of these takes from a tenth of a second to two seconds to import."""
+    heavy = "{'pyspark', 'pyiceberg', 'pandas', 'duckdb', 'sqlalchemy', 'sqlglot'}"
+    look = f"import sys, tiering.cli.main; print(sorted({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -1,0 +1,182 @@
+"""`lakeward status`, once and as a watch: what one screen shows, and how a watch ends."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from support.cluster_of_processes import Deployment
+from support.commands import Lakeward
+from support.memory_coordinator import NOON, table_status
+from support.processes import Process, wait_for
+from support.terminals import Terminal
+from tiering.cli.status.view import StatusScreen, short_duration, status_style
+from tiering.cli.status.watch import Watch
+from tiering.coordinator.interface import TableStatus
+from tiering.errors import ServiceUnreachable
+from tiering.model.states import TableState
+
+URI = "127.0.0.1:7707"
+FAILED: dict[str, Any] = {
+    "status": "Failed",
+    "last_error": "the lake table web.b has the column 'checked_by'\n" + "and much more " * 60,
+    "error_class": "SchemaDrift",
+    "error_phase": "PLAN",
+    "error_hint": "Mend it.",
+}
+
+
+def drawn(statuses: Sequence[TableStatus], width: int = 120, height: int = 40, trouble: str = "") -> list[str]:
+    console = Console(width=width, height=height, file=io.StringIO(), force_terminal=False)
+    console.print(StatusScreen(statuses, URI, NOON, trouble))
+    return str(console.file.getvalue()).splitlines()  # type: ignore[attr-defined]
+
+
+def test_every_state_has_a_colour() -> None:
+    assert all(status_style(state.value) for state in TableState)
+
+
+def test_one_line_sums_up_and_what_needs_somebody_comes_first() -> None:
+    statuses = [table_status("a.fine"), table_status("a.busy", status="Tiering", paused=True), table_status("web.b", **FAILED)]
+    lines = drawn(statuses)
+    assert lines[0] == "3 lake tables: 1 Failed, 1 Scheduled, 1 Tiering, 1 paused; 12:00:00 UTC, 127.0.0.1:7707"
+    assert [line.split("│")[1].strip() for line in lines if line.startswith("│")] == ["web.b", "a.busy", "a.fine"]
+
+
+def test_an_error_is_told_with_phase_and_class_in_a_few_lines() -> None:
+    lines = drawn([table_status("web.b", **FAILED)], width=60)
+    start = next(index for index, line in enumerate(lines) if line.startswith("web.b: SchemaDrift in PLAN: the lake table"))
+    assert len(lines) - start == 3
+    assert lines[-1].rstrip().endswith("…")
+    short = drawn([table_status("web.b", **(FAILED | {"last_error": "bad \x1b[2J"}))])
+    assert short[-1] == r"web.b: SchemaDrift in PLAN: bad \x1b[2J -> Mend it."
+
+
+def test_lag_progress_and_counts_are_for_people() -> None:
+    running = table_status(
+        "a.t",
+        status="Tiering",
+        lag_ms=90_000,
+        fraction_completed=0.5,
+        pending_records=1_234_567,
+        last_tiered_time=NOON - timedelta(minutes=90),
+        observed_time=NOON,
+    )
+    [row] = [line for line in drawn([running]) if line.startswith("│")]
+    assert "1.5 min" in row
+    assert "1,234,567" in row
+    assert "1.5 h ago" in row
+    assert "━━━━" in row
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(None, ""), (0, "0 ms"), (850, "850 ms"), (3_200, "3.2 s"), (240_000, "4 min"), (9_000_000, "2.5 h"), (3 * 86_400_000, "3 d")],
+)
+def test_durations_are_short(milliseconds: int | None, text: str) -> None:
+    assert short_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize("width", [20, 30, 50, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    statuses = [table_status("web.b", **FAILED), table_status(f"{'d' * 60}.{'t' * 60}", status_reason="why " * 30, lag_ms=5)]
+    lines = drawn(statuses, width=width, trouble="no Lakeward service answers")
+    assert max(len(line) for line in lines) <= width
+    assert any("Failed" in line for line in lines if line.startswith("│"))
+
+
+@pytest.mark.parametrize("height", [8, 12, 24])
+def test_what_does_not_fit_is_counted(height: int) -> None:
+    lines = drawn([table_status(f"a.t{number:03}") for number in range(100)], height=height)
+    shown = sum(line.startswith("│") for line in lines)
+    assert len(lines) <= height
+    assert f"... and {100 - shown} more tables, {100 - shown} Scheduled" in lines
+
+
+def watch(looks: Sequence[Sequence[TableStatus] | Exception]) -> Watch:
+    """One look after the other, then Ctrl-C."""
+    remaining = list(looks)
+
+    def look() -> Sequence[TableStatus]:
+        answer = remaining.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def pause(_: float) -> None:
+        if not remaining:
+            raise KeyboardInterrupt
+
+    return Watch(look, URI, 1.0, pause, lambda: NOON)
+
+
+AWAY = ServiceUnreachable("no Lakeward service answers at 127.0.0.1:7707")
+FINE, BUSY = [table_status("a.t")], [table_status("a.t", status="Tiering")]
+
+
+def test_a_service_that_goes_away_is_waited_for_and_the_last_answer_stays() -> None:
+    console = Console(width=100, height=30, file=io.StringIO(), force_terminal=True, color_system=None)
+    watch([FINE, AWAY, BUSY]).on_terminal(console)
+    screens = console.file.getvalue().split("\x1b[2K\x1b[1m")  # type: ignore[attr-defined]
+    text = "".join(screens)
+    assert text.index("Scheduled") < text.index("no Lakeward service answers") < text.rindex("Tiering")
+
+
+def test_outside_a_terminal_every_look_is_shown_and_every_failed_one_told() -> None:
+    shown: list[Sequence[TableStatus]] = []
+    told: list[str] = []
+    watch([FINE, AWAY, BUSY]).elsewhere(shown.append, told.append)
+    assert shown == [FINE, BUSY]
+    assert told == [AWAY.message]
+
+
+@pytest.mark.parametrize("run", [lambda made: made.on_terminal(Console(file=io.StringIO())), lambda made: made.elsewhere(print, print)])
+def test_nobody_at_the_first_look_is_an_error(run: Callable[[Watch], None]) -> None:
+    with pytest.raises(ServiceUnreachable):
+        run(watch([AWAY]))
+
+
+def test_the_three_forms_have_the_same_tables(lakeward: Lakeward) -> None:
+    names = ["sales.orders", "web.clicks"]
+    assert [row["table"] for row in json.loads(lakeward("status", "--format", "json").out)] == names
+    assert [row["table"] for row in csv.DictReader(io.StringIO(lakeward("status", "--format", "csv").out))] == names
+    assert all(name in lakeward("status").out for name in names)
+
+
+def test_an_interval_nobody_could_read_is_refused(lakeward: Lakeward) -> None:
+    ended = lakeward("status", "--watch", "--interval", "1 ms")
+    assert ended.status == 2
+    assert "--interval '1 ms'" in ended.err
+
+
+def test_a_watch_redraws_in_place_and_ends_on_ctrl_c(stocked: Deployment) -> None:
+    with Terminal("status", "--watch", "--interval", "100 ms", "--uri", stocked.uri, columns=90, lines=20) as terminal:
+        wait_for("three screens", lambda: terminal.text.count("2 lake tables: ") >= 3)
+        terminal.type("\x03")
+        assert terminal.wait_ended() == 0
+    assert "\x1b[1A" in terminal.raw  # up to the first line of the last screen
+    assert "\x1b[2J" not in terminal.raw  # never cleared: that flickers
+    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")  # the cursor is back
+    assert "Traceback" not in terminal.text
+
+
+def test_a_watch_into_a_pipe_writes_a_line_of_json_a_look(stocked: Deployment, tmp_path: Path) -> None:
+    log = tmp_path / "watch.log"
+    process = Process("status", "--watch", "--interval", "100 ms", "--format", "json", "--uri", stocked.uri, log=log)
+    try:
+        wait_for("two looks", lambda: process.output().count("\n") >= 2)
+        process.send(signal.SIGINT)
+        assert process.wait_ended(20) == 0
+    finally:
+        process.close()
+    looks = [json.loads(line) for line in process.output().splitlines()]
+    assert all([row["table"] for row in look] == ["sales.orders", "web.clicks"] for look in looks)

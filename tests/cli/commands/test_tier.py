@@ -1,0 +1,95 @@
+"""`lakeward tier`: what its bar is told and shows, and how its wait ends."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from support.commands import Lakeward
+from support.coordinator_world import World
+from support.processes import wait_for
+from support.served import OPTIONS, at_uri
+from support.terminals import Terminal
+from tiering.cli.commands.tier import splits_of
+from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.coordinator.calls.tier_table_rows import progress_line
+from tiering.rpc.v1.coordinator_pb2 import ReportProgressRequest
+
+
+def test_the_bar_reads_the_splits_from_the_line_that_the_coordinator_writes() -> None:
+    world = World()
+    world.append()
+    tierer, given = world.assigned()
+    tierer.plan(given)
+    record = world.coordinator.book.get(given.table_id)
+    assert record is not None
+    assert record.round is not None
+    running = replace(record.round, splits_done=2, splits_total=7)
+    assert splits_of(progress_line(replace(record, round=running), running)) == (2, 7)
+
+
+@pytest.mark.parametrize("line", ["", "round r1 of sales.orders waits for a tierer", "queued: r1 of sales.orders runs before it"])
+def test_a_line_without_splits_shows_only_that_something_goes_on(line: str) -> None:
+    assert splits_of(line) == (0, None)
+
+
+@pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, ExitStatus.INTERRUPTED), (signal.SIGTERM, ExitStatus.TERMINATED)])
+def test_a_person_watches_the_round_and_giving_up_ends_the_wait_alone(end: signal.Signals, status: ExitStatus) -> None:
+    world = World(options=OPTIONS)
+    world.append()
+    tierer = world.tierer()
+    tierer.beat()
+    with at_uri(world) as uri, Terminal("tier", "sales.orders", "--uri", uri) as terminal:
+        terminal.wait_for("waits for a tierer")
+        given = tierer.get()
+        tierer.plan(given)
+        terminal.wait_for("runs on the tierer tierer-1, 0 of 2 splits done")
+        world.coordinator.commits.report_progress(ReportProgressRequest(round=tierer.ref(given), splits_done=1, splits_total=2))
+        terminal.wait_for("1 of 2 splits done")
+        assert len(world.coordinator.open_calls.list()) == 1
+        terminal.type("\x03") if end is signal.SIGINT else terminal.send(end)
+        since = time.monotonic()
+        wait_for("the call is over", lambda: not world.coordinator.open_calls.list())
+        assert time.monotonic() - since < 1
+        assert terminal.wait_ended() == status
+        assert terminal.bar_is_gone()
+        assert "Traceback" not in terminal.text
+        tierer.run(given)
+    assert world.record().lake.offsets == {"0": 10, "1": 0}
+
+
+def test_on_a_terminal_the_bar_is_gone_when_the_answer_comes() -> None:
+    world = World(options=OPTIONS)
+    world.append()
+    tierer = world.tierer()
+    tierer.beat()
+    with at_uri(world) as uri, Terminal("tier", "sales.orders", "--uri", uri) as terminal:
+        terminal.wait_for("waits for a tierer")
+        tierer.run(tierer.get())
+        assert terminal.wait_ended() == 0
+        assert terminal.bar_is_gone()
+    assert terminal.text.index("waits for a tierer") < terminal.text.index("SUCCEEDED")
+
+
+def test_a_wait_that_ends_before_the_rows_are_in_the_lake_has_a_status_of_its_own(lakeward: Lakeward) -> None:
+    ended = lakeward("tier", "sales.orders", "--format", "csv")
+
+    assert ended.status == ExitStatus.NOT_YET
+    assert ended.out.splitlines()[1].startswith("sales.orders,")
+    assert ended.err.startswith("lakeward: sales.orders is not tiered yet, its state is Pending: no tierer is connected: ")
+
+
+def test_a_wait_that_is_too_short_says_so(lakeward: Lakeward) -> None:
+    ended = lakeward("tier", "sales.orders", "--timeout-ms", "1", "--format", "json")
+
+    assert ended.status == ExitStatus.NOT_YET
+    assert "not done within 1 ms: " in ended.err
+
+
+def test_elsewhere_only_the_answer_is_written(lakeward: Lakeward) -> None:
+    ended = lakeward("tier", "sales.orders", "--no-wait", "--format", "csv")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.splitlines()[1].startswith("sales.orders,")

@@ -1,0 +1,113 @@
+"""What `lakeward spark-conf` and `lake-conf` print, without a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.cli.main import app
+from tiering.cli.spark.conf_files import as_properties_file
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, SQLITE_JDBC
+from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
+from tiering.cli.spark.views import view_statements
+from tiering.errors import InvalidArgument, ServiceUnreachable
+
+JAR = Path("/opt/lakeward/plugin.jar")
+NOBODY = "127.0.0.1:1"
+
+
+def printed(*words: str) -> dict[str, str]:
+    ended = CliRunner().invoke(app, ["spark-conf", *words], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return dict(line.split(maxsplit=1) for line in ended.output.splitlines())
+
+
+def test_the_jar_is_on_the_drivers_class_path_and_nowhere_else() -> None:
+    found = printed("--uri", NOBODY, "--jar", str(JAR), "--default-catalog")
+
+    assert found == {
+        "spark.driver.extraClassPath": str(JAR),
+        "spark.sql.catalog.fluss": "io.lakeward.spark.LakewardCatalog",
+        "spark.sql.catalog.fluss.uri": NOBODY,
+        "spark.sql.defaultCatalog": "fluss",
+    }
+
+
+def test_the_default_catalog_stays_what_it_is_unless_asked_for() -> None:
+    assert "spark.sql.defaultCatalog" not in printed("--uri", NOBODY)
+
+
+def test_sys_can_be_in_sparks_own_catalog_too() -> None:
+    found = printed("--uri", NOBODY, "--jar", str(JAR), "--session-catalog")
+
+    assert {name: value for name, value in found.items() if "spark_catalog" in name} == {
+        "spark.sql.catalog.spark_catalog": "io.lakeward.spark.LakewardSessionCatalog",
+        "spark.sql.catalog.spark_catalog.uri": NOBODY,
+    }
+    assert "spark.sql.defaultCatalog" not in found
+
+
+def test_a_jar_is_there_to_be_named() -> None:
+    assert Path(printed("--uri", NOBODY)["spark.driver.extraClassPath"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"), [(["--uri", "http://a:1/"], InvalidArgument), (["--uri", NOBODY, "--lake"], ServiceUnreachable)]
+)
+def test_a_wrong_uri_and_a_service_that_is_not_there_are_said(words: list[str], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        CliRunner().invoke(app, ["spark-conf", *words], catch_exceptions=False)
+
+
+def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
+    found = catalog_lake_properties({"type": "sql", "uri": "sqlite:////srv/lake.db", "warehouse": "file:///srv/lake"})
+
+    assert found["spark.sql.catalog.fluss.lake"] == "lake"
+    assert found["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/srv/lake.db"
+    assert found["spark.sql.catalog.lake.jdbc.init-catalog-tables"] == "false"
+    jars = [Path(path).name.rpartition("-")[0] for path in found["spark.jars"].split(",")]
+    assert jars == ["iceberg-spark-runtime-4.1_2.13", "sqlite-jdbc"]
+    assert "spark.jars.packages" not in found
+
+
+def test_spark_may_fetch_the_jars_itself_if_it_is_told_to() -> None:
+    found = lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES)
+
+    assert found["spark.jars.packages"] == f"{ICEBERG_RUNTIME.coordinates},{SQLITE_JDBC.coordinates}"
+    assert "spark.jars" not in found
+
+
+def test_a_database_of_the_lake_is_named_without_whoever_opens_it() -> None:
+    found = lake_properties_for_spark({"type": "sql", "uri": "postgresql+psycopg://me:secret@db:5432/lake"})
+
+    assert found["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db:5432/lake"
+    assert "secret" not in as_properties_file(found)
+
+
+def test_a_rest_catalog_keeps_its_properties() -> None:
+    found = lake_properties_for_spark({"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"})
+
+    assert {name: found[f"spark.sql.catalog.lake.{name}"] for name in ("type", "uri", "warehouse")} == {
+        "type": "rest",
+        "uri": "http://catalog:8181",
+        "warehouse": "s3://lake",
+    }
+    assert not [name for name in found if ".jdbc." in name]
+
+
+def test_a_properties_file_has_a_name_and_its_value_a_line() -> None:
+    text = as_properties_file(catalog_properties("a:1", Path("/with space/plugin.jar")))
+
+    assert dict(line.split(maxsplit=1) for line in text.splitlines())["spark.driver.extraClassPath"] == "/with space/plugin.jar"
+
+
+def test_a_view_keeps_the_comment_and_no_semicolon_ends_its_statement_early() -> None:
+    tables = [pb.SystemTable(namespace="sys", name="tables", comment="It's all; or not.")]
+
+    assert view_statements(tables, "my-views").splitlines() == [
+        "CREATE DATABASE IF NOT EXISTS spark_catalog.`my-views` COMMENT 'System tables of Lakeward.';",
+        "CREATE OR REPLACE VIEW spark_catalog.`my-views`.tables COMMENT 'It\\'s all\\u003B or not.' AS SELECT * FROM fluss.sys.tables;",
+    ]

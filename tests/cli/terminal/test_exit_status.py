@@ -1,0 +1,31 @@
+"""One table of exit statuses: in the code, in the manual, and as commands end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiering.cli.terminal.exit_status import MEANINGS, ExitStatus, as_markdown, exit_status
+from tiering.errors import DataCorrupt, InvalidName, LakewardError, RoundFailed, ServiceUnreachable, SetupError
+
+MANUAL = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InvalidName("x"), ExitStatus.USAGE),
+        (ServiceUnreachable("x"), ExitStatus.UNREACHABLE),
+        (SetupError("x"), ExitStatus.FAILED),
+        (RoundFailed("x"), ExitStatus.FAILED),
+        (DataCorrupt("x"), ExitStatus.FAILED),
+    ],
+)
+def test_the_kind_of_an_error_decides(error: LakewardError, status: ExitStatus) -> None:
+    assert exit_status(error) is status
+
+
+def test_every_status_has_a_meaning_and_the_manual_has_the_table() -> None:
+    assert list(MEANINGS) == list(ExitStatus)
+    assert as_markdown() in MANUAL.read_text(encoding="utf-8")

@@ -1,0 +1,283 @@
+"""Ingest: a file into a table, whole or not at all, over a real service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from support.embedded import scan_all, served
+from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.embedded.writable import AppendedRange, Rows
+from tiering.errors import InvalidArgument, InvalidData, InvalidName, ServiceUnreachable, UnknownDatabase, UnknownTable, UnsupportedType
+from tiering.ingest.load import IngestOptions, ingest_file
+from tiering.model.tables import BucketKey, TablePath
+
+PATH = TablePath("nyc", "trips")
+CSV = "id,city,when\n1,A,2013-01-01T10:00:00Z\n2,NA,2013-01-02T10:00:00Z\n3,C,NA\n"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[EmbeddedStorage]:
+    with EmbeddedStorage(tmp_path / "cluster") as opened:
+        yield opened
+
+
+@pytest.fixture
+def cluster(storage: EmbeddedStorage) -> Iterator[RemoteEmbeddedCluster]:
+    with served(storage) as remote:
+        yield remote
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    file = tmp_path / "trips.csv"
+    file.write_text(CSV)
+    return file
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    """Enough rows for several appends."""
+    file = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"n": range(1_000_000), "m": range(1_000_000)}), file)
+    return file
+
+
+def test_a_new_table_gets_the_files_columns_and_the_options(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    result = ingest_file(cluster, PATH, csv, IngestOptions(buckets=2, bucket_keys=("id",), freshness="30 s"))
+
+    table = cluster.table(PATH)
+    assert result.table == table
+    assert (result.created, result.rows) == (True, 3)
+    assert table.schema == pa.schema([pa.field("id", pa.int64(), False), ("city", pa.string()), ("when", pa.timestamp("us", "UTC"))])
+    assert (table.bucket_count, table.bucket_keys, table.lake_enabled, table.freshness_ms) == (2, ("id",), True, 30_000)
+    assert sorted(scan_all(cluster, table)["id"].to_pylist()) == [1, 2, 3]
+    assert sum(stop - start for start, stop in result.ranges.values()) == 3
+
+
+def test_a_table_may_be_made_without_a_lake(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    assert not ingest_file(cluster, PATH, csv, IngestOptions(lake=False)).table.lake_enabled
+
+
+SALES = "id,region,year,day\n1,eu,2023,2024-01-31\n2,us,2023,2024-01-31\n3,eu,2024,2024-02-01\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_a_new_table_is_partitioned_by_the_columns_named(cluster: RemoteEmbeddedCluster, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"sales.{ending}"
+    rows = [{"id": 1, "region": "eu", "year": 2023}, {"id": 2, "region": "us", "year": 2023}, {"id": 3, "region": "eu", "year": 2024}]
+    if ending == "csv":
+        file.write_text(SALES)
+    elif ending == "ndjson":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+
+    options = IngestOptions(buckets=2, partition_by=("region", "year"))
+    result = ingest_file(cluster, PATH, file, options)
+
+    table = cluster.table(PATH)
+    assert table.partition_keys == ("region", "year")
+    assert table.schema.field("year") == pa.field("year", pa.int32(), nullable=False)
+    partitions = cluster.partitions(table)
+    assert {partition.partition_name for partition in partitions} == {"eu$2023", "us$2023", "eu$2024"}
+    assert {bucket.partition_id for bucket in result.ranges} == {partition.partition_id for partition in partitions}
+    assert ingest_file(cluster, PATH, file, options).rows == 3
+    assert sorted(scan_all(cluster, table)["id"].to_pylist()) == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(InvalidArgument, match="partition columns"):
+        ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region",)))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("9,a$b,1,2024-01-31", r"line 5: .*'region'.*a\$b"),
+        ("9,NA,1,2024-01-31", "line 5: .*'region'"),
+        ("9,eu,3000000000,2024-01-31", "line 5: .*'year'"),
+    ],
+)
+def test_a_value_that_cannot_name_a_partition_is_found_before_a_row_is_published(
+    cluster: RemoteEmbeddedCluster, tmp_path: Path, line: str, reason: str
+) -> None:
+    file = tmp_path / "sales.csv"
+    file.write_text(SALES + line + "\n")
+    with pytest.raises(InvalidData, match=reason):
+        ingest_file(cluster, PATH, file, IngestOptions(partition_by=("region", "year")))
+    assert cluster.tables() == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_columns_that_the_table_lacks_are_added_only_if_told_to(
+    cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path, ending: str
+) -> None:
+    before = ingest_file(cluster, PATH, csv).table
+    rows = [{"id": 4, "tip": 1.5, "city": "D", "when": "2013-01-01T10:00:00Z", "note": "2013-01-01"}]
+    file = tmp_path / f"more.{ending}"
+    if ending == "csv":
+        file.write_text(",".join(rows[0]) + "\n" + ",".join(map(str, rows[0].values())) + "\n")
+    elif ending == "ndjson":
+        file.write_text(json.dumps(rows[0]) + "\n")
+    else:
+        table = pa.Table.from_pylist(rows)
+        columns = {name: table[name] for name in table.column_names}
+        columns["when"], columns["note"] = table["when"].cast(pa.timestamp("us", "UTC")), table["note"].cast(pa.date32())
+        pq.write_table(pa.table(columns), file)
+
+    with pytest.raises(InvalidData, match="no column 'tip'"):
+        ingest_file(cluster, PATH, file)
+    assert cluster.table(PATH) == before
+
+    result = ingest_file(cluster, PATH, file, IngestOptions(add_columns=True, writer_id="again"))
+    ingest_file(cluster, PATH, file, IngestOptions(add_columns=True, writer_id="again"))
+    ingest_file(cluster, PATH, csv)  # an older file goes on without them
+
+    assert result.table.schema == pa.schema([*before.schema, ("tip", pa.float64()), ("note", pa.date32())])
+    assert result.table.added_columns == ("tip", "note")
+    found = scan_all(cluster, cluster.table(PATH))
+    assert found["id"].to_pylist() == [1, 2, 3, 4, 1, 2, 3]
+    assert found["tip"].to_pylist() == [None, None, None, 1.5, None, None, None]
+    assert found["note"].to_pylist() == [None, None, None, date(2013, 1, 1), None, None, None]
+
+
+def test_a_broken_file_adds_no_column(cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path) -> None:
+    before = ingest_file(cluster, PATH, csv).table
+    file = tmp_path / "more.csv"
+    file.write_text("id,city,when,tip\n4,D,NA,1.5\nx,D,NA,1.5\n")
+    with pytest.raises(InvalidData, match="line 3"):
+        ingest_file(cluster, PATH, file, IngestOptions(add_columns=True))
+    assert cluster.table(PATH) == before
+
+
+def test_a_second_file_is_appended_to_the_table_as_it_is(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    ingest_file(cluster, PATH, csv)
+    csv.write_text("when,id,city\n2014-01-01T00:00:00Z,4,D\n")
+
+    result = ingest_file(cluster, PATH, csv)
+
+    assert (result.created, result.ranges) == (False, {BucketKey(None, 0): (3, 4)})
+    assert scan_all(cluster, result.table)["id"].to_pylist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (IngestOptions(buckets=3), "buckets = 1, not 3"),
+        (IngestOptions(bucket_keys=("id",)), "bucket keys"),
+        (IngestOptions(lake=False), "lake enabled = True, not False"),
+        (IngestOptions(freshness="1 s"), "freshness = 3 min, not 1 s"),
+    ],
+)
+def test_options_that_contradict_an_existing_table_are_refused(
+    cluster: RemoteEmbeddedCluster, csv: Path, options: IngestOptions, reason: str
+) -> None:
+    table = ingest_file(cluster, PATH, csv).table
+    with pytest.raises(InvalidArgument, match=reason):
+        ingest_file(cluster, PATH, csv, options)
+    assert scan_all(cluster, table).num_rows == 3
+
+
+def test_the_same_options_again_are_fine(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    options = IngestOptions(buckets=2, bucket_keys=("id",), freshness="60 s", lake=True)
+    for _ in range(2):
+        table = ingest_file(cluster, PATH, csv, options).table
+    assert scan_all(cluster, table).num_rows == 6
+
+
+def test_without_create_a_missing_table_is_an_error(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    with pytest.raises(UnknownDatabase):
+        ingest_file(cluster, PATH, csv, IngestOptions(create=False))
+    cluster.create_database("nyc")
+    with pytest.raises(UnknownTable):
+        ingest_file(cluster, PATH, csv, IngestOptions(create=False))
+    assert cluster.tables() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error"),
+    [
+        (CSV + "4,D\n", IngestOptions(), InvalidData),
+        (CSV, IngestOptions(freshness="soon"), InvalidArgument),
+        (CSV, IngestOptions(bucket_keys=("nothing",)), InvalidArgument),
+        (CSV, IngestOptions(bucket_keys=("city",)), InvalidData),
+        (CSV, IngestOptions(buckets=0), InvalidArgument),
+        (CSV, IngestOptions(partition_by=("nothing",)), InvalidArgument),
+        (CSV, IngestOptions(partition_by=("city",)), InvalidData),
+        ("x,flag\n1.5,true\n", IngestOptions(partition_by=("flag",)), UnsupportedType),
+        ("x,flag\n1.5,true\n", IngestOptions(bucket_keys=("x",)), UnsupportedType),
+    ],
+)
+def test_nothing_is_published_when_something_is_wrong(
+    cluster: RemoteEmbeddedCluster, csv: Path, text: str, options: IngestOptions, error: type[Exception]
+) -> None:
+    csv.write_text(text)
+    with pytest.raises(error):
+        ingest_file(cluster, PATH, csv, options)
+    assert cluster.tables() == []
+
+
+def test_a_broken_row_at_the_end_leaves_an_existing_table_as_it_was(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    table = ingest_file(cluster, PATH, csv).table
+    csv.write_text(CSV + "four,D,NA\n")
+    with pytest.raises(InvalidData, match="line 5: column 'id': 'four'"):
+        ingest_file(cluster, PATH, csv)
+    assert scan_all(cluster, table).num_rows == 3
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "'; DROP", "x" * 201])
+def test_bad_names_are_refused_before_the_file_is_touched(cluster: RemoteEmbeddedCluster, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidName):
+        ingest_file(cluster, TablePath("nyc", name), tmp_path / "missing.csv")
+    with pytest.raises(InvalidName):
+        ingest_file(cluster, TablePath(name, "trips"), tmp_path / "missing.csv")
+
+
+def test_progress_grows_to_the_number_of_rows(cluster: RemoteEmbeddedCluster, numbers: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    ingest_file(cluster, PATH, numbers, progress=lambda rows, total: seen.append((rows, total)))
+    assert seen == sorted(seen)
+    assert len(seen) > 1
+    assert seen[-1] == (1_000_000, 1_000_000)
+
+
+def test_a_file_without_rows_makes_an_empty_table(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    csv.write_text("id,city\n")
+    result = ingest_file(cluster, PATH, csv)
+    assert (result.rows, result.batches, result.ranges) == (0, 0, {})
+    assert cluster.offsets(result.table)[BucketKey(None, 0)].log_end == 0
+
+
+class Interrupted:
+    """A cluster whose service goes away after some appends; the last one landed, its answer was lost."""
+
+    def __init__(self, cluster: RemoteEmbeddedCluster, appends: int) -> None:
+        self._cluster = cluster
+        self._left = appends
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._cluster, name)
+
+    def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        ranges = self._cluster.append(path, rows, writer_id, sequence)
+        self._left -= 1
+        if self._left == 0:
+            raise ServiceUnreachable("gone", hint="Start it.")
+        return ranges
+
+
+@pytest.mark.parametrize("appends", [1, 3])
+def test_an_interrupted_ingest_goes_on_under_its_writer_id(cluster: RemoteEmbeddedCluster, numbers: Path, appends: int) -> None:
+    with pytest.raises(ServiceUnreachable) as error:
+        ingest_file(Interrupted(cluster, appends), PATH, numbers)  # type: ignore[arg-type]
+    writer_id = error.value.hint.split("--writer-id ")[1].split(":")[0]
+
+    result = ingest_file(cluster, PATH, numbers, IngestOptions(writer_id=writer_id))
+
+    rows = scan_all(cluster, result.table)
+    assert rows["n"].to_pylist() == list(range(1_000_000))

@@ -1,0 +1,1 @@
+"""The commands, a file each, named as they are."""

@@ -1,0 +1,66 @@
+"""`lakeward doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from tiering.cli.doctor.findings import Finding, Verdict, findings
+from tiering.cli.terminal.consoles import output_console, printable
+from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.cli.terminal.options import DEFAULT_URI, FormatOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+
+STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    data: Annotated[Path, typer.Option("--data", help="The data folder to look at.")] = Path("lakeward-data"),
+    uri: Annotated[
+        str | None,
+        typer.Option("--uri", envvar="LAKEWARD_URI", help=f"The service: host:port. Default: {DEFAULT_URI}.", show_default=False),
+    ] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark and read through the plugin; takes some seconds.")] = False,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Look at everything that Lakeward needs, and say how to mend what is wrong. Nothing is changed.
+
+    Example: lakeward doctor --data ./lakeward-data --spark
+    """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.doctor.checks import all_checks
+    from tiering.cli.doctor.service import Service
+
+    service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
+    found = _tell_each(findings(all_checks(service, data, spark)), output)
+    if any(each.verdict is Verdict.FAIL for each in found):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _tell_each(coming: Iterable[Finding], output: OutputFormat) -> list[Finding]:
+    """People read each as it comes; programs get all of them at once."""
+    if output is not OutputFormat.TABLE:
+        found = list(coming)
+        print_rows([asdict(each) for each in found], output)
+        return found
+    console = output_console()
+    found = []
+    for each in coming:
+        found.append(each)
+        line = Text(f"{each.verdict:<5}", style=STYLES[each.verdict]).append(f"{each.check:<16}", style="not bold default")
+        console.print(line.append(printable(each.found), style="not bold default"))
+        if each.mend:
+            console.print(Text(f"{'':<21}-> {printable(each.mend)}", style="cyan"))
+    counts = {verdict: sum(each.verdict is verdict for each in found) for verdict in Verdict}
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    return found

@@ -1,0 +1,103 @@
+"""`lakeward status`: how the tiering stands, once or until Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from tiering.cli.status.view import status_style
+from tiering.cli.status.watch import Watch
+from tiering.cli.terminal.consoles import end_orderly_on_sigterm, output_console, printable
+from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
+from tiering.cli.terminal.output import OutputFormat, as_json, print_csv, print_rows
+from tiering.client import LakewardClient
+from tiering.coordinator.interface import TableStatus
+from tiering.durations import parse_duration_ms
+from tiering.errors import InvalidArgument
+from tiering.model.names import parse_table_path
+
+COLUMNS = (
+    "table",
+    "status",
+    "status_reason",
+    "last_tiered_time",
+    "lag_ms",
+    "pending_records",
+    "lake_records",
+    "error_class",
+    "last_error",
+)
+STYLES = {"status": status_style, "error_class": lambda value: "red", "last_error": lambda value: "red"}
+SHORTEST_INTERVAL_MS = 100
+"""Faster than anybody reads, and no burden to a coordinator."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("status")(status)
+
+
+def status(
+    table: AnyTableArgument = None,
+    uri: UriOption = DEFAULT_URI,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Annotated[str, typer.Option(help="With --watch: how long between two looks.")] = "2 s",
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Show how the tiering of each lake table stands.
+
+    Example: lakeward status sales.orders --format json
+
+    Example: lakeward status --watch --interval "5 s"
+    """
+    path = None if table is None else parse_table_path(table)
+    interval_ms = parse_duration_ms(interval, "--interval")
+    if interval_ms < SHORTEST_INTERVAL_MS:
+        raise InvalidArgument(f"--interval {interval!r} is too short", hint=f"The shortest is {SHORTEST_INTERVAL_MS} ms.")
+    with LakewardClient(uri) as client:
+        if watch:
+            _watch(Watch(lambda: client.list_tiering_statuses(table_path=path), uri, interval_ms / 1_000), output)
+        else:
+            _print(client.list_tiering_statuses(table_path=path), output)
+
+
+def _print(statuses: Sequence[TableStatus], output: OutputFormat) -> None:
+    print_rows([_row(one) for one in statuses], output, COLUMNS if output is OutputFormat.TABLE else ("table",), STYLES)
+
+
+def _row(one: TableStatus) -> dict[str, Any]:
+    return {"table": f"{one.database_name}.{one.table_name}", **asdict(one)}
+
+
+def _watch(watching: Watch, output: OutputFormat) -> None:
+    console = output_console()
+    if output is OutputFormat.TABLE and console.is_terminal and not console.is_dumb_terminal:
+        end_orderly_on_sigterm()
+        watching.on_terminal(console)
+    else:
+        watching.elsewhere(_Blocks(output).show, lambda text: print(printable(text), file=sys.stderr, flush=True))
+
+
+class _Blocks:
+    """One look after the other for a file or a pipe: a table, a JSON array on one line, or CSV rows under one header."""
+
+    def __init__(self, output: OutputFormat) -> None:
+        self._output = output
+        self._headed = False
+
+    def show(self, statuses: Sequence[TableStatus]) -> None:
+        rows = [_row(one) for one in statuses]
+        match self._output:
+            case OutputFormat.JSON:
+                print(as_json(rows, indent=None))
+            case OutputFormat.CSV:
+                if rows:
+                    print_csv(list(rows[0]), [list(row.values()) for row in rows], header=not self._headed)
+                    self._headed = True
+            case OutputFormat.TABLE:
+                _print(statuses, self._output)
+        sys.stdout.flush()

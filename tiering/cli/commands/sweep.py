@@ -1,0 +1,47 @@
+"""`lakeward sweep`: deletes what dead rounds left in lake tables. The coordinator does it; this asks for it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+from tiering.durations import parse_duration_ms
+from tiering.model.names import parse_table_path
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    table: AnyTableArgument = None,
+    uri: UriOption = DEFAULT_URI,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
+    older_than: Annotated[str, typer.Option(help="Younger files stay.")] = "1 d",
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Delete files that dead rounds left in lake tables: in no snapshot, and of no round whose commit could still land.
+
+    Example: lakeward sweep sales.orders --dry-run --older-than "6 h"
+    """
+    path = None if table is None else parse_table_path(table)
+    guard_ms = parse_duration_ms(older_than, "--older-than")
+    with LakewardClient(uri) as client:
+        results = client.sweep_lake(path, older_than_ms=guard_ms, dry_run=dry_run)
+    rows = [
+        {
+            "table": str(one.path),
+            "files": one.files,
+            "would_remove" if dry_run else "removed": one.removed,
+            "bytes": one.removed_bytes,
+            "kept": ", ".join(f"{count} {reason}" for reason, count in sorted(one.kept.items())),
+            "error": one.error,
+        }
+        for one in results
+    ]
+    print_rows(rows, output, ("table", "files", "would_remove" if dry_run else "removed", "bytes", "kept", "error"))

@@ -1,0 +1,1 @@
+"""The processes of Lakeward: here, and only here, all parts meet."""

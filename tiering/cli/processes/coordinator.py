@@ -1,0 +1,181 @@
+"""One coordinator process: state store, embedded cluster and all services on one port. The composition root of the server side."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+import structlog
+
+import sys_tables.service
+import tiering.cluster.embedded.rpc.service
+from tiering.cli.processes.data_folder import DataFolder, open_data_folder
+from tiering.cluster.embedded.maintenance import running_upkeep
+from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.coordinator.calls.validate_table import ValidateTable, Validator
+from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.serving import RunningServer, serve
+from tiering.errors import SetupError
+from tiering.files.folder_lock import FolderLock
+from tiering.lake.catalog_properties import with_own_catalog
+from tiering.lake.registry import open_lake
+from tiering.validate.child import ValidationRequest, run_validation
+from tiering.validate.results import CheckResult
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class CoordinatorSettings:
+    """What the command line says. `lake_properties` None = the lake in the data folder."""
+
+    data: Path
+    host: str
+    port: int
+    service_timeout_ms: int
+    inline_round_bytes: int
+    lake_properties: Mapping[str, str] | None = None
+    insecure: bool = False
+
+
+@dataclass(frozen=True)
+class RunningCoordinator:
+    """A coordinator that serves."""
+
+    coordinator: Coordinator
+    server: RunningServer
+
+    @property
+    def uri(self) -> str:
+        return self.server.address
+
+    def tierer_connected(self) -> bool:
+        """Whether any tierer sends heartbeats."""
+        return self.coordinator.heartbeats.connected(self.coordinator.book.now())
+
+    async def wait(self, stopping: asyncio.Event) -> None:
+        """Until `stopping` is set. Raises Fenced if another coordinator took the store over."""
+        ended = {asyncio.create_task(self.server.wait()), asyncio.create_task(stopping.wait())}
+        done, pending = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        for task in done:
+            task.result()
+
+
+@asynccontextmanager
+async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.Event) -> AsyncIterator[RunningCoordinator | None]:
+    """Serves while the context is open; None if `stopping` was set while another coordinator still had the folder.
+
+    Raises SetupError: folder, port, another version's store.
+    """
+    _check_host(settings)
+    folder = open_data_folder(settings.data)
+    with ExitStack() as stack:
+        lock = FolderLock(folder.root)
+        stack.callback(lock.release)
+        if not await _acquired(lock, stopping):
+            yield None
+            return
+        coordinator, storage = _open(settings, folder, stack)
+
+        def register(server: grpc.aio.Server) -> None:
+            sys_tables.service.add_to_server(server, coordinator)
+            tiering.cluster.embedded.rpc.service.add_to_server(server, storage)
+
+        server = await serve(coordinator, settings.host, settings.port, [register])
+        try:
+            yield RunningCoordinator(coordinator, server)
+        finally:
+            await server.stop()
+
+
+async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
+    """Waits for the folder, but not beyond a stop."""
+    acquiring, stopped = asyncio.create_task(lock.acquire_async()), asyncio.create_task(stopping.wait())
+    await asyncio.wait({acquiring, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not acquiring.done():
+        acquiring.cancel()
+        return False
+    acquiring.result()
+    return True
+
+
+def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
+    lake_properties = with_own_catalog(settings.lake_properties or {}, folder.lake_properties)
+    options = CoordinatorOptions(
+        service_timeout_ms=settings.service_timeout_ms,
+        inline_round_bytes=settings.inline_round_bytes,
+        lake_properties=lake_properties,
+    )
+    store = SqlStore(folder.store_url)
+    stack.callback(store.close)
+    lake = open_lake(options.lake_format, lake_properties)
+    storage = EmbeddedStorage(folder.cluster, check_lake=lake.check_schema)
+    stack.callback(storage.close)
+    stack.enter_context(running_upkeep(storage.upkeep))
+    validator = _validator(folder, options)
+    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options, validator=validator), storage
+
+
+def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
+    def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
+        request = ValidationRequest(
+            cluster_folder=str(folder.cluster),
+            lake_format=options.lake_format,
+            database_name=call.path.database_name,
+            table_name=call.path.table_name,
+            level=call.level.lower(),
+            snapshot_id=call.snapshot_id,
+            lake_properties=options.lake_properties,
+        )
+        return run_validation(request, started)
+
+    return validate
+
+
+async def serve_coordinator(settings: CoordinatorSettings) -> None:
+    """`lakeward coordinator`: prints the ready line, serves until SIGTERM or SIGINT."""
+    stopping = stop_signal()
+    async with running_coordinator(settings, stopping) as running:
+        if running is not None:
+            announce(running.uri)
+            await running.wait(stopping)
+    log.info("coordinator stopped")
+
+
+def announce(uri: str) -> None:
+    """The line that scripts wait for."""
+    print(f"lakeward is ready: {uri}", flush=True)
+
+
+def stop_signal() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping
+
+
+def _check_host(settings: CoordinatorSettings) -> None:
+    """Off loopback only with --insecure: this version has neither TLS nor tokens (DESIGN 10)."""
+    try:
+        loopback = ipaddress.ip_address(settings.host.strip("[]")).is_loopback
+    except ValueError:
+        loopback = settings.host == "localhost"
+    if not loopback and not settings.insecure:
+        raise SetupError(
+            f"refusing to listen on {settings.host}: anyone who reaches that address could read and steer the tiering",
+            hint="Listen on 127.0.0.1, or pass --insecure if the network is trusted.",
+        )

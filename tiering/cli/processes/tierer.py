@@ -1,0 +1,122 @@
+"""One tierer process: a PySpark driver that runs rounds until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import structlog
+
+from tiering.cli.spark.java import require_java
+from tiering.cli.terminal.options import DEFAULT_SLOTS
+from tiering.clock import RandomIds, SystemClock
+from tiering.coordinator.tierers.known_tierers import check_tierer_id
+from tiering.round.connect import connect_cluster, lake_opener
+from tiering.round.lease_keeper import LeaseKeeper
+from tiering.round.runner import RoundWorld
+from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.session import open_spark, warm_up
+from tiering.round.tasks.spark import SparkTaskRunner
+from tiering.round.tierer import Tierer, TiererOptions
+from tiering.round.transport import GrpcTransport
+
+log = structlog.get_logger(__name__)
+
+END_SECONDS = 9.0
+"""After a SIGTERM the process is gone by then, whatever Spark does (the promise is ten seconds)."""
+PARENT_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class TiererSettings:
+    """What the command line says."""
+
+    uri: str
+    master: str = "local[*]"
+    slots: int = DEFAULT_SLOTS
+    tierer_id: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    parent_pid: int | None = None
+    """Stop when this process is no longer the parent: `lakeward up` was killed."""
+
+
+def run_tierer(settings: TiererSettings) -> None:
+    """Runs until SIGTERM or SIGINT. Raises SetupError without Java, InvalidArgument for a tierer id that cannot be."""
+    check_tierer_id(settings.tierer_id or "")
+    require_java()
+    clock, ids = SystemClock(), RandomIds()
+    # Spark first: starting its JVM forks, which a process with open gRPC channels should not do.
+    spark = open_spark(settings.master, "lakeward tierer", settings.spark_conf)
+    threading.Thread(target=warm_up, args=(spark,), daemon=True).start()
+    tierer_id = settings.tierer_id or f"{socket.gethostname()}-{ids.new_id()[:8]}"
+    incarnation = ids.new_id()
+    transport = GrpcTransport(settings.uri, tierer_id, incarnation)
+    stopping = _catch_signals(transport, settings.parent_pid)
+    config = transport.service_config()
+    leases = LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}")
+    world = RoundWorld(
+        transport=transport,
+        cluster=connect_cluster(config, settings.uri),
+        lake=lake_opener(config),
+        inline=InlineTaskRunner(),
+        spark=SparkTaskRunner(spark),
+        clock=clock,
+        ids=ids,
+        inline_round_bytes=config.inline_round_bytes,
+        leases=leases,
+    )
+    options = TiererOptions(
+        tierer_id=tierer_id,
+        host=socket.gethostname(),
+        application_id=spark.sparkContext.applicationId or "",
+        version=version("lakeward"),
+        started_at_ms=int(clock.now().timestamp() * 1_000),
+        incarnation=incarnation,
+        slots=settings.slots,
+        service_timeout_ms=config.service_timeout_ms,
+    )
+    tierer = Tierer(world, options)
+    threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
+    log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
+    tierer.run()
+    leases.close()
+    transport.close()
+    spark.stop()
+    log.info("tierer stopped", tierer_id=tierer_id)
+
+
+def _catch_signals(transport: GrpcTransport, parent_pid: int | None) -> threading.Event:
+    """An event that SIGTERM, SIGINT and the parent's death set; from then on the process has END_SECONDS."""
+    stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        if not stopping.is_set():
+            timer = threading.Timer(END_SECONDS, os._exit, args=(0,))
+            timer.daemon = True
+            timer.start()
+        stopping.set()
+        transport.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    if parent_pid is not None:
+        threading.Thread(target=_watch_parent, args=(parent_pid, stopping), daemon=True).start()
+    return stopping
+
+
+def _watch_parent(parent_pid: int, stopping: threading.Event) -> None:
+    while not stopping.wait(PARENT_POLL_SECONDS):
+        if os.getppid() != parent_pid:
+            log.warning("the parent process is gone; stopping")
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+def _stop_when(stopping: threading.Event, tierer: Tierer) -> None:
+    stopping.wait()
+    tierer.stop()

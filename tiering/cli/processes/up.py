@@ -1,0 +1,125 @@
+"""`lakeward up`: coordinator and embedded cluster in this process, a tierer as its child, on one data folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from tiering.child_process import module_command
+from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
+from tiering.cli.spark.java import require_java
+from tiering.errors import SetupError
+
+log = structlog.get_logger(__name__)
+
+READY_SECONDS = 120
+TIERER_END_SECONDS = 11
+"""A tierer ends within ten seconds of a SIGTERM."""
+RESTART_SECONDS = (1, 2, 5, 10, 30)
+"""How long to wait before the tierer is started again, by how often it died in a row."""
+LASTED_SECONDS = 60
+"""A tierer that ran for this long did not die in a row."""
+
+
+@dataclass(frozen=True)
+class UpSettings:
+    """What the command line says."""
+
+    coordinator: CoordinatorSettings
+    master: str
+    slots: int
+    conf: Sequence[str]
+    log_level: str
+
+
+async def serve_up(settings: UpSettings) -> None:
+    """Prints the ready line when all parts serve; runs until SIGTERM or SIGINT. Raises SetupError."""
+    require_java()
+    stopping = stop_signal()
+    async with running_coordinator(settings.coordinator, stopping) as running:
+        if running is not None:
+            await _serve(settings, running, stopping)
+    log.info("lakeward stopped")
+
+
+async def _serve(settings: UpSettings, running: RunningCoordinator, stopping: asyncio.Event) -> None:
+    keeper = asyncio.create_task(_keep_tierer(settings, running))
+    try:
+        await _wait_for_tierer(running, keeper, stopping, settings)
+        if not stopping.is_set():
+            announce(running.uri)
+        await running.wait(stopping)
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+
+
+async def _wait_for_tierer(running: RunningCoordinator, keeper: asyncio.Task[None], stopping: asyncio.Event, settings: UpSettings) -> None:
+    waited = 0.0
+    while not running.tierer_connected() and not stopping.is_set():
+        if keeper.done() or waited > READY_SECONDS:
+            raise SetupError(f"the tierer did not start within {READY_SECONDS} s", hint=f"Its log is {_log_file(settings)}.")
+        await asyncio.sleep(0.1)
+        waited += 0.1
+
+
+async def _keep_tierer(settings: UpSettings, running: RunningCoordinator) -> None:
+    """Runs the tierer, and again when it dies; ends it when this task is cancelled."""
+    deaths = 0
+    loop = asyncio.get_running_loop()
+    while True:
+        started = loop.time()
+        status = await _tierer_status(settings, running.uri)
+        deaths = 0 if loop.time() - started > LASTED_SECONDS else deaths + 1
+        pause = RESTART_SECONDS[min(deaths, len(RESTART_SECONDS)) - 1]
+        log.warning("the tierer ended; starting it again", status=status, in_seconds=pause, log=str(_log_file(settings)))
+        await asyncio.sleep(pause)
+
+
+async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
+    """Runs the tierer once; its exit status, or why it could not be started: then a later attempt may."""
+    try:
+        process = await _start_tierer(settings, uri)
+    except OSError as error:
+        return f"not started: {error}"
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+
+
+async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
+    command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
+    command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--parent-pid", str(os.getpid())]
+    for pair in settings.conf:
+        command += ["--conf", pair]
+    with _log_file(settings).open("ab") as output:
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, then SIGKILL; the whole process group, for Spark's JVM is in it."""
+    for number, patience in ((signal.SIGTERM, TIERER_END_SECONDS), (signal.SIGKILL, 5)):
+        if process.returncode is not None:
+            return
+        if number == signal.SIGTERM:
+            process.send_signal(number)
+        else:
+            os.killpg(process.pid, number)
+        try:
+            await asyncio.wait_for(process.wait(), patience)
+        except TimeoutError:
+            log.warning("the tierer did not end in time", pid=process.pid)
+
+
+def _log_file(settings: UpSettings) -> Path:
+    return settings.coordinator.data.expanduser().resolve() / "logs" / "tierer.log"

@@ -1,0 +1,1 @@
+"""What a Spark needs to see Lakeward: jars, properties, views, Java."""

@@ -1,0 +1,60 @@
+"""Properties as files that others read. Whatever a name or a value holds, exactly that is read back, and nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiering.cli.spark.properties import LAKE_CATALOG
+from tiering.redaction.redact import redact_property
+
+_ESCAPED_IN_KEYS = " =:#!"
+_SHORT_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def as_properties_file(properties: Mapping[str, str]) -> str:
+    """As `spark-submit --properties-file` and `spark-defaults.conf` read it: by `java.util.Properties.load`.
+
+    Spark drops blanks around a value, however they are written.
+    """
+    escaped = {_java_key(name): _java_value(value) for name, value in properties.items()}
+    width = max(map(len, escaped), default=0)
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in escaped.items())
+
+
+def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
+    """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
+    lines = [f"    {_yaml_text(name)}: {_yaml_text(redact_property(name, value))}" for name, value in properties.items()]
+    return "\n".join(["catalog:", f"  {LAKE_CATALOG}:", *lines, ""])
+
+
+def _java_key(text: str) -> str:
+    return "".join(f"\\{character}" if character in _ESCAPED_IN_KEYS else _java_escaped(character) for character in text)
+
+
+def _java_value(text: str) -> str:
+    """Blanks at its beginning, and an `=` or `:` there, would belong to what parts it from the name."""
+    if text[:1] in ("=", ":"):
+        return "\\" + text[0] + "".join(map(_java_escaped, text[1:]))
+    blanks = len(text) - len(text.lstrip(" "))
+    return "\\ " * blanks + "".join(map(_java_escaped, text[blanks:]))
+
+
+def _java_escaped(character: str) -> str:
+    """ASCII as it is, all else as UTF-16 units: the file means the same in every encoding."""
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
+    if " " <= character <= "~":
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
+
+
+def _yaml_text(text: str) -> str:
+    """A double-quoted scalar (YAML 1.2, 7.3.1): a text, whatever it looks like."""
+    return '"' + "".join(map(_yaml_escaped, text)) + '"'
+
+
+def _yaml_escaped(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    return character if " " <= character <= "~" else f"\\U{ord(character):08X}"

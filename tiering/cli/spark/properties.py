@@ -1,0 +1,106 @@
+"""What any Spark needs to see Lakeward, and the lake: the properties of `lakeward spark-conf` and `lake-conf`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, SQLITE_JDBC, SparkJar, jar_path
+from tiering.errors import SetupError
+
+CATALOG = "fluss"
+LAKE_CATALOG = "lake"
+CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
+SESSION_CATALOG = "spark_catalog"
+SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
+_PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
+
+
+class LakeJars(StrEnum):
+    """How a Spark gets the jars with which it reads the lake."""
+
+    PATHS = "paths"
+    """Files of this machine, which `lakeward fetch-jars` put there."""
+    PACKAGES = "packages"
+    """Coordinates; Spark fetches them from Maven Central at its first start."""
+
+
+def plugin_jar() -> Path:
+    """The catalog plugin inside the installed package. Raises SetupError if it was installed without."""
+    import sys_tables
+
+    jar = Path(sys_tables.__file__).parent / "plugin" / "lakeward-spark-plugin.jar"
+    if not jar.exists():
+        raise SetupError(f"the Spark plugin is missing: {jar}", hint="Run `make setup`, or install the wheel, which carries it.")
+    return jar
+
+
+def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, str]:
+    """Catalog `fluss` for a Spark that can read `jar`; `default`: names without a catalog are looked up in it.
+
+    The jar goes on the driver's class path: `spark.jars` comes too late for a default catalog (the session fails with
+    ClassNotFoundException).
+    """
+    found = {
+        "spark.driver.extraClassPath": str(jar),
+        f"spark.sql.catalog.{CATALOG}": CATALOG_CLASS,
+        f"spark.sql.catalog.{CATALOG}.uri": uri,
+    }
+    return {**found, "spark.sql.defaultCatalog": CATALOG} if default else found
+
+
+def session_catalog_properties(uri: str) -> dict[str, str]:
+    """`sys` beside the databases of Spark's own catalog, which stays the default one. Needs the jar as the catalog `fluss` does."""
+    return {f"spark.sql.catalog.{SESSION_CATALOG}": SESSION_CATALOG_CLASS, f"spark.sql.catalog.{SESSION_CATALOG}.uri": uri}
+
+
+def catalog_lake_properties(lake: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
+    """Catalog `lake`, named to the catalog `fluss` as where its data tables are read. `lake`: as pyiceberg takes them.
+
+    Raises SetupError for a jar that was not fetched.
+    """
+    return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": LAKE_CATALOG}
+
+
+def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
+    """Iceberg catalog `lake` of Spark over the lake that pyiceberg opens with `properties`.
+
+    The catalog's name is stored in its rows, so it has to be `lake` everywhere (DESIGN 12). Raises SetupError for a jar that
+    was not fetched.
+    """
+    kind = properties.get("type", "sql").lower()
+    prefix = f"spark.sql.catalog.{LAKE_CATALOG}"
+    found = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": _PYICEBERG_TO_SPARK_TYPE.get(kind, kind),
+    }
+    needed = [ICEBERG_RUNTIME]
+    for name, value in properties.items():
+        if name == "uri" and kind == "sql":
+            found[f"{prefix}.uri"] = _jdbc_uri(value)
+        elif name != "type":
+            found[f"{prefix}.{name}"] = value
+    if kind == "sql":
+        # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables.
+        found[f"{prefix}.jdbc.init-catalog-tables"] = "false"
+        found[f"{prefix}.jdbc.schema-version"] = "V1"
+        if found[f"{prefix}.uri"].startswith("jdbc:sqlite"):
+            needed.append(SQLITE_JDBC)
+    return {**_jars(needed, jars), **found}
+
+
+def _jars(needed: Sequence[SparkJar], jars: LakeJars) -> dict[str, str]:
+    if jars is LakeJars.PACKAGES:
+        return {"spark.jars.packages": ",".join(jar.coordinates for jar in needed)}
+    return {"spark.jars": ",".join(str(jar_path(jar)) for jar in needed)}
+
+
+def _jdbc_uri(uri: str) -> str:
+    """`sqlite:////a/b.db` -> `jdbc:sqlite:/a/b.db`; `postgresql+psycopg://h/d` -> `jdbc:postgresql://h/d`."""
+    scheme, _, rest = uri.partition("://")
+    dialect = scheme.split("+")[0]
+    if dialect == "sqlite":
+        return f"jdbc:sqlite:{rest.removeprefix('/')}"
+    return f"jdbc:{dialect}://{rest.rpartition('@')[2]}"

@@ -1,0 +1,73 @@
+"""A Spark of our own that reads through the plugin, as any user's does: for `lakeward sql`, `doctor --spark` and the demo."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
+
+from tiering.cli.spark.properties import catalog_properties, plugin_jar
+from tiering.errors import SetupError
+from tiering.round.tasks.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUIET = Path(__file__).parent / "log4j2.properties"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_DEFAULTS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    # Else a statement may leave metastore_db and spark-warehouse in the user's folder.
+    "spark.sql.catalogImplementation": "in-memory",
+    # Results are small: 200 tasks for each GROUP BY would only be waited for.
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def open_reader_spark(uri: str, name: str, *, master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with the catalog `fluss`, which is its default. `conf` overrides anything. Raises SetupError without the jar.
+
+    The plugin is on the driver's class path, which only a new JVM takes: one a process.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Repeats every failed statement with its Java stack as a line of JSON on standard error.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    settings = {**_DEFAULTS, **catalog_properties(uri, plugin_jar(), default=True), **(conf or {})}
+    settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {settings.get(_JAVA_OPTIONS, '')}".strip()
+    with TemporaryFile("w+b") as said, _errors_to(said):
+        try:
+            spark = start_session(master, name, settings)
+        except Exception as error:
+            said.seek(0)
+            tail = said.read()[-2_000:].decode(errors="replace").strip()
+            raise SetupError(
+                f"Spark did not start: {error}\n{tail}", hint="`lakeward doctor` looks at Java, Spark and the plugin."
+            ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextmanager
+def _errors_to(file: IO[bytes]) -> Iterator[None]:
+    """What is started in the block keeps `file` as its standard error: the JVM's greetings are not for the user.
+
+    What goes wrong later reaches Python as an exception.
+    """
+    sys.stderr.flush()
+    ours = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)

@@ -1,0 +1,244 @@
+"""The file of `lakeward export-status`: every system table in one file, redacted. Layout version 1.
+
+- json: one object: `format`, `version`, `exported_at`, `lakeward_version`, `uri`, and `tables`: by name an object with
+  `observed_time`, `columns` (name -> Arrow type) and `rows` (objects), or with `error` (`error_class`, `message`, `hint`).
+- csv, parquet: a line a row of any table, for tables have different columns: `table_name`, `observed_time`, `row_number` (from 1),
+  `row` (a JSON object) and `error`. A table without rows, or that could not be read, has one line without `row_number` and `row`.
+
+Secrets are taken out of every text, also within maps, lists and structs: by its looks, and whole where the name of the column or
+of the map's key says that it is one.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib import metadata
+from io import StringIO
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiering.cli.system_catalog import SystemTableRead
+from tiering.cli.terminal.output import json_text
+from tiering.errors import InvalidArgument, LakewardError, SetupError
+from tiering.redaction.redact import redact, redact_named
+
+FORMAT = "lakeward-status"
+VERSION = 1
+_LINE: list[pa.Field[Any]] = [
+    pa.field("table_name", pa.string(), nullable=False),
+    pa.field("observed_time", pa.timestamp("us", tz="UTC")),
+    pa.field("row_number", pa.int64()),
+    pa.field("row", pa.string()),
+    pa.field("error", pa.string()),
+]
+
+
+class BundleFormat(StrEnum):
+    """By the file's ending."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a table could not be read."""
+
+    error_class: str
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.error_class}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """One table, redacted. `columns`: name -> Arrow type."""
+
+    name: str
+    observed_time: datetime | None
+    columns: Mapping[str, str]
+    rows: list[dict[str, Any]]
+    error: Failure | None
+
+
+class Bundle(Protocol):
+    """An open file."""
+
+    def add(self, contents: Contents) -> None:
+        """One more table."""
+        ...
+
+    def close(self) -> None:
+        """Completes the file."""
+        ...
+
+
+def bundle_format(file: Path) -> BundleFormat:
+    """By the file's ending; raises InvalidArgument."""
+    ending = file.suffix.lower().removeprefix(".")
+    if ending not in list(BundleFormat):
+        raise InvalidArgument(f"{file} ends with none of .parquet, .csv and .json", hint="The ending chooses the format.")
+    return BundleFormat(ending)
+
+
+def redacted(read: SystemTableRead) -> Contents:
+    """A table as it may leave the house."""
+    observed = None if read.observed_time is None else datetime.fromisoformat(read.observed_time)
+    if read.rows is None:
+        error = read.error or LakewardError(f"sys.{read.name} gave no answer")
+        return Contents(read.name, observed, {}, [], Failure(error.error_class, error.message, error.hint))
+    columns = {field.name: str(field.type) for field in read.rows.schema}
+    kinds = {field.name: field.type for field in read.rows.schema}
+    rows = [{name: _clean(value, kinds[name], name) for name, value in row.items()} for row in read.rows.to_pylist()]
+    return Contents(read.name, observed, columns, rows, None)
+
+
+def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
+    """A value without secrets; maps as dicts. `name`: of the column, the struct's field or the map's key that holds it."""
+    match value:
+        case None:
+            return None
+        case str():
+            return redact_named(name, value)
+        case list() if isinstance(kind, pa.MapType):
+            return {str(key): _clean(held, kind.item_type, str(key)) for key, held in value}
+        case list() if isinstance(kind, pa.ListType | pa.LargeListType):
+            return [_clean(held, kind.value_type, name) for held in value]
+        case dict() if isinstance(kind, pa.StructType):
+            return {field.name: _clean(value[field.name], field.type, field.name) for field in kind}
+        case _:
+            return value
+
+
+@contextmanager
+def new_bundle(file: Path, uri: str, *, force: bool) -> Iterator[Bundle]:
+    """The bundle, under its name only once it is whole. Raises InvalidArgument (it is there already), SetupError (cannot be written)."""
+    made = bundle_format(file)
+    if file.exists() and not force:
+        raise _exists(file)
+    beside = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
+            bundle = _OPENERS[made](sink, uri)
+            try:
+                yield bundle
+            finally:
+                bundle.close()  # also of one that goes: a writer left open would write to a closed file
+            sink.flush()
+            os.fsync(sink.fileno())
+        _publish(beside, file, force=force)
+    except OSError as error:
+        raise SetupError(
+            f"cannot write {file}: {error.strerror or error}", hint="Name a file in a folder that this user may write."
+        ) from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _publish(beside: Path, file: Path, *, force: bool) -> None:
+    if force:
+        beside.replace(file)
+        return
+    try:
+        file.hardlink_to(beside)  # unlike a rename it never takes the place of a file that came meanwhile
+    except FileExistsError as error:
+        raise _exists(file) from error
+    except OSError:  # a file system without links
+        if file.exists():
+            raise _exists(file) from None
+        beside.rename(file)
+
+
+def _exists(file: Path) -> InvalidArgument:
+    return InvalidArgument(f"{file} is there already", hint="Name another file, or overwrite it with --force.")
+
+
+class _Json:
+    def __init__(self, sink: IO[bytes], uri: str) -> None:
+        self._sink = sink
+        self._separator = ""
+        head = ",\n ".join(f"{json_text(name)}: {json_text(value)}" for name, value in _origin(uri).items())
+        self._write(f'{{\n {head},\n "tables": {{')
+
+    def add(self, contents: Contents) -> None:
+        parts: dict[str, Any] = {"observed_time": contents.observed_time}
+        parts |= {"columns": contents.columns, "rows": contents.rows} if contents.error is None else {"error": vars(contents.error)}
+        self._write(f"{self._separator}\n  {json_text(contents.name)}: {json_text(parts)}")
+        self._separator = ","
+
+    def close(self) -> None:
+        self._write("\n }\n}\n")
+
+    def _write(self, text: str) -> None:
+        self._sink.write(text.encode())
+
+
+class _Csv:
+    def __init__(self, sink: IO[bytes], uri: str) -> None:
+        self._sink = sink
+        self._write([field.name for field in _LINE])
+
+    def add(self, contents: Contents) -> None:
+        for line in _lines(contents):
+            self._write(["" if value is None else value.isoformat() if isinstance(value, datetime) else value for value in line.values()])
+
+    def close(self) -> None:
+        """Nothing stands at the end."""
+
+    def _write(self, cells: Sequence[Any]) -> None:
+        text = StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        self._sink.write(text.getvalue().encode())
+
+
+class _Parquet:
+    def __init__(self, sink: IO[bytes], uri: str) -> None:
+        origin: dict[bytes | str, bytes | str] = {f"lakeward.{name}": str(value) for name, value in _origin(uri).items()}
+        self._schema = pa.schema(_LINE, metadata=origin)
+        self._writer = pq.ParquetWriter(cast(Any, sink), self._schema, compression="zstd")
+
+    def add(self, contents: Contents) -> None:
+        self._writer.write_table(pa.Table.from_pylist(list(_lines(contents)), schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _origin(uri: str) -> dict[str, str | int]:
+    version = metadata.version("lakeward")
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "exported_at": datetime.now(UTC).isoformat(),
+        "lakeward_version": version,
+        "uri": redact(uri),
+    }
+
+
+def _lines(contents: Contents) -> Iterator[dict[str, Any]]:
+    common = {"table_name": contents.name, "observed_time": contents.observed_time}
+    for number, row in enumerate(contents.rows, 1):
+        yield {**common, "row_number": number, "row": json_text(row), "error": None}
+    if not contents.rows:
+        yield {**common, "row_number": None, "row": None, "error": None if contents.error is None else str(contents.error)}
+
+
+_OPENERS: Mapping[BundleFormat, Callable[[IO[bytes], str], Bundle]] = {
+    BundleFormat.JSON: _Json,
+    BundleFormat.CSV: _Csv,
+    BundleFormat.PARQUET: _Parquet,
+}

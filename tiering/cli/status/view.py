@@ -1,0 +1,205 @@
+"""How the tiering stands, drawn for one screen: a line that sums up, a row a table, the errors in full. Pure.
+
+Tables that need somebody come first, so that what does not fit on the screen is what is well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tiering.cli.terminal.consoles import printable
+from tiering.coordinator.interface import TableStatus
+
+STATUS_STYLES = {
+    "New": "dim",
+    "Initialized": "dim",
+    "Scheduled": "green",
+    "Pending": "yellow",
+    "Tiering": "cyan",
+    "Tiered": "green",
+    "Failed": "bold red",
+}
+_FIRST = ("Failed", "Tiering", "Pending")
+_BAR_CELLS = 10
+_ERROR_LINES = 3
+"""Of one table, on the screen; `lakeward status db.table` shows all."""
+_FRAME_LINES = 6
+"""Summary, an empty line, the table's head and frame, and the line that says how many are left out."""
+_SCREEN_SHARE = 0.5
+"""Of the lines that the errors may take."""
+
+Cell = Text | ProgressBar
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. Those of a higher `rank` go first when the screen is narrow."""
+
+    name: str
+    rank: int
+    width: int
+    cell: Callable[[TableStatus], Cell]
+    right: bool = False
+
+
+@dataclass(frozen=True)
+class StatusScreen:
+    """What one screen shows. `trouble`: why the statuses are not of now."""
+
+    statuses: Sequence[TableStatus]
+    uri: str
+    looked_at: datetime
+    trouble: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield summary(self)
+        if self.trouble:
+            yield Text(printable(self.trouble), style="bold red")
+        ordered = sorted(self.statuses, key=_urgency)
+        errors = [line for status in ordered for line in error_lines(console, options.max_width, status)]
+        height = options.height or console.height
+        errors = errors[: max(int(height * _SCREEN_SHARE), 1)]
+        fitting = max(height - len(errors) - _FRAME_LINES - bool(self.trouble), 1)
+        yield _table(ordered[:fitting], options.max_width)
+        if len(ordered) > fitting:
+            yield Text(f"... and {len(ordered) - fitting} more tables, {_counts(ordered[fitting:])}", style="dim")
+        yield from errors
+
+
+def summary(screen: StatusScreen) -> Text:
+    """`12 lake tables: 2 Failed, 10 Scheduled; 11:20:33 UTC, 127.0.0.1:7707`."""
+    count = len(screen.statuses)
+    counts = f": {_counts(screen.statuses)}" if count else ""
+    tables = f"{count} lake table{'' if count == 1 else 's'}{counts}"
+    return Text(tables, style="bold").append(f"; {screen.looked_at:%H:%M:%S} UTC, {screen.uri}", style="not bold dim")
+
+
+def error_lines(console: Console, width: int, status: TableStatus) -> list[Text]:
+    """The last error and its hint, wrapped, cut to a few lines; none if all is well."""
+    if status.last_error is None:
+        return []
+    where = f" in {status.error_phase}" if status.error_phase else ""
+    text = Text(f"{_name(status)}: ", style="bold red")
+    text.append(f"{status.error_class}{where}: ", style="not bold red")
+    text.append(printable(" ".join(status.last_error.split())), style="not bold default")
+    if status.error_hint:
+        text.append(f" -> {printable(status.error_hint)}", style="not bold green")
+    lines = list(text.wrap(console, max(width, 1)))
+    if len(lines) > _ERROR_LINES:
+        lines = lines[:_ERROR_LINES]
+        lines[-1].truncate(max(width - 1, 1))
+        lines[-1].append("…")
+    return lines
+
+
+def short_duration(milliseconds: int | None) -> str:
+    """`850 ms`, `3.2 s`, `4 min`, `2.5 h`, `3 d`; empty if unknown."""
+    if milliseconds is None:
+        return ""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if milliseconds >= size:
+            return f"{milliseconds / size:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{milliseconds} ms"
+
+
+def status_style(status: str) -> str:
+    """The colour of a state; none for one that this version does not know."""
+    return STATUS_STYLES.get(status, "")
+
+
+def _urgency(status: TableStatus) -> tuple[int, str, str]:
+    first = _FIRST.index(status.status) if status.status in _FIRST else len(_FIRST)
+    return first - (len(_FIRST) if status.last_error else 0), status.database_name, status.table_name
+
+
+def _counts(statuses: Sequence[TableStatus]) -> str:
+    counts = [f"{count} {status}" for status, count in sorted(Counter(status.status for status in statuses).items())]
+    paused = sum(status.paused for status in statuses)
+    return ", ".join([*counts, f"{paused} paused"] if paused else counts)
+
+
+def _name(status: TableStatus) -> str:
+    return printable(f"{status.database_name}.{status.table_name}")
+
+
+def _state(status: TableStatus) -> Text:
+    text = Text(status.status, style=status_style(status.status))
+    return text.append(" paused", style="magenta") if status.paused else text
+
+
+def _lag(status: TableStatus) -> Text:
+    late = status.lag_ms is not None and status.lag_ms > status.freshness_ms
+    return Text(short_duration(status.lag_ms), style="red" if late else "")
+
+
+def _progress(status: TableStatus) -> Cell:
+    if status.fraction_completed is None:
+        return Text("")
+    return ProgressBar(total=1.0, completed=status.fraction_completed, width=_BAR_CELLS)
+
+
+def _count(value: int | None) -> Text:
+    return Text("" if value is None else f"{value:,}")
+
+
+def _since(status: TableStatus) -> Text:
+    if status.last_tiered_time is None:
+        return Text("never", style="dim")
+    age = status.observed_time - status.last_tiered_time
+    return Text(f"{short_duration(max(int(age.total_seconds()), 0) * 1_000)} ago")
+
+
+_STATUS = Column("status", 0, 10, _state)
+COLUMNS = (
+    Column("table", 0, 12, lambda status: Text(_name(status))),
+    _STATUS,
+    Column("lag", 1, 7, _lag, right=True),
+    Column("round", 3, _BAR_CELLS, _progress),
+    Column("pending", 2, 9, lambda status: _count(status.pending_records), right=True),
+    Column("in lake", 4, 11, lambda status: _count(status.lake_records), right=True),
+    Column("tiered", 5, 11, _since, right=True),
+    Column("why", 6, 24, lambda status: Text(printable(status.status_reason or ""), style="dim")),
+)
+
+
+def fitting_columns(width: int, names_width: int) -> tuple[Column, ...]:
+    """Those that fit beside the longest name, at least table and status."""
+    shown = list(COLUMNS)
+    while len(shown) > 2 and names_width + sum(column.width for column in shown[1:]) + 3 * len(shown) + 1 > width:
+        shown.remove(max(shown, key=lambda column: column.rank))
+    return tuple(shown)
+
+
+def _table(statuses: Sequence[TableStatus], width: int) -> Table:
+    names = max((cell_len(_name(status)) for status in statuses), default=0)
+    shown = fitting_columns(width, min(names, width // 2))
+    rows = [[column.cell(status) for column in shown] for status in statuses]
+    table = Table(header_style="bold")
+    for column, cells in zip(shown, _widths(shown, rows, width), strict=True):
+        table.add_column(column.name, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis", width=cells)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _widths(shown: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
+    """What each column needs; if that is too much, less for the last one, then for the names: a state is always readable."""
+    needed = [max(cell_len(column.name), *(_cells(row[index]) for row in rows), 0) for index, column in enumerate(shown)]
+    room = width - 3 * len(shown) - 1
+    for index, least in ((-1, cell_len(shown[-1].name)), (0, 1)):
+        if shown[index] is not _STATUS:
+            needed[index] = max(needed[index] - max(sum(needed) - room, 0), least)
+    return needed
+
+
+def _cells(cell: Cell) -> int:
+    return _BAR_CELLS if isinstance(cell, ProgressBar) else cell.cell_len

@@ -1,0 +1,58 @@
+"""The two places that commands write to: rows to standard output, everything else to standard error.
+
+Colours only on a terminal, and not with NO_COLOR (https://no-color.org). Text that the terminal's encoding cannot show is
+written as escapes; a reader that goes away raises BrokenPipeError.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+
+from rich.console import Console
+
+from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.redaction.visible_text import visible
+
+
+class PipeConsole(Console):
+    """A console that leaves a broken pipe to the caller; rich would end the process with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises BrokenPipeError."""
+        raise BrokenPipeError
+
+
+def output_console(width: int | None = None) -> Console:
+    """Standard output. Lines are never wrapped on the way to a file or a pipe."""
+    return PipeConsole(soft_wrap=True, width=width, highlight=False)
+
+
+def message_console() -> Console:
+    """Standard error: progress, errors, prompts."""
+    return PipeConsole(stderr=True, highlight=False)
+
+
+def end_orderly_on_sigterm() -> None:
+    """For whoever draws on a terminal: SIGTERM ends the command as Ctrl-C does, so that the cursor comes back."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitStatus.TERMINATED))
+
+
+def printable(text: str) -> str:
+    """Text from outside for a terminal: what could steer it, or hide, shows as `\\x1b`."""
+    return visible(text)
+
+
+def take_any_text() -> None:
+    """Standard output and error write any text, whatever their encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """What is still unwritten goes nowhere: the reader has gone, and Python would complain at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)

@@ -1,0 +1,192 @@
+"""How commands print rows: a table for people, JSON or CSV for programs.
+
+People see NULL as an empty cell and times to the second, and a table that is wider than the terminal row by row. Programs see
+everything: times in ISO 8601, bytes as hex, decimals as text; in CSV NULL is an empty field, nested values are JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time
+from enum import StrEnum
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from tiering.cli.terminal.consoles import output_console, printable
+from tiering.redaction.visible_text import json_visible
+
+
+class OutputFormat(StrEnum):
+    """`--format`."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+Row = Sequence[Any]
+Styles = Mapping[str, Callable[[Any], str]]
+"""By column: the rich style of a value."""
+
+
+def as_text(value: Any) -> str:
+    """One cell for people: NULL shows as an empty cell, times to the second, no control characters."""
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S")
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.3g}"
+        case _:
+            return exact_text(value)
+
+
+def exact_text(value: Any) -> str:
+    """One cell as SQL shells show it: NULL by name, numbers and times in full, no control characters."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return value.replace(tzinfo=None).isoformat(sep=" ")
+        case Mapping() | list() | tuple():
+            return printable(json.dumps(_plain(value), ensure_ascii=False))
+        case _:
+            return printable(str(_plain(value)))
+
+
+def as_json(rows: Sequence[Mapping[str, Any]], indent: int | None = 2) -> str:
+    """A JSON array; what could steer a terminal is escaped as JSON has it, so that the values stay exact."""
+    return json_visible(json.dumps([_plain(row) for row in rows], indent=indent, ensure_ascii=False))
+
+
+def json_text(value: Any) -> str:
+    """One value as JSON, on one line; escaped as in `as_json`."""
+    return json_visible(json.dumps(_plain(value), ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it. What it has no word for, NaN too, is text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(each) for each in value]
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return value.hex()
+        case _:
+            return str(value)
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]], output: OutputFormat, columns: Sequence[str] | None = None, styles: Styles | None = None
+) -> None:
+    """All rows in the wanted form: `columns` of them (all if None) for people, everything for programs.
+
+    Without rows the columns of a CSV are `columns`.
+    """
+    everything = list(rows[0] if rows else columns or ())
+    shown = list(columns or everything) if output is OutputFormat.TABLE else everything
+    print_result(shown, [[row[name] for name in shown] for row in rows], output, styles=styles)
+
+
+def print_result(
+    columns: Sequence[str], rows: Sequence[Row], output: OutputFormat, *, text: Callable[[Any], str] = as_text, styles: Styles | None = None
+) -> None:
+    """Rows by position: two columns may have one name (in JSON the second is then `name_2`)."""
+    match output:
+        case OutputFormat.JSON:
+            names = distinct(columns)
+            print(as_json([dict(zip(names, row, strict=True)) for row in rows]))
+        case OutputFormat.CSV:
+            print_csv(columns, rows)
+        case OutputFormat.TABLE:
+            _print_for_people(columns, rows, text, styles or {})
+
+
+def print_csv(columns: Sequence[str], rows: Sequence[Row], header: bool = True) -> None:
+    """RFC 4180, but lines end as on this system."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if header:
+        writer.writerow(columns)
+    writer.writerows([_csv_field(value) for value in row] for row in rows)
+
+
+def _csv_field(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case Mapping() | list() | tuple():
+            return json.dumps(_plain(value), ensure_ascii=False)
+        case _:
+            return str(_plain(value))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """`a, b, a` -> `a, b, a_2`; never a name that is there already."""
+    taken, counts = set(names), Counter[str]()
+    found: list[str] = []
+    for name in names:
+        counts[name] += 1
+        candidate = name
+        while counts[name] > 1 and candidate in taken:
+            candidate = f"{name}_{counts[name]}"
+            counts[name] += candidate in taken
+        taken.add(candidate)
+        found.append(candidate)
+    return found
+
+
+def _print_for_people(columns: Sequence[str], rows: Sequence[Row], text: Callable[[Any], str], styles: Styles) -> None:
+    paint = [styles.get(name, lambda _: "") for name in columns]
+    cells = [[Text(text(value).expandtabs(), style=style(value)) for style, value in zip(paint, row, strict=True)] for row in rows]
+    console = output_console()
+    width = sum(_width(printable(name), [line[index] for line in cells]) + 3 for index, name in enumerate(columns)) + 1
+    if rows and console.is_terminal and width > console.width:
+        _print_row_by_row(console, columns, cells)
+    else:
+        _print_table(output_console(max(width, 1)), columns, cells)
+
+
+def _width(name: str, cells: Sequence[Text]) -> int:
+    """Cells of the terminal: a Chinese character takes two."""
+    return max(cell_len(line) for text in (name, *(cell.plain for cell in cells)) for line in text.split("\n"))
+
+
+def _print_table(console: Console, columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> None:
+    table = Table(*(Column(Text(name)) for name in map(printable, columns)), header_style="bold")
+    for line in cells:
+        table.add_row(*line)
+    console.print(table)
+
+
+def _print_row_by_row(console: Console, columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> None:
+    columns = list(map(printable, columns))
+    pad = max(map(cell_len, columns))
+    for number, line in enumerate(cells, 1):
+        console.print(Text(f"- {number} " + "-" * pad, style="bold"))
+        for name, cell in zip(columns, line, strict=True):
+            if cell.plain:
+                gap = " " * (pad - cell_len(name) + 2)
+                console.print(Text(f"  {name}{gap}").append_text(Text("\n" + " " * (pad + 4)).join(cell.split("\n"))))

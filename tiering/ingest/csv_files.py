@@ -1,0 +1,97 @@
+"""CSV files: comma, double quotes, a header line, UTF-8. Read as text in bounded memory; types are found over the whole file.
+
+Unquoted `NA` and its like (`ingest_types.NULL_TEXTS`) are null in every column; a quoted text is never null.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from tiering.errors import InvalidData
+from tiering.ingest.text_types import CSV_TYPES, NOT_UTF8_HINT, NULL_TEXTS
+
+BLOCK_BYTES = 4 * 1024 * 1024
+_FIELD_LIMIT_BYTES = 2**31 - 1
+
+
+class CsvSource:
+    """One CSV file as a `Source`: every column is text."""
+
+    text_types = CSV_TYPES
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            header = next(_rows(file), None)
+        except csv.Error as error:
+            raise InvalidData(f"{file}: the line with the columns' names cannot be read: {error}") from error
+        if header is None:
+            raise InvalidData(f"{file} is empty", hint="Its first line must name the columns.")
+        self._names = header[1]
+        counts = Counter(self._names)
+        for name in self._names:
+            if not _is_unicode(name):
+                raise InvalidData(f"{file}, line {header[0]}: the text is not UTF-8", hint=NOT_UTF8_HINT)
+            if counts[name] > 1:
+                raise InvalidData(f"{file}, line {header[0]}: the column {name!r} is named twice")
+        self.schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows. Raises InvalidData naming file and line."""
+        convert = arrow_csv.ConvertOptions(
+            column_types=self.schema, null_values=list(NULL_TEXTS), strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+        parse = arrow_csv.ParseOptions(newlines_in_values=True)
+        try:
+            with arrow_csv.open_csv(self._file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert) as reader:
+                yield from reader
+        except pa.ArrowInvalid as error:
+            raise self._what_is_broken(str(error)) from error
+
+    def locate(self, row: int) -> str:
+        """Where the row (from 0) stands: `line 17`."""
+        with suppress(csv.Error):  # stricter than Arrow, which read the row
+            for index, (line, _) in enumerate(_rows(self._file), start=-1):
+                if index == row:
+                    return f"line {line}"
+        return f"row {row + 1}"
+
+    def _what_is_broken(self, reason: str) -> InvalidData:
+        """Arrow names rows by their number in a block, so the line is looked up by reading the file again."""
+        line = 0
+        try:
+            for line, row in _rows(self._file):
+                if len(row) != len(self._names):
+                    return InvalidData(f"{self._file}, line {line}: {len(row)} columns where the header has {len(self._names)}")
+                if any(not _is_unicode(value) for value in row):
+                    return InvalidData(f"{self._file}, line {line}: the text is not UTF-8", hint=NOT_UTF8_HINT)
+        except csv.Error as error:
+            return InvalidData(f"{self._file}, after line {line}: {error}")
+        return InvalidData(f"{self._file}: {reason}")
+
+
+def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not empty, the header too, with the line each starts on."""
+    csv.field_size_limit(_FIELD_LIMIT_BYTES)
+    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        line = 1
+        for row in reader:
+            if row:
+                yield line, row
+            line = reader.line_num + 1
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""`lakeward ingest`: a file into a table of the embedded cluster. The whole file is parsed before a row is published.
+
+The table is made on demand, its columns as the file has them. Rows are appended to a log table, upserted into a primary-key table,
+or their keys are deleted from one. They are written under a writer id: a run that was interrupted can be repeated with the same id,
+and doubles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from tiering.clock import Ids, RandomIds
+from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, key_schema
+from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.embedded.writable import AppendedRange, EmbeddedCluster, TableSpec
+from tiering.durations import format_duration
+from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
+from tiering.ingest.files import FileFormat, ParsedFile, Shape, parsed_file
+from tiering.model.names import table_path
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+
+DEFAULT_BUCKETS = 1
+
+Write = Callable[[pa.RecordBatch], Sequence[AppendedRange]]
+Progress = Callable[[int, int], None]
+"""Told (rows written, rows in the file) after every write."""
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """How to ingest. What shapes a table (None = not given) must agree with a table that exists already."""
+
+    file_format: FileFormat | None = None
+    """None: by the file's ending."""
+    buckets: int | None = None
+    bucket_keys: tuple[str, ...] | None = None
+    freshness: str | None = None
+    """As the table option takes it: '30 s', '5 min'."""
+    lake: bool | None = None
+    """Whether the table is tiered. A new table is, unless told otherwise."""
+    create: bool = True
+    """Whether a missing database and table are made."""
+    writer_id: str | None = None
+    """Of the interrupted run that this one goes on with."""
+    partition_by: tuple[str, ...] | None = None
+    """Columns that make the partitions; whole numbers in them become INT."""
+    add_columns: bool = False
+    """Whether columns of the file that the table lacks are added to it."""
+    primary_key: tuple[str, ...] | None = None
+    """Makes a primary-key table, into which rows are upserted."""
+    deletes: bool = False
+    """Whether the file has keys (exactly the key columns) whose rows are deleted. The table must be there."""
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """What was written. `ranges` has, per bucket, the first offset in the log and the one after the last."""
+
+    table: TableInfo
+    created: bool
+    rows: int
+    batches: int
+    writer_id: str
+    ranges: Mapping[BucketKey, tuple[int, int]] = field(default_factory=dict)
+    records: int = 0
+    """How many records the log got: of an upsert two for a key that was there, of a delete none for one that was not."""
+    deletes: bool = False
+
+
+def ingest_file(
+    cluster: EmbeddedCluster,
+    path: TablePath,
+    file: Path,
+    options: IngestOptions | None = None,
+    progress: Progress | None = None,
+    ids: Ids | None = None,
+) -> IngestResult:
+    """Writes all rows of `file` to the table.
+
+    Raises InvalidData (names file and line, or column) and all else before anything is made or written, but
+    for errors of the writes themselves: those say how far it came and how to go on.
+    """
+    table_path(path.database_name, path.table_name)
+    options = options or IngestOptions()
+    existing = _find(cluster, path, options)
+    with parsed_file(file, options.file_format, _shape(existing, options)) as parsed:
+        table = _create(cluster, path, parsed.schema, options) if existing is None else _widened(cluster, existing, parsed.schema)
+        writer = LogWriter(cluster, path, options.writer_id or (ids or RandomIds()).new_id())
+        ranges = _write_all(writer, _write(writer, table, options), parsed, progress or _no_progress)
+    records = sum(written.stopping_offset - written.starting_offset for written in ranges)
+    return IngestResult(
+        table, existing is None, parsed.rows, writer.sequence, writer.writer_id, _by_bucket(ranges), records, options.deletes
+    )
+
+
+def _find(cluster: EmbeddedCluster, path: TablePath, options: IngestOptions) -> TableInfo | None:
+    try:
+        table = cluster.table(path)
+    except (UnknownTable, UnknownDatabase):
+        if not options.create or options.deletes:
+            raise
+        parse_lake_options(_properties(options))
+        return None
+    _check_agrees(table, options)
+    return table
+
+
+def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
+    if existing is None:
+        required = {*(options.bucket_keys or ()), *(options.primary_key or ())}
+        return Shape(required=required, partition_keys=options.partition_by or ())
+    if options.deletes:
+        check_keyed_table(existing)
+        return Shape(key_schema(existing), keys_of=existing)
+    return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns)
+
+
+def _widened(cluster: EmbeddedCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
+    """The table with the columns of the file that it lacked; a file of keys has none."""
+    added = [field for field in schema if field.name not in table.schema.names]
+    return cluster.alter_table(table.path, {}, added) if added else table
+
+
+def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
+    wanted = parse_lake_options(_properties(options))
+    for what, have, want, given in (
+        ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
+        ("bucket keys", table.bucket_keys, options.bucket_keys, options.bucket_keys is not None),
+        ("the primary key", table.primary_key, options.primary_key, options.primary_key is not None),
+        ("partition columns", table.partition_keys, options.partition_by, options.partition_by is not None),
+        ("its lake enabled", table.lake_enabled, options.lake, options.lake is not None),
+        ("a freshness", format_duration(table.freshness_ms), format_duration(wanted.freshness_ms), options.freshness is not None),
+    ):
+        if given and have != want:
+            raise InvalidArgument(
+                f"the table {table.path} exists with {what} = {have}, not {want}",
+                hint="Leave the option out to write to the table as it is.",
+            )
+
+
+def _properties(options: IngestOptions) -> dict[str, str]:
+    properties = {LAKE_ENABLED: "false" if options.lake is False else "true"}
+    if options.freshness is not None:
+        properties[LAKE_FRESHNESS] = options.freshness
+    return properties
+
+
+def _create(cluster: EmbeddedCluster, path: TablePath, schema: pa.Schema, options: IngestOptions) -> TableInfo:
+    buckets = DEFAULT_BUCKETS if options.buckets is None else options.buckets
+    spec = TableSpec(
+        schema, buckets, options.bucket_keys or (), _properties(options), options.primary_key or (), options.partition_by or ()
+    )
+    cluster.create_database(path.database_name, ignore_if_exists=True)
+    return cluster.create_table(path, spec)
+
+
+def _write(writer: LogWriter, table: TableInfo, options: IngestOptions) -> Write:
+    if options.deletes:
+        return writer.delete
+    return writer.append if table.table_type is TableType.LOG else writer.upsert
+
+
+def _write_all(writer: LogWriter, write: Write, parsed: ParsedFile, progress: Progress) -> Sequence[AppendedRange]:
+    ranges: list[AppendedRange] = []
+    rows = 0
+    for batch in parsed.batches():
+        try:
+            ranges += write(batch)
+        except LakewardError as error:
+            if writer.sequence or error.retryable:
+                done = f"{rows} of {parsed.rows} rows were written for certain."
+                error.hint = f"{error.hint} {done} Repeat it with --writer-id {writer.writer_id}: that writes only the rest.".lstrip()
+            raise
+        rows += batch.num_rows
+        progress(rows, parsed.rows)
+    return ranges
+
+
+def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, int]]:
+    found: dict[BucketKey, tuple[int, int]] = {}
+    for appended in ranges:
+        first, _ = found.get(appended.bucket, (appended.starting_offset, 0))
+        found[appended.bucket] = (first, appended.stopping_offset)
+    return dict(sorted(found.items(), key=lambda item: item[0].sort_key()))
+
+
+def _no_progress(rows: int, total: int) -> None:
+    """Nobody watches."""
