@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sys_tables.reference import render
-from sys_tables.registry import default_registry
+from sys_tables.declare.reference import render
+from sys_tables.declare.registry import default_registry
 
 ROOT = Path(__file__).parents[1]
 

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sys_tables.columns import record_batch
+from sys_tables.declare.columns import record_batch
 from tiering.errors import StatementFailed, cut_message
 
 

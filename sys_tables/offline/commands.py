@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
-from sys_tables.columns import comment_of
-from sys_tables.data_tables import describe_data_table
-from sys_tables.lookup import resolve_database
+from sys_tables.declare.columns import comment_of
+from sys_tables.declare.registry import Registry
+from sys_tables.declare.sql_types import quote_identifier, spark_type
 from sys_tables.offline.answers import Answer
 from sys_tables.offline.parsing import Describe, Show
 from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, Found, lake_table, resolve
-from sys_tables.registry import Registry
-from sys_tables.sql_types import quote_identifier, spark_type
+from sys_tables.server.data_tables import describe_data_table
+from sys_tables.server.lookup import resolve_database
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake

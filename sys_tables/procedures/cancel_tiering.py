@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from sys_tables.columns import column
-from sys_tables.definitions import Call, procedure
-from sys_tables.procedure_input import parameter
+from sys_tables.declare.columns import column
+from sys_tables.declare.definitions import Call, procedure
+from sys_tables.declare.parameters import parameter
 from tiering.coordinator.calls.mutations import CancelTiering
 
 NAME = "cancel_tiering"

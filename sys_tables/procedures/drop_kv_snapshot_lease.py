@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sys_tables.columns import INT, column
-from sys_tables.definitions import Call, procedure
-from sys_tables.procedure_input import parameter
+from sys_tables.declare.columns import INT, column
+from sys_tables.declare.definitions import Call, procedure
+from sys_tables.declare.parameters import parameter
 from tiering.coordinator.interface import DropLease
 
 NAME = "drop_kv_snapshot_lease"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from sys_tables.columns import column
-from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_path
-from sys_tables.procedure_input import parameter
+from sys_tables.declare.columns import column
+from sys_tables.declare.definitions import Call, procedure
+from sys_tables.declare.parameters import parameter
+from sys_tables.server.lookup import find_path
 from tiering.coordinator.calls.mutations import ResumeTiering
 from tiering.model.tables import TablePath
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from sys_tables.columns import INT, column
-from sys_tables.definitions import Call, procedure
-from sys_tables.lookup import find_path
-from sys_tables.procedure_input import parameter
-from sys_tables.streams import closing
+from sys_tables.declare.columns import INT, column
+from sys_tables.declare.definitions import Call, procedure
+from sys_tables.declare.parameters import parameter
+from sys_tables.server.lookup import find_path
+from sys_tables.server.streams import closing
 from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath

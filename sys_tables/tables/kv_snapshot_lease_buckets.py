@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sys_tables.columns import INT, column
-from sys_tables.definitions import system_table
-from sys_tables.scan import ScanRequest
+from sys_tables.declare.columns import INT, column
+from sys_tables.declare.definitions import system_table
+from sys_tables.query.scan import ScanRequest
 from tiering.coordinator.interface import CoordinatorView
 from tiering.model.tables import TableInfo
 

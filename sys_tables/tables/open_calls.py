@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sys_tables.columns import column
-from sys_tables.definitions import system_table
-from sys_tables.scan import ScanRequest
+from sys_tables.declare.columns import column
+from sys_tables.declare.definitions import system_table
+from sys_tables.query.scan import ScanRequest
 from tiering.coordinator.interface import CoordinatorView
 
 

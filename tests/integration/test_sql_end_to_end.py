@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from support.cluster_of_processes import SCHEMA, Deployment, rows
 from support.processes import wait_for
 from support.spark_sessions import spark_session
-from sys_tables.examples import Example, ExpectedError, differences, load_examples
+from support.sql_examples import Example, ExpectedError, differences, load_examples
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sys_tables.examples import ANY, ExpectedError, ExpectedRows, differences
+from support.sql_examples import ANY, ExpectedError, ExpectedRows, differences
 
 ROWS = 100
 NAMES = ("fluss.sys", "sys")

@@ -14,10 +14,10 @@ import grpc.aio
 import pyarrow as pa
 from pyarrow import ipc
 
-from sys_tables import wire
-from sys_tables.registry import default_registry
+from sys_tables.declare.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
+from sys_tables.server import wire
 from tiering.rpc.v1 import embedded_pb2, status_pb2
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.embedded_pb2_grpc import EmbeddedClusterServicer, add_EmbeddedClusterServicer_to_server

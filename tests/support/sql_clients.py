@@ -89,7 +89,7 @@ ASK_SPARK = """
 import json
 import sys
 
-from sys_tables.examples import cell_text
+from support.sql_examples import cell_text
 
 
 def answer(sql):

@@ -8,9 +8,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 
-from sys_tables.examples import Example, ExpectedError, ExpectedRows, cell_text, differences, load_examples, parse_example
-from sys_tables.registry import default_registry
-from sys_tables.sql_types import spark_type
+from support.sql_examples import Example, ExpectedError, ExpectedRows, cell_text, differences, load_examples, parse_example
+from sys_tables.declare.registry import default_registry
+from sys_tables.declare.sql_types import spark_type
 from tiering.errors import InvalidData
 
 FOLDER = Path(__file__).parents[2] / "sql_examples"

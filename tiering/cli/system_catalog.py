@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OBSERVED_TIME_KEY = "observed_time"
-"""Metadata of a read's schema (`sys_tables.reading`, whose imports take longer than a whole command)."""
+"""Metadata of a read's schema (`sys_tables.query.reading`, whose imports take longer than a whole command)."""
 READ_SECONDS = 30.0
 READ_ALL_SECONDS = 300.0
 

@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
 from support.spark_sessions import spark_session
-from sys_tables.definitions import Procedure, SystemTable
-from sys_tables.registry import Registry, default_registry
+from sys_tables.declare.definitions import Procedure, SystemTable
+from sys_tables.declare.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
-from sys_tables.service import SysCatalogService
+from sys_tables.server.service import SysCatalogService
 from tiering.cli.spark.jars import SPARK_JARS, jar_path
 
 _ROOT = Path(__file__).parents[3]

@@ -14,9 +14,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
-from sys_tables.columns import INT, column
-from sys_tables.definitions import Call, Procedure, procedure
-from sys_tables.procedure_input import parameter
+from sys_tables.declare.columns import INT, column
+from sys_tables.declare.definitions import Call, Procedure, procedure
+from sys_tables.declare.parameters import parameter
 from tiering.errors import RoundFailed, TablePaused
 
 Serve = Callable[..., Any]

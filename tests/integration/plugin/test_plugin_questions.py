@@ -17,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 from support.memory_coordinator import NOON, MemoryCoordinator, table_status
 from support.values_table import ROWS, values
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.service import SysCatalogService
+from sys_tables.server.service import SysCatalogService
 from tiering.coordinator.interface import TableStatus
 
 Serve = Callable[..., Any]

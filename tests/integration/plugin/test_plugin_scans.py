@@ -11,9 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
-from sys_tables.columns import column
-from sys_tables.definitions import system_table
-from sys_tables.scan import ScanRequest
+from sys_tables.declare.columns import column
+from sys_tables.declare.definitions import system_table
+from sys_tables.query.scan import ScanRequest
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StoreError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc.aio
 import structlog
 
-import sys_tables.service
+import sys_tables.server.service
 import tiering.cluster.embedded.rpc.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.maintenance import running_upkeep
@@ -89,7 +89,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         coordinator, storage = _open(settings, folder, stack)
 
         def register(server: grpc.aio.Server) -> None:
-            sys_tables.service.add_to_server(server, coordinator)
+            sys_tables.server.service.add_to_server(server, coordinator)
             tiering.cluster.embedded.rpc.service.add_to_server(server, storage)
 
         server = await serve(coordinator, settings.host, settings.port, [register])

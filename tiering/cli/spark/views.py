@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sys_tables.declare.sql_types import literal, quote_identifier
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.sql_types import literal, quote_identifier
 from tiering.cli.spark.properties import CATALOG
 
 SPARK_CATALOG = "spark_catalog"

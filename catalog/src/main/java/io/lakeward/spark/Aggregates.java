@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * COUNT, MIN and MAX, of all rows or by plain columns, as the service has them
- * (sys_tables/aggregates.py). All of an aggregation is translated, or nothing.
+ * (sys_tables/query/aggregates.py). All of an aggregation is translated, or nothing.
  */
 final class Aggregates {
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 
 /**
  * Spark's predicates joined by AND, OR and NOT as conditions of the service, which keeps unknown
- * apart from false as Spark does (sys_tables/conditions.py). All of a predicate is translated, or
+ * apart from false as Spark does (sys_tables/query/conditions.py). All of a predicate is translated, or
  * nothing.
  */
 final class Conditions {

@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Spark's predicates as filters of the service, which applies them with Spark's meaning
- * (sys_tables/scan.py: NULL matches nothing, NaN is the greatest, strings by their bytes). Only
+ * (sys_tables/query/scan.py: NULL matches nothing, NaN is the greatest, strings by their bytes). Only
  * what means exactly the same is translated: a column beside literals of the very same type. The
  * rest stays with Spark.
  */

@@ -5,7 +5,7 @@ import io.lakeward.sys.rpc.v1.Filter;
 
 /**
  * How much of a statement's conditions one read takes to the service, which refuses more
- * (sys_tables/wire.py). What does not fit, such as a very long IN list, Spark evaluates itself.
+ * (sys_tables/server/wire.py). What does not fit, such as a very long IN list, Spark evaluates itself.
  */
 final class PushDownBudget {
 

@@ -1,0 +1,55 @@
+"""The reference of `sys` as Markdown, from the same definitions that are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from sys_tables.declare.columns import comment_of
+from sys_tables.declare.definitions import Procedure, SystemTable
+from sys_tables.declare.registry import Registry
+from sys_tables.declare.sql_types import spark_type
+from tiering.model.names import SYSTEM_DATABASE
+
+
+def render(registry: Registry) -> str:
+    """All tables, then all procedures, by name. The same registry gives the same text."""
+    parts = [
+        "# Reference: system tables and procedures",
+        "Times are TIMESTAMP (UTC instants), sizes bytes, durations milliseconds. Unknown is NULL.",
+        "## Tables",
+        *(_table_section(table) for table in registry.tables),
+        "## Procedures",
+        "Positional arguments come first, then named ones (`name => value`). NULL counts as not given.",
+        *(_procedure_section(procedure) for procedure in registry.procedures),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table_section(table: SystemTable) -> str:
+    return "\n\n".join([f"### `{SYSTEM_DATABASE}.{table.name}`", table.comment, _columns(table.schema)])
+
+
+def _procedure_section(procedure: Procedure) -> str:
+    parameters = [[f"`{p.name}`", p.type, "required" if p.default is None else f"`{p.default}`", p.comment] for p in procedure.parameters]
+    return "\n\n".join(
+        [
+            f"### `CALL {SYSTEM_DATABASE}.{procedure.name}`",
+            f"{procedure.comment} Privilege: {procedure.privilege}.",
+            markdown_table(("parameter", "type", "default", "meaning"), parameters) if parameters else "It takes no arguments.",
+            "Output:",
+            _columns(procedure.output_schema),
+        ]
+    )
+
+
+def _columns(schema: pa.Schema) -> str:
+    rows = ([f"`{field.name}`", spark_type(field.type), "yes" if field.nullable else "no", comment_of(field)] for field in schema)
+    return markdown_table(("column", "type", "NULL", "meaning"), rows)
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells on one line each."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,85 @@
+"""Which system tables and procedures there are.
+
+A `Registry` is a value: services take one, tests make their own. The default one holds whatever the modules of
+`sys_tables/tables` and `sys_tables/procedures` define, so that adding a table or a procedure is adding a module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from types import ModuleType
+from typing import TypeVar
+
+from sys_tables import procedures as procedure_modules
+from sys_tables import tables as table_modules
+from sys_tables.declare.definitions import Procedure, SystemTable
+from sys_tables.server.lookup import near_hint
+from tiering.errors import UnknownProcedure, UnknownTable
+from tiering.model.names import SYSTEM_DATABASE
+
+DefinedT = TypeVar("DefinedT", SystemTable, Procedure)
+
+
+class Registry:
+    """Tables and procedures by name. Names are lower-case here and case-insensitive in SQL."""
+
+    def __init__(self, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> None:
+        """Raises ValueError for a name that is not lower-case or defined twice."""
+        self._tables = _by_name(tables)
+        self._procedures = _by_name(procedures)
+
+    @property
+    def tables(self) -> tuple[SystemTable, ...]:
+        """Sorted by name."""
+        return tuple(self._tables.values())
+
+    @property
+    def procedures(self) -> tuple[Procedure, ...]:
+        """Sorted by name."""
+        return tuple(self._procedures.values())
+
+    def table(self, name: str) -> SystemTable:
+        """Raises UnknownTable, which lists those there are."""
+        if (table := self._tables.get(name.lower())) is None:
+            raise UnknownTable(
+                f"there is no system table {SYSTEM_DATABASE}.{name}", hint=near_hint(name, list(self._tables), "system tables")
+            )
+        return table
+
+    def procedure(self, name: str) -> Procedure:
+        """Raises UnknownProcedure, which lists those there are."""
+        if (found := self._procedures.get(name.lower())) is None:
+            raise UnknownProcedure(
+                f"there is no procedure {SYSTEM_DATABASE}.{name}", hint=near_hint(name, list(self._procedures), "procedures")
+            )
+        return found
+
+    def plus(self, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> Registry:
+        """This and more. Raises ValueError as the constructor does."""
+        return Registry((*self.tables, *tables), (*self.procedures, *procedures))
+
+
+@cache
+def default_registry() -> Registry:
+    """Everything that this version of Lakeward has."""
+    return Registry(_defined_in(table_modules, SystemTable), _defined_in(procedure_modules, Procedure))
+
+
+def _defined_in(package: ModuleType, kind: type[DefinedT]) -> Iterator[DefinedT]:
+    for module_info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+        yield from (value for value in vars(module).values() if isinstance(value, kind))
+
+
+def _by_name(defined: Iterable[DefinedT]) -> Mapping[str, DefinedT]:
+    by_name: dict[str, DefinedT] = {}
+    for one in sorted(defined, key=lambda one: one.name):
+        if one.name != one.name.lower():
+            raise ValueError(f"the name {one.name!r} is not lower-case")
+        if one.name in by_name:
+            raise ValueError(f"{one.name!r} is defined twice")
+        by_name[one.name] = one
+    return by_name

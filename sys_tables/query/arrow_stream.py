@@ -1,0 +1,64 @@
+"""Rows as one Arrow IPC stream in pieces: schema, record batches, end mark.
+
+The pieces, put together, are what `pyarrow.ipc.open_stream` or Java's `ArrowStreamReader` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+import pyarrow as pa
+
+from sys_tables.declare.columns import record_batch
+
+PIECE_BYTES = 1 << 20
+"""At most this much in one message (proto `ReadTableResponse.arrow`)."""
+
+ROWS_AT_ONCE = 1_000
+"""Row objects that are made into a batch together."""
+
+_BATCH_ROWS = 8_192
+"""Of a batch that is cut off a longer one: some megabytes."""
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""Arrow columnar format, "IPC Streaming Format"."""
+
+
+def arrow_pieces(rows: Iterable[object], schema: pa.Schema) -> Iterator[bytes]:
+    """A whole stream, made as it is drawn. It has the schema also if there are no rows."""
+    remaining = iter(rows)
+    batches = (record_batch(schema, some) for some in iter(lambda: list(islice(remaining, ROWS_AT_ONCE)), []))
+    return joined(chain(schema_pieces(schema), batch_pieces(batches)))
+
+
+def schema_pieces(schema: pa.Schema) -> Iterator[bytes]:
+    """How a stream begins."""
+    return _cut(schema.serialize())
+
+
+def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """How it goes on, made as it is drawn, and how it ends."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            yield from _cut(batch.slice(start, _BATCH_ROWS).serialize())
+    yield _END_OF_STREAM
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces, within the limit: each one costs a message and a turn of a thread."""
+    held: list[bytes] = []
+    held_bytes = 0
+    for piece in pieces:
+        if held and held_bytes + len(piece) > PIECE_BYTES:
+            yield b"".join(held)
+            held, held_bytes = [], 0
+        held.append(piece)
+        held_bytes += len(piece)
+    if held:
+        yield b"".join(held)
+
+
+def _cut(message: pa.Buffer) -> Iterator[bytes]:
+    for start in range(0, message.size, PIECE_BYTES):
+        yield message.slice(start, min(PIECE_BYTES, message.size - start)).to_pybytes()

@@ -1,0 +1,112 @@
+"""One read of a system table: its rows, filtered, sorted, limited and pruned, or aggregated, as Arrow pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain, islice
+
+import pyarrow as pa
+
+from sys_tables.declare.columns import checked_array, without_nulls
+from sys_tables.declare.definitions import SystemTable
+from sys_tables.query.aggregates import aggregated
+from sys_tables.query.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, schema_pieces
+from sys_tables.query.conditions import matching
+from sys_tables.query.ordering import sorted_indices
+from sys_tables.query.row_columns import RowColumns
+from sys_tables.query.scan import ScanRequest
+from sys_tables.server.lookup import near_hint
+from tiering.coordinator.interface import Columns, CoordinatorView
+from tiering.errors import InvalidArgument
+
+OBSERVED_TIME_KEY = "observed_time"
+"""Metadata of the stream's schema: the moment that the rows show, ISO 8601, UTC."""
+
+
+def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, null_columns: bool = False) -> Iterator[bytes]:
+    """The pieces, made as they are drawn; columns in the order asked, all of them if none is.
+
+    `null_columns`: where the whole answer is one batch, a column of nothing but NULLs has Arrow's null type.
+
+    Raises InvalidArgument, at the first piece, for a column, condition, order, aggregate or limit that the table cannot have.
+    """
+    return joined(_pieces(table, view, scan, null_columns))
+
+
+def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest, null_columns: bool) -> Iterator[bytes]:
+    _check(table, scan)
+    moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
+    if scan.is_aggregated:
+        batch = aggregated(_wanted(_whole(table, view, scan), table, scan), table.schema, scan).slice(0, scan.limit)
+        yield from schema_pieces(batch.schema.with_metadata(moment))
+        yield from batch_pieces([batch])
+        return
+    asked = _asked(table, scan.columns)
+    batches = (_batch(source, asked) for source in _limited(_sources(table, view, scan), scan.limit))
+    # What is wrong with the question is said before anything of an answer.
+    first = list(islice(batches, 2 if null_columns else 1))
+    if null_columns and len(first) == 1:
+        first = [without_nulls(first[0])]
+        asked = first[0].schema
+    yield from schema_pieces(asked.with_metadata(moment))
+    yield from batch_pieces(chain(first, batches))
+
+
+@lru_cache(maxsize=256)
+def _asked(table: SystemTable, columns: tuple[str, ...]) -> pa.Schema:
+    """The columns in the order asked. Kept: whoever watches a table asks the same again."""
+    return pa.schema([table.schema.field(name) for name in columns or table.schema.names])
+
+
+def _check(table: SystemTable, scan: ScanRequest) -> None:
+    known = table.schema.names
+    for name in scan.columns:
+        if name not in known:
+            raise InvalidArgument(f"sys.{table.name} has no column {name!r}", hint=near_hint(name, known, "columns"))
+    if scan.limit is not None and scan.limit < 0:
+        raise InvalidArgument(f"a limit of {scan.limit} rows is not possible")
+    if scan.is_aggregated and (scan.columns or scan.order):
+        raise InvalidArgument("groups and aggregates have neither plain columns nor an order beside them")
+
+
+def _sources(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[Columns]:
+    """The wanted rows: at once where they are sorted or come by column, else as they are made."""
+    if scan.order:
+        wanted = _wanted(_whole(table, view, scan), table, scan)
+        indices = sorted_indices(wanted, table.schema, scan.order)
+        yield wanted.take(indices.slice(0, scan.limit))
+        return
+    made = table.rows(view, scan)
+    if isinstance(made, Columns):
+        yield _wanted(made, table, scan)
+        return
+    rows = iter(made)
+    while chunk := list(islice(rows, ROWS_AT_ONCE)):
+        yield _wanted(RowColumns(chunk, table.schema), table, scan)
+    # A condition that does not fit is an error of a table without rows, too.
+    _wanted(RowColumns([], table.schema), table, scan)
+
+
+def _whole(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Columns:
+    made = table.rows(view, scan)
+    return made if isinstance(made, Columns) else RowColumns(list(made), table.schema)
+
+
+def _wanted(source: Columns, table: SystemTable, scan: ScanRequest) -> Columns:
+    return matching(source, table.schema, (*scan.filters, *scan.conditions))
+
+
+def _limited(sources: Iterator[Columns], limit: int | None) -> Iterator[Columns]:
+    """Draws no more of them than the limit needs."""
+    left = limit
+    for source in sources:
+        if left is not None and source.num_rows >= left:
+            yield source.take(pa.array(range(left), pa.int64())) if source.num_rows > left else source
+            return
+        yield source
+        left = None if left is None else left - source.num_rows
+
+
+def _batch(source: Columns, asked: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([checked_array(field, source.column(field.name)) for field in asked], schema=asked)

@@ -1,0 +1,186 @@
+"""What a statement wants of a system table: columns, conditions, order, limit, or aggregates. Plain values; nothing is done here.
+
+`conditions` evaluates conditions, `ordering` sorts, `aggregates` counts, `reading` puts them together. A table may narrow its
+own work with `ScanRequest.equals`; all filters are applied to its rows afterwards in any case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sys_tables.declare.definitions import Procedure
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Operator(Enum):
+    """As `Filter.Operator` of the proto, by name."""
+
+    EQUAL = "="
+    NOT_EQUAL = "<>"
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    IN = "IN"
+    IS_NULL = "IS NULL"
+    IS_NOT_NULL = "IS NOT NULL"
+    STARTS_WITH = "LIKE 'x%'"
+    ENDS_WITH = "LIKE '%x'"
+    CONTAINS = "LIKE '%x%'"
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A point in time as SQL has it: microseconds since the epoch, UTC. Spark's range is wider than datetime's."""
+
+    microseconds: int
+
+    def __repr__(self) -> str:
+        return f"TIMESTAMP({self.microseconds} us)"
+
+    @staticmethod
+    def of(moment: datetime) -> Instant:
+        """An aware datetime, exactly."""
+        return Instant((moment - _EPOCH) // _MICROSECOND)
+
+    def as_datetime(self) -> datetime:
+        """Raises OverflowError outside the years 1 to 9999."""
+        return _EPOCH + timedelta(microseconds=self.microseconds)
+
+
+Value = str | int | float | bool | Instant | None
+"""A literal of a statement; None is NULL."""
+
+_SHOWN_CHARACTERS = 100
+
+
+def shown(value: Value) -> str:
+    """The literal as an error message has it, cut: it may be as long as a whole request."""
+    return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`column operator values`."""
+
+    column: str
+    operator: Operator
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Conditions joined by AND."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Conditions joined by OR."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite; unknown stays unknown."""
+
+    part: Condition
+
+
+Condition = Filter | AllOf | AnyOf | Not
+
+
+@dataclass(frozen=True)
+class Order:
+    """One key of an ORDER BY, the most significant first."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+class Function(Enum):
+    """As `Aggregate.Function` of the proto, by name."""
+
+    COUNT = "count"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Of all rows or of each group. `column` None: COUNT(*). NULLs are passed over."""
+
+    function: Function
+    column: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the column that holds it, such as `max(lag_ms)`."""
+        return f"{self.function.value}({self.column or '*'})"
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """What is wanted of the rows for which all filters and conditions are true. `columns` in the order asked; empty = all.
+
+    With `aggregates` or `group_by`, the answer has a row a group, with the columns of `group_by` and then the aggregates;
+    without `group_by`, one row. `limit` counts the rows of the answer; None = all. `procedures` are those being served beside the
+    table: `sys.procedures` lists them.
+    """
+
+    columns: tuple[str, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    limit: int | None = None
+    conditions: tuple[Condition, ...] = ()
+    order: tuple[Order, ...] = ()
+    group_by: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    procedures: tuple[Procedure, ...] = ()
+
+    @property
+    def is_aggregated(self) -> bool:
+        """Whether the answer has groups instead of rows."""
+        return bool(self.aggregates or self.group_by)
+
+    @property
+    def used_columns(self) -> frozenset[str]:
+        """All that the answer depends on; empty if it depends on all, whatever their names are."""
+        if not self.columns and not self.is_aggregated:
+            return frozenset()
+        conditions = (*self.filters, *self.conditions)
+        named = (
+            *self.columns,
+            *self.group_by,
+            *(key.column for key in self.order),
+            *(each.column for each in self.aggregates if each.column),
+        )
+        return frozenset(named).union(*(columns_of(condition) for condition in conditions))
+
+    def equals(self, column: str) -> Any:
+        """The one value, never NULL, that `column` must have in every row wanted; None = not narrowed to one."""
+        for condition in self.filters:
+            if condition.column == column and condition.operator in (Operator.EQUAL, Operator.IN):
+                values = {value for value in condition.values if value is not None}
+                if len(values) == 1:
+                    return values.pop()
+        return None
+
+
+def columns_of(condition: Condition) -> frozenset[str]:
+    """Names of the columns that a condition looks at."""
+    match condition:
+        case Filter(column):
+            return frozenset((column,))
+        case Not(part):
+            return columns_of(part)
+        case AllOf(parts) | AnyOf(parts):
+            return frozenset().union(*(columns_of(part) for part in parts))

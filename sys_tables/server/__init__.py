@@ -1,0 +1,1 @@
+"""The gRPC service that the Spark plugin talks to."""

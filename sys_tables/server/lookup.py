@@ -1,0 +1,86 @@
+"""Names as SQL users type them, to names as they are spelled: the exact one, else the only one that differs in case (DESIGN 12).
+
+Errors list what there is, or the nearest of it. Everything here may ask the cluster: call it in a thread, or through `find_table`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from sys_tables.declare.definitions import Call
+from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
+from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.model.names import NAME_LIMIT, SYSTEM_DATABASE
+from tiering.model.tables import TableInfo, TablePath
+
+_LISTED = 20
+"""Names a hint lists in full; of more, only the nearest."""
+_NEAR = 5
+_COMPARED = 400
+"""Names that are compared letter by letter, those beside the wanted one in the alphabet: each takes a tenth of a millisecond."""
+
+
+def resolve_name(name: str, known: Sequence[str]) -> str | None:
+    """`name` as it is spelled in `known`, None if it is not there. Raises InvalidArgument if it could be several."""
+    if name in known:
+        return name
+    folded = name.lower()
+    alike = [candidate for candidate in known if candidate.lower() == folded]
+    if len(alike) > 1:
+        raise InvalidArgument(f"{name!r} is ambiguous: it could be {' or '.join(sorted(alike))}", hint="Write it as it was created.")
+    return alike[0] if alike else None
+
+
+def near_hint(name: str, known: Sequence[str], what: str) -> str:
+    """What there is instead of `name`: all of it if that is little, else the nearest names."""
+    if not known:
+        return f"There are no {what}."
+    if len(known) <= _LISTED:
+        return f"The {what} are: {', '.join(sorted(known))}."
+    by_folded = {candidate.lower(): candidate for candidate in known}
+    ordered, wanted = sorted(by_folded), name[:NAME_LIMIT].lower()
+    start = max(bisect_left(ordered, wanted) - _COMPARED // 2, 0)
+    near = [by_folded[folded] for folded in get_close_matches(wanted, ordered[start : start + _COMPARED], n=_NEAR)]
+    if not near:
+        return f"There are {len(known)} {what}, none with a name like that."
+    return f"Of {len(known)} {what}, the nearest names are: {', '.join(near)}."
+
+
+def resolve_database(view: CoordinatorView, name: str) -> str:
+    """A real database, as it is spelled. Raises UnknownDatabase."""
+    known = view.databases()
+    if (found := resolve_name(name, known)) is None:
+        raise UnknownDatabase(f"there is no database {name!r}", hint=near_hint(name, [*known, SYSTEM_DATABASE], "databases"))
+    return found
+
+
+def resolve_table(view: CoordinatorView, path: TablePath) -> TableInfo:
+    """A data table. Raises UnknownDatabase, UnknownTable."""
+    database_name = resolve_database(view, path.database_name)
+    tables = {table.path.table_name: table for table in view.tables(database_name)}
+    found = resolve_name(path.table_name, list(tables))
+    if found is None:
+        hint = near_hint(path.table_name, list(tables), f"tables of {database_name}")
+        raise UnknownTable(f"there is no table {database_name}.{path.table_name}", hint=hint)
+    return tables[found]
+
+
+async def find_table(handle: CoordinatorHandle, path: TablePath) -> TableInfo:
+    """As resolve_table, now and off the event loop: for procedures."""
+    return await asyncio.to_thread(resolve_table, handle.view(), path)
+
+
+async def find_path(call: Call, path: TablePath) -> TablePath:
+    """The path of the table that a CALL is about, as it is spelled. Raises UnknownDatabase, UnknownTable.
+
+    A repeat gets its answer also when the table is gone by now: then the path is taken as it was written. A dry run repeats nothing.
+    """
+    try:
+        return (await find_table(call.handle, path)).path
+    except (UnknownDatabase, UnknownTable):
+        if call.idempotency_key is None or call.dry_run or not await call.handle.control.knows(call.idempotency_key):
+            raise
+        return path

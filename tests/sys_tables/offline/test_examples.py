@@ -1,0 +1,63 @@
+"""Every file of sql_examples/ that can be answered without Spark and without a service, on a folder that nobody runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.data_folders import make_example_folder
+from support.sql_examples import Example, ExpectedError, differences, load_examples
+from sys_tables.declare.registry import default_registry
+from tiering.cli.sql.offline_engine import DuckDbEngine
+from tiering.errors import StatementFailed
+
+EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")
+ANSWERED_OFFLINE = {"help", "validate_table"}
+"""Procedures that ask the coordinator for nothing but a look."""
+
+
+def why_not(example: Example) -> str | None:
+    """Why a file is not answered offline: a rule, never a list of files. None = it is."""
+    called = re.match(r"CALL fluss\.sys\.(\w+)", example.sql)
+    if called and called[1] not in ANSWERED_OFFLINE:
+        return "a CALL that needs a running service"
+    return None
+
+
+OFFLINE = [example for example in EXAMPLES if why_not(example) is None]
+REFUSED = [example for example in EXAMPLES if why_not(example) is not None]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDbEngine]:
+    folder = make_example_folder(tmp_path_factory.mktemp("setting"))
+    made = DuckDbEngine(folder.root, "iceberg", {})
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("example", OFFLINE, ids=lambda example: example.file_name)
+def test_an_example_gives_what_it_says_without_spark(engine: DuckDbEngine, example: Example) -> None:
+    if isinstance(example.expected, ExpectedError):
+        with pytest.raises(StatementFailed) as caught:
+            engine.execute(example.sql)
+        assert [text for text in example.expected.contains if text not in caught.value.message] == []
+        return
+    found = engine.execute(example.sql)
+    assert differences(example.expected, found.columns, found.rows) == []
+
+
+@pytest.mark.parametrize("example", REFUSED, ids=lambda example: example.file_name)
+def test_a_call_that_needs_the_service_says_so_and_how_to_start_it(engine: DuckDbEngine, example: Example) -> None:
+    with pytest.raises(StatementFailed, match="needs a running service") as raised:
+        engine.execute(example.sql)
+    assert "lakeward up --data " in raised.value.hint
+
+
+def test_the_rule_is_that_of_the_code_and_leaves_most_files() -> None:
+    procedures = default_registry().procedures
+    assert {one.name for one in procedures if one.name in ANSWERED_OFFLINE and one.mutates} == set()
+    assert len(OFFLINE) > len(REFUSED)

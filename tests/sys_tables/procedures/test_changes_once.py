@@ -1,0 +1,198 @@
+"""Every procedure that changes something: one effect for one idempotency key, none for a dry run, an event with the caller.
+
+Over the real coordinator and a real lake, whose table failed because a user rolled it back. A new procedure that
+changes something fails here until it says how it is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.older_version import TWICE, older_write
+from support.sys_catalog import Client, error_of, serving
+from sys_tables.declare.registry import default_registry
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.errors import InvalidArgument, UnknownTable
+from tiering.model.tables import TableBucket, TableInfo, TablePath
+from tiering.wire.request_bounds import ID_LIMIT
+
+RUNNING = "the running round"
+"""Stands for its id."""
+
+ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "acquire_kv_snapshot_lease": ({"lease_id": "new", "table": "sales.planes"}, {"lease_id": "another"}),
+    "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
+    "drop_kv_snapshot_lease": ({"lease_id": "held"}, {"lease_id": "another"}),
+    "pause_tiering": ({"table": "sales.orders", "reason": "why"}, {"reason": "because"}),
+    "reconcile_lake": ({"table": "sales.orders", "action": "retier"}, {"action": "accept"}),
+    "release_kv_snapshot_lease": ({"lease_id": "held", "table": "sales.planes"}, {"lease_id": "another"}),
+    "renew_kv_snapshot_lease": ({"lease_id": "held", "ttl_ms": 5_000}, {"lease_id": "another"}),
+    "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
+    "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
+    "retry_tiering": ({"table": "sales.orders"}, {"table": "sales.other"}),
+    "skip_record": ({"table": "sales.stuck", "bucket_id": 0, "offset": 0, "reason": "why"}, {"offset": 1}),
+    "tier_table": ({"table": "sales.orders", "wait": False}, {"table": "sales.other"}),
+}
+"""Of each procedure: how it is called with an effect, and what makes that another operation."""
+
+CHANGING = [procedure.name for procedure in default_registry().procedures if procedure.mutates]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LakeWorld]:
+    made = LakeWorld(tmp_path)
+    orders = made.table("orders")
+    for number in range(2):
+        made.append(orders, number * 20, 20)
+        made.tier(orders)
+    loaded = made.iceberg(orders)
+    loaded.manage_snapshots().rollback_to_snapshot(loaded.metadata.snapshots[0].snapshot_id).commit()
+    made.append(orders, 40, 20)
+    made.tier(orders)
+    assert made.record(orders).state == "Failed"
+    running = made.table("running")
+    made.append(running, 0, 20)
+    made.due()
+    made.begin(running)
+    made.coordinator.pause_tiering(made.table("paused").path, "bob")
+    made.table("other")
+    lease_snapshots(made, made.keyed_table("planes"))
+    stuck = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.map_(pa.string(), pa.int32()))])
+    refused = pa.Table.from_pylist([{"id": 1, "tags": TWICE}], schema=stuck)
+    older_write(made.storage, made.keyed_table("stuck", 1, stuck).path, refused, 0)
+    yield made
+    made.close()
+
+
+def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
+    rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=KEYED_SCHEMA)
+    world.storage.upsert(planes.path, rows, "test", 0)
+    snapshots = world.storage.snapshot_kv(planes.path)
+    wanted = {TableBucket(planes.table_id, bucket): one.snapshot_id for bucket, one in snapshots.items()}
+    assert not world.storage.acquire_lease("held", 60_000, wanted)
+
+
+def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
+    running = world.coordinator.book.by_path(TablePath("sales", "running"))
+    assert running is not None
+    assert running.round is not None
+    ids = {RUNNING: running.round.round_id}
+    return {argument: ids.get(value, value) for argument, value in ARGUMENTS[name][0].items()}
+
+
+def state(world: LakeWorld) -> list[object]:
+    """All that a CALL could change."""
+    store, heads = world.store, [world.lake.view(info.path) for info in world.storage.tables()]
+    return [[unmeasured(each) for each in store.load()], store.rounds(), store.commits(), store.events(), heads, world.storage.leases()]
+
+
+def unmeasured(record: TableRecord) -> TableRecord:
+    """Without what the observer measures of the lake in the background, whenever it comes to it: no effect of a CALL."""
+    return replace(record, lake=replace(record.lake, records=None, size_bytes=None, files=None, location=None))
+
+
+def talk(world: LakeWorld, scenario: Callable[[Client], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(60), serving(world.coordinator) as client:
+            await scenario(client)
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_dry_run_answers_and_changes_nothing(world: LakeWorld, name: str) -> None:
+    before = state(world)
+
+    async def scenario(client: Client) -> None:
+        _, rows = await client.call(name, key="k", dry_run=True, **arguments(world, name))
+        assert rows.num_rows >= 1
+
+    talk(world, scenario)
+    assert state(world) == before
+    assert world.store.operation("k") is None
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_key_has_one_effect_and_one_answer_also_after_a_restart(world: LakeWorld, name: str) -> None:
+    before, asked, seen = state(world), arguments(world, name), []
+
+    async def call(client: Client) -> None:
+        _, rows = await client.call(name, key="k", caller="ann", **asked)
+        answers = rows.to_pylist()
+        seen.append([{column: value for column, value in row.items() if column != "duration_ms"} for row in answers])
+
+    talk(world, call)
+    after = state(world)
+    assert after != before
+    assert "ann" in {event.principal for event in world.store.events()}
+    talk(world, call)
+    assert state(world) == after
+    world.restart()
+    after = state(world)
+    talk(world, call)
+    assert state(world) == after
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_two_calls_at_once_with_one_key_have_one_effect(world: LakeWorld, name: str) -> None:
+    async def scenario(client: Client) -> None:
+        answers = await asyncio.gather(*(client.call(name, key="k", **arguments(world, name)) for _ in range(4)))
+        assert len({str(rows.drop_columns([c for c in ("duration_ms",) if c in rows.column_names])) for _, rows in answers}) == 1
+
+    talk(world, scenario)
+    asked = [event for event in world.store.events() if event.principal == "ann"]
+    assert len({(event.event_type, event.message) for event in asked}) == len(asked)
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_key_names_nothing_else_and_has_to_be_possible(world: LakeWorld, name: str) -> None:
+    asked, other = arguments(world, name), ARGUMENTS[name][1]
+
+    async def scenario(client: Client) -> None:
+        before = state(world)
+        for key in ("", "k" * (ID_LIMIT + 1)):
+            error = await error_of(client.call(name, idempotency_key=key, **asked))
+            assert isinstance(error, InvalidArgument)
+            assert f"idempotency_key must have 1 to {ID_LIMIT} characters" in error.message
+        assert state(world) == before
+        await client.call(name, key="k", **asked)
+        before = state(world)
+        another = next(each for each in CHANGING if each != name)
+        for call in (
+            client.call(name, key="k", **(asked | other)),
+            client.call(name, key="k", caller="mallory", **asked),
+            client.call(another, key="k", **arguments(world, another)),
+        ):
+            error = await error_of(call)
+            assert isinstance(error, InvalidArgument)
+            assert f"the idempotency key 'k' already names {name} of" in error.message
+        assert state(world) == before
+
+    talk(world, scenario)
+
+
+def test_a_repeat_is_answered_though_its_table_is_gone(world: LakeWorld) -> None:
+    async def scenario(client: Client) -> None:
+        for key in ("k", "queued"):
+            name, more = ("retry_tiering", {}) if key == "k" else ("tier_table", {"wait": False})
+            await client.call(name, key=key, table="sales.orders", **more)
+        _, first = await client.call("retry_tiering", key="k", table="sales.orders")
+        await asyncio.to_thread(world.storage.drop_table, TablePath("sales", "orders"))
+        await asyncio.to_thread(world.coordinator.tick)
+        _, again = await client.call("retry_tiering", key="k", table="sales.orders")
+        assert again == first
+        for key in ("another", "queued", None):
+            error = await error_of(client.call("tier_table", key=key, table="sales.orders"))
+            assert isinstance(error, UnknownTable)
+            assert error.hint or key == "queued"
+
+    talk(world, scenario)

@@ -1,0 +1,201 @@
+"""Drawn CALLs to a real coordinator, through the real service and as SQL text: clear answers, and nothing that was not asked for.
+
+`LAKEWARD_FUZZ_EXAMPLES` draws more of them than the suite does, `LAKEWARD_FUZZ_SEED` others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+
+from support.data_folders import FolderWorld
+from support.fuzzed_calls import TABLES, Calls
+from support.lake_world import KEYED_SCHEMA, SCHEMA
+from support.sys_catalog import Client, error_of, pb, serving
+from sys_tables.declare.registry import default_registry
+from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from tiering import errors
+from tiering.clock import RandomIds, SystemClock
+from tiering.coordinator.calls.validate_table import ValidateTable, level_of
+from tiering.coordinator.interface import TierTable
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.model.tables import TablePath
+from tiering.rpc.v1.common_pb2 import PbError
+from tiering.validate.results import CheckResult
+from tiering.validate.run import validate
+from tiering.wire.error_status import ERROR_METADATA_KEY
+
+EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "200"))
+SEED = int(os.environ.get("LAKEWARD_FUZZ_SEED", "20261122"))
+AT_ONCE = 8
+SECONDS = 10.0
+REPEATED = 0.3
+"""Of the calls are sent several times."""
+
+Answer = tuple[str, Any]
+
+
+class CalledWorld(FolderWorld):
+    """Time passes by itself, so that a CALL that waits comes to its end; it validates in this process."""
+
+    def _start(self) -> Coordinator:
+        prove = lambda call, _: self.validated(call)  # noqa: E731
+        made = Coordinator(self.store, self.storage, lambda _: self.lake, clock=SystemClock(), ids=RandomIds(), validator=prove)
+        made.tick()
+        return made
+
+    def validated(self, call: ValidateTable) -> list[CheckResult]:
+        return list(validate(self.storage, self.lake, call.path, level_of(call.level), call.snapshot_id))
+
+    def fill(self) -> None:
+        """The tables that the drawn CALLs are about."""
+        logs = self.table("logs")
+        self.append(logs, 0, 10)
+        keyed = self.keyed_table("keyed")
+        rows = pa.table({"id": range(5), "text": list("abcde")}, schema=KEYED_SCHEMA)
+        self.storage.upsert(keyed.path, rows, "w", 0)
+        self.storage.snapshot_kv(keyed.path)
+        regions = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
+        parts = self.table("parts", 1, ("region",), regions)
+        self.storage.append(parts.path, pa.table({"id": [1, 2], "region": ["eu", "us"]}, schema=regions), "w", 0)
+        plain = self.table("plain", 1, (), SCHEMA)
+        self.storage.alter_table(plain.path, {"table.datalake.enabled": "false"})
+        self.coordinator.tick()
+        for tiered in (logs, keyed):
+            asyncio.run(self._asked_for(tiered.path))
+            self.begin(tiered).end()
+
+    async def _asked_for(self, path: TablePath) -> None:
+        async for _ in self.coordinator.control.tier_table(TierTable(path, wait=False, caller="ann")):
+            pass
+
+    def everything(self) -> list[object]:
+        """What CALLs change of tables and leases; not what the background sees of a lake."""
+        records = {
+            one.table_id: (one.state, one.tiering_epoch, one.pause, one.error, one.error_count) for one in self.coordinator.book.live()
+        }
+        return [records, list(self.storage.leases())]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[CalledWorld]:
+    made = CalledWorld(tmp_path)
+    made.fill()
+    yield made
+    made.close()
+
+
+async def answer_to(client: Client, request: pb.CallProcedureRequest) -> Answer:
+    """Rows, or the error; what is wrong with either raises AssertionError."""
+    try:
+        pieces = [step.arrow async for step in client.stub.CallProcedure(request, timeout=SECONDS)]
+    except grpc.RpcError as error:
+        return "error", _checked(error)
+    return "rows", pa.ipc.open_stream(b"".join(pieces)).read_all().to_pylist()
+
+
+def _checked(error: Any) -> PbError:
+    sent = [PbError.FromString(value) for key, value in error.trailing_metadata() or () if key == ERROR_METADATA_KEY]
+    assert sent, f"{error.code()} without details: {error.details()}"
+    _check_class(sent[0].error_class)
+    assert error.code() is not grpc.StatusCode.INTERNAL, sent[0]
+    assert sent[0].message
+    assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in sent[0].message + sent[0].hint), sent[0]
+    assert "hunter2" not in sent[0].message + sent[0].hint
+    return sent[0]
+
+
+def _check_class(name: str) -> None:
+    assert hasattr(errors, name), f"{name} is none of Lakeward's errors"
+
+
+def is_dry(request: pb.CallProcedureRequest) -> bool:
+    return any(argument.name.lower() == "dry_run" and argument.value.truth for argument in request.arguments)
+
+
+def named(request: pb.CallProcedureRequest) -> bool:
+    """Whether it has an idempotency key, and a procedure that takes one."""
+    key = request.HasField("idempotency_key") or any(argument.name == "idempotency_key" for argument in request.arguments)
+    return key and any(procedure.name == request.name.lower() and procedure.mutates for procedure in default_registry().procedures)
+
+
+UNSTEADY = ("duration_ms", "lag_ms_before", "lag_ms_after", "state", "status")
+"""A call that only begins a round is answered with how things stand, each time."""
+
+
+def steady(answer: Answer) -> object:
+    kind, said = answer
+    if kind == "error":
+        return kind, said.error_class
+    return kind, [{name: value for name, value in row.items() if name not in UNSTEADY} for row in said]
+
+
+def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWorld) -> None:
+    calls = Calls(random.Random(SEED), lambda: [record.round.round_id for record in world.coordinator.book.live() if record.round])
+
+    async def scenario() -> None:
+        async with serving(world.coordinator) as client:
+            for number in range(EXAMPLES):
+                request = calls.request()
+                before = world.everything()
+                try:
+                    repeats = AT_ONCE if calls.rng.random() < REPEATED else 1
+                    answers = await asyncio.gather(*(answer_to(client, request) for _ in range(repeats)))
+                    if is_dry(request):
+                        assert world.everything() == before, "a dry run changed something"
+                    if named(request):
+                        assert all(steady(one) == steady(answers[0]) for one in answers), answers
+                except BaseException as failure:
+                    failure.add_note(f"call {number} of seed {SEED}: {str(request)[:2_000]}")
+                    raise
+            for table in default_registry().tables:
+                await client.read(table.name)
+
+    asyncio.run(scenario())
+    world.restart()
+    statuses = {f"{status.database_name}.{status.table_name}" for status in world.coordinator.view().table_statuses()}
+    assert statuses == set(TABLES) - {"sales.plain"}
+
+
+def test_drawn_statements_get_clear_answers_from_the_offline_engine(world: CalledWorld) -> None:
+    calls = Calls(random.Random(SEED), list)
+    look = world.coordinator.view
+    engine = OfflineEngine(OfflineSource(look, lambda _: world.lake, "iceberg", world.validated, "lakeward up"))
+    for number in range(EXAMPLES):
+        statement = calls.statement()
+        before = world.everything()
+        try:
+            engine.execute(statement)
+        except errors.LakewardError as error:
+            _check_class(error.error_class)
+        except BaseException as failure:
+            failure.add_note(f"statement {number} of seed {SEED}: {statement[:2_000]!r}")
+            raise
+        assert world.everything() == before, statement
+
+
+def test_a_dry_run_with_the_key_of_a_known_call_is_told_what_tables_there_are(world: CalledWorld) -> None:
+    async def scenario() -> None:
+        async with serving(world.coordinator) as client:
+            await client.call("retry_tiering", key="key-1", table="sales.logs")
+            error = await error_of(client.call("retry_tiering", key="key-1", table="sales.nothing", dry_run=True))
+            assert isinstance(error, errors.UnknownTable)
+            assert error.hint == "The tables of sales are: keyed, logs, parts, plain."
+
+    asyncio.run(scenario())
+
+
+def test_the_drawn_calls_name_every_procedure_and_parameter() -> None:
+    calls = Calls(random.Random(SEED), list)
+    drawn = [calls.request() for _ in range(2_000)]
+    wanted = {(procedure.name, parameter.name) for procedure in default_registry().procedures for parameter in procedure.parameters}
+    assert wanted <= {(request.name, argument.name) for request in drawn for argument in request.arguments}
+    assert TablePath("sales", "logs") in {TablePath(*name.split(".")) for name in TABLES}
