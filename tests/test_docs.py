@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from support.repository import ROOT
 from sys_tables.declare.reference import render
 from sys_tables.declare.registry import default_registry
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_the_reference_is_that_of_the_code() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from support.repository import ROOT
 from tiering.cli.reference import CATALOG_OPTIONS, pages, render
 
-ROOT = Path(__file__).parents[2]
 JAVA = (ROOT / CATALOG_OPTIONS).read_text()
 
 

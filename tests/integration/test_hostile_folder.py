@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from support.processes import Process
+from support.repository import ROOT
 from tiering.child_process import SAFE_PATH
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.errors import UnknownDatabase
 from tiering.validate.child import ValidationRequest, run_validation
 
 LAKEWARD = Path(sys.executable).parent / "lakeward"
-SOURCES = Path(__file__).parents[2]
 MODULES = (
     "structlog",
     "pyspark",
@@ -105,5 +105,5 @@ def data_folder(tmp_path: Path) -> DataFolder:
 
 def test_there_is_one_way_to_start_a_python_and_it_leaves_the_current_folder_out() -> None:
     starts = re.compile(r"sys\.executable,|[\"']-m[\"']|multiprocessing")
-    files = [file for package in PACKAGES for file in (SOURCES / package).rglob("*.py")]
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
     assert [file.name for file in files if starts.search(file.read_text())] == ["child_process.py"]

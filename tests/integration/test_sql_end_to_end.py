@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,12 +13,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from support.cluster_of_processes import SCHEMA, Deployment, rows
 from support.processes import wait_for
+from support.repository import ROOT
 from support.spark_sessions import spark_session
 from support.sql_examples import Example, ExpectedError, differences, load_examples
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 
-EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")
+EXAMPLES = load_examples(ROOT / "sql_examples")
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
 LIVE = TablePath("live", "orders")
 KEYED = TablePath("live", "places")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.hostile_lake import plant
+from support.repository import ROOT
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import (
@@ -146,7 +147,7 @@ def opened_in(folder: Path, lake: Path, **environment: str) -> subprocess.Comple
         f"try: print(sorted(open_catalog({local_lake_properties(lake)!r}).properties.items()))\n"
         "except LakewardError as error: print(type(error).__name__, error)\n"
     )
-    root = Path(__file__).parents[2]
+    root = ROOT
     settings = {"PATH": "/usr/bin:/bin", "HOME": str(lake / "home"), "PYTHONPATH": str(root), **environment}
     return subprocess.run([sys.executable, "-c", code], cwd=folder, env=settings, capture_output=True, text=True, check=False)
 

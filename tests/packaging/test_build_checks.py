@@ -10,23 +10,24 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from support.repository import ROOT
+
 PATIENCE_S = 240
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Path:
     """A copy of what Maven reads, without anything built."""
-    shutil.copytree(REPOSITORY / "proto", tmp_path / "proto")
-    return Path(shutil.copytree(REPOSITORY / "catalog", tmp_path / "catalog", ignore=shutil.ignore_patterns("target")))
+    shutil.copytree(ROOT / "proto", tmp_path / "proto")
+    return Path(shutil.copytree(ROOT / "catalog", tmp_path / "catalog", ignore=shutil.ignore_patterns("target")))
 
 
 @pytest.fixture(scope="session")
 def protobuf_jar() -> Path:
     """A dependency, in Maven's own repository."""
-    command = ["mvn", "-o", "-q", "-B", "-f", str(REPOSITORY / "catalog" / "pom.xml"), "initialize"]
+    command = ["mvn", "-o", "-q", "-B", "-f", str(ROOT / "catalog" / "pom.xml"), "initialize"]
     subprocess.run([*command, f"-Dpython={sys.executable}"], check=True, timeout=PATIENCE_S)
-    listed = (REPOSITORY / "catalog" / "target" / "dependencies.txt").read_text().split("|")
+    listed = (ROOT / "catalog" / "target" / "dependencies.txt").read_text().split("|")
     [jar] = [Path(path) for path in listed if Path(path).name.startswith("protobuf-java-")]
     return jar
 
@@ -65,7 +66,7 @@ def built(catalog: Path, repository: Path) -> tuple[int, str]:
 @pytest.mark.parametrize(("folder", "name"), [("io/grpc", "protoc-gen-grpc-java"), ("com/google/protobuf", "protoc")])
 def test_a_damaged_protoc_or_plugin_is_not_run(catalog: Path, local_repository: Path, tmp_path: Path, folder: str, name: str) -> None:
     repository = linked(local_repository, tmp_path / "repository")
-    used = (REPOSITORY / "catalog" / "target" / "protoc" / f"{name}.exe").read_bytes()
+    used = (ROOT / "catalog" / "target" / "protoc" / f"{name}.exe").read_bytes()
     for file in [file for file in repository.glob(f"{folder}/{name}/*/*.exe") if file.read_bytes() == used]:
         damage(file)
 

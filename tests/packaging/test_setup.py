@@ -7,14 +7,13 @@ import re
 from pathlib import Path
 
 from support.processes import Process, wait_for
-
-REPOSITORY = Path(__file__).parents[2]
+from support.repository import ROOT
 
 
 def test_a_second_setup_waits_for_the_first(tmp_path: Path) -> None:
-    with (REPOSITORY / "setup.sh").open() as first:
+    with (ROOT / "setup.sh").open() as first:
         fcntl.flock(first, fcntl.LOCK_EX)
-        second = Process(log=tmp_path / "setup.log", program=("./setup.sh",), cwd=REPOSITORY)
+        second = Process(log=tmp_path / "setup.log", program=("./setup.sh",), cwd=ROOT)
         try:
             wait_for("the second says that it waits", lambda: "waiting for another setup in this folder" in second.output())
             assert second.popen.poll() is None
@@ -27,7 +26,7 @@ def test_a_second_setup_waits_for_the_first(tmp_path: Path) -> None:
 
 def test_no_run_of_maven_goes_without_strict_checksums() -> None:
     """`-C`: a download whose checksum is wrong or missing ends the run, where Maven would else warn."""
-    files = [REPOSITORY / name for name in ("setup.sh", "Makefile", "hatch_build.py", "tiering/cli/spark/jars.py")]
+    files = [ROOT / name for name in ("setup.sh", "Makefile", "hatch_build.py", "tiering/cli/spark/jars.py")]
     starts = [line for file in files for line in file.read_text().splitlines() if re.search(r"mvn -|\[maven,|options = ", line)]
     assert len(starts) >= 4
     assert [line for line in starts if "-C" not in line and "*options" not in line] == []

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from support.processes import Process
+from support.repository import ROOT
 
-REPOSITORY = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
 JAR = "sys_tables/plugin/lakeward-spark-plugin.jar"
 PACKAGES = {"tiering", "sys_tables"}
@@ -29,7 +29,7 @@ ROWS = 300
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made from this repository."""
     folder = tmp_path_factory.mktemp("sdist")
-    build("--sdist", REPOSITORY, folder)
+    build("--sdist", ROOT, folder)
     [made] = folder.glob("*.tar.gz")
     return made
 
@@ -97,11 +97,11 @@ def test_the_wheel_has_packages_stubs_jar_and_licence_and_nothing_else(wheel: Pa
     [info] = {name.partition("/")[0] for name in names} - PACKAGES
     assert info.endswith(".dist-info")
     assert f"{info}/licenses/LICENSE" in names
-    protos = [path.relative_to(REPOSITORY / "proto") for path in (REPOSITORY / "proto").rglob("*.proto")]
+    protos = [path.relative_to(ROOT / "proto") for path in (ROOT / "proto").rglob("*.proto")]
     stubs = {str(proto.with_suffix("")) + ending for proto in protos for ending in STUB_ENDINGS}
     assert stubs <= names
     assert {name for name in names if name.endswith(STUB_ENDINGS)} == stubs
-    modules = {str(path.relative_to(REPOSITORY)) for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")}
+    modules = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
     assert [name for name in names if name.endswith(".jar")] == [JAR]  # those of others are fetched: `lakeward fetch-jars`
 

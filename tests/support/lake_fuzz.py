@@ -21,6 +21,7 @@ from pyiceberg.manifest import clear_manifest_cache
 
 from support.hostile_lake import EVIL, metadata_file, plant
 from support.lake_kit import LakeKit
+from support.repository import ROOT
 from support.watched_folder import Watch
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writable import TableSpec
@@ -185,7 +186,7 @@ def main(folder: Path, examples: int) -> None:
     document = json.loads(subjects.text)
     places = places_in(document)
     values = hostile_values(folder, outside)
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     guard = Guard((str(folder), sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), root), outside)
     options = settings(
         max_examples=examples,

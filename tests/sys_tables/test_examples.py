@@ -8,12 +8,13 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 
+from support.repository import ROOT
 from support.sql_examples import Example, ExpectedError, ExpectedRows, cell_text, differences, load_examples, parse_example
 from sys_tables.declare.registry import default_registry
 from sys_tables.declare.sql_types import spark_type
 from tiering.errors import InvalidData
 
-FOLDER = Path(__file__).parents[2] / "sql_examples"
+FOLDER = ROOT / "sql_examples"
 EXAMPLES = load_examples(FOLDER)
 REGISTRY = default_registry()
 SYSTEM_TABLES = {table.name: {field.name: spark_type(field.type) for field in table.schema} for table in REGISTRY.tables}

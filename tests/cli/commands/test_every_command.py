@@ -16,13 +16,14 @@ import typer.main
 
 from support.cluster_of_processes import Deployment
 from support.commands import Lakeward
+from support.repository import ROOT
 from tiering.cli.main import app
 from tiering.cli.terminal.output import OutputFormat
 
 PROGRAM = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = PROGRAM.commands  # type: ignore[attr-defined]
 EXAMPLE = re.compile(r"^Example: lakeward (?P<words>.+)$", re.MULTILINE)
-MANUAL = Path(__file__).parents[2] / "docs" / "cli.md"
+MANUAL = ROOT / "docs" / "cli.md"
 SHELL_GOES_ON = {"&&", "|", ">", "&", ";"}
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from support.repository import ROOT
 from tiering.cli.terminal.exit_status import MEANINGS, ExitStatus, as_markdown, exit_status
 from tiering.errors import DataCorrupt, InvalidName, LakewardError, RoundFailed, ServiceUnreachable, SetupError
 
-MANUAL = Path(__file__).parents[2] / "docs" / "cli.md"
+MANUAL = ROOT / "docs" / "cli.md"
 
 
 @pytest.mark.parametrize(

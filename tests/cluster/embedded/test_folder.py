@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from support.embedded import PATH, LoopbackServer, ManualClock, cities, make_table, orders, scan, scan_all, served, split_of
+from support.repository import ROOT
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION, segments
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
@@ -175,7 +176,7 @@ with EmbeddedStorage(Path(sys.argv[1])) as storage:
 
 @pytest.mark.parametrize("acknowledged", [1, 4, 13])
 def test_a_kill_in_the_middle_of_appends_loses_and_doubles_nothing(tmp_path: Path, acknowledged: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     command = [sys.executable, "-c", APPEND_FOR_EVER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as writer:
         assert writer.stdout is not None

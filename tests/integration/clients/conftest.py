@@ -16,11 +16,12 @@ from support.client_statements import ROWS
 from support.cluster_of_processes import SCHEMA, Deployment
 from support.doc_blocks import DocBlocks
 from support.processes import Process, wait_for
+from support.repository import ROOT
 from support.sql_clients import COMMANDS, run
 from tiering.cluster.embedded.writable import TableSpec
 from tiering.model.tables import TablePath
 
-PAGE = Path(__file__).parents[3] / "docs" / "connect.md"
+PAGE = ROOT / "docs" / "connect.md"
 FLIGHTS, PLANES = TablePath("demo", "flights"), TablePath("demo", "planes")
 SERVER_SECONDS = 240
 """A Spark is ready after 10 s, but two start at once here, and machines are busy."""

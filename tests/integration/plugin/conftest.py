@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
+from support.repository import ROOT
 from support.spark_sessions import spark_session
 from sys_tables.declare.definitions import Procedure, SystemTable
 from sys_tables.declare.registry import Registry, default_registry
@@ -24,7 +25,6 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_ser
 from sys_tables.server.service import SysCatalogService
 from tiering.cli.spark.jars import SPARK_JARS, jar_path
 
-_ROOT = Path(__file__).parents[3]
 _PATIENCE_S = 60
 
 
@@ -138,12 +138,12 @@ def _servers() -> Iterator[Callable[..., Server]]:
 @pytest.fixture(scope="session")
 def plugin_jar() -> Path:
     """The jar, built anew if it is older than its sources."""
-    spec = importlib.util.spec_from_file_location("hatch_build", _ROOT / "hatch_build.py")
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return _ROOT / str(module.build_jar(_ROOT))
+    return ROOT / str(module.build_jar(ROOT))
 
 
 @pytest.fixture(scope="package")

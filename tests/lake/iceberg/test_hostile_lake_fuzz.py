@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.repository import ROOT
+
 EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "150"))
 """Of each kind; some thousand take minutes."""
 
 
 def test_whatever_is_drawn_nothing_of_it_is_run_or_opened(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
+    root = ROOT
     command = [sys.executable, "-m", "support.lake_fuzz", str(tmp_path / "home"), str(EXAMPLES)]
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"}
     outcome = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

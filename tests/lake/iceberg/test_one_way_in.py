@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support.repository import ROOT
+
 WAYS = {
     "load_catalog",
     "load_rest",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from support.data_folders import make_example_folder
+from support.repository import ROOT
 from support.sql_examples import Example, ExpectedError, differences, load_examples
 from sys_tables.declare.registry import default_registry
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import StatementFailed
 
-EXAMPLES = load_examples(Path(__file__).parents[2] / "sql_examples")
+EXAMPLES = load_examples(ROOT / "sql_examples")
 ANSWERED_OFFLINE = {"help", "validate_table"}
 """Procedures that ask the coordinator for nothing but a look."""
 

@@ -1,4 +1,4 @@
-"""`lakeward sweep`: deletes what dead rounds left in lake tables. The rules are in `tiering.lake.rules.sweep`; here is the order of reading."""
+"""`lakeward sweep`: deletes what dead rounds left. The rules are in `tiering.lake.rules.sweep`; here: in which order things are read."""
 
 from __future__ import annotations
 

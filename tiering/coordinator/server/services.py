@@ -30,7 +30,7 @@ from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire import error_status, heartbeats, statuses
+from tiering.wire import error_status, heartbeats, table_statuses
 from tiering.wire.leases import joined, leases_to_pb, parts
 from tiering.wire.request_bounds import caller_name
 
@@ -97,7 +97,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     ) -> status_pb2.ListTieringStatusesResponse:
         page = await answer(context, self._first_or_next(request))
         return status_pb2.ListTieringStatusesResponse(
-            tiering_statuses=[statuses.to_pb(status) for status in page.items],
+            tiering_statuses=[table_statuses.to_pb(status) for status in page.items],
             next_page_token=page.next_token,
             observed_time=heartbeats.timestamp(page.observed_time),
         )

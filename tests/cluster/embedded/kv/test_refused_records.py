@@ -226,7 +226,7 @@ import sys
 from pathlib import Path
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.skipping import SkipRequest
-from tiering.model import TablePath
+from tiering.model.tables import TablePath
 with EmbeddedStorage(Path(sys.argv[1])) as storage:
     print(storage.skip_record(SkipRequest(TablePath("sales", "orders"), None, 0, int(sys.argv[2]), "ann")).outcome.value)
 """
