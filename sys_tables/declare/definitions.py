@@ -15,7 +15,7 @@ import pyarrow as pa
 from sys_tables.declare.columns import schema_of
 from sys_tables.declare.parameters import FrameworkInput, Parameter, parameters_of
 from sys_tables.query.scan import ScanRequest
-from tiering.coordinator.interface import Asked, Columns, CoordinatorHandle, CoordinatorView
+from tiering.coordinator.interface import CallOptions, Columns, CoordinatorHandle, CoordinatorView
 
 RowT = TypeVar("RowT")
 InputT = TypeVar("InputT")
@@ -54,7 +54,7 @@ class Call:
     procedures: tuple[Procedure, ...] = ()
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> CallOptions:
         """What every mutation takes beside its own arguments."""
         return {"caller": self.caller, "dry_run": self.dry_run, "idempotency_key": self.idempotency_key}
 

@@ -95,7 +95,7 @@ class World:
         self.later(FRESHNESS)
 
     def record(self, table: TableInfo | None = None) -> TableRecord:
-        record = self.coordinator.book.get((table or self.table).table_id)
+        record = self.coordinator.table_records.get((table or self.table).table_id)
         assert record is not None
         return record
 

@@ -282,7 +282,7 @@ class Story:
         asked: dict[str, Any] = {"caller": "ann", "dry_run": rng.random() < 0.2, "idempotency_key": key}
         control, now = self.world.coordinator.control, self.world.clock.now()
         until = rng.choice((None, now + timedelta(seconds=90), now + timedelta(days=4_000), now - timedelta(days=1)))
-        rounds = [record.round.round_id for record in self.world.coordinator.book.live() if record.round] or ["none"]
+        rounds = [record.round.round_id for record in self.world.coordinator.table_records.live() if record.round] or ["none"]
         calls: list[Callable[[], Any]] = [
             lambda: control.pause_tiering(PauseTiering(path, "why", until, **asked)),
             lambda: control.resume_tiering(ResumeTiering(path, None, **asked)),

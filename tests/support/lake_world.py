@@ -201,7 +201,7 @@ class LakeWorld:
         return self.begin(table).end()
 
     def record(self, table: TableInfo) -> TableRecord:
-        record = self.coordinator.book.get(table.table_id)
+        record = self.coordinator.table_records.get(table.table_id)
         assert record is not None
         return record
 

@@ -68,7 +68,7 @@ class Served:
         sent = {(each.name, each.sequence) for each in tierers}
         heartbeats = self.world.coordinator.heartbeats
         await until(lambda: sent <= {(known.tierer_id, known.sequence) for known in heartbeats.tierers()})
-        with self.world.coordinator.book.changing():  # what handles the last of them holds this lock
+        with self.world.coordinator.table_records.changing():  # what handles the last of them holds this lock
             return calls
 
     def tier(self, **fields: object) -> grpc.aio.UnaryStreamCall[TierTableRequest, TierTableResponse]:

@@ -105,7 +105,7 @@ class Simulation:
 
     def sweep(self) -> None:
         """Without a guard, for no clock may be what protects a file; others go on meanwhile."""
-        sweeper = Sweeper(self.coordinator.book, Lakes(self.cluster, lambda _: self.lake))
+        sweeper = Sweeper(self.coordinator.table_records, Lakes(self.cluster, lambda _: self.lake))
         self.lake.meanwhile = self._meanwhile
         try:
             results = sweeper.sweep(SweepLake(None, "alice", 0, False))
@@ -151,7 +151,7 @@ class Simulation:
 
     def reconcile(self) -> None:
         """A user who reads the error of a table that failed for good does what it says; the coordinator may die over it."""
-        [record] = self.coordinator.book.live()
+        [record] = self.coordinator.table_records.live()
         if record.error is None or record.error.error_class not in LOST or record.state is not TableState.FAILED:
             return
         assert "'retier')" in record.error.hint, f"{record.error}"
@@ -205,7 +205,7 @@ class Simulation:
         rounds = Counter(snapshot.round_id for snapshot in table.snapshots.values() if snapshot.round_id is not None)
         assert all(count == 1 for count in rounds.values()), rounds
         self._check_chain(table)
-        running = [record for record in self.coordinator.book.live() if record.running is not None]
+        running = [record for record in self.coordinator.table_records.live() if record.running is not None]
         assert len(running) <= 1
 
     def _check_records(self) -> None:
@@ -215,7 +215,7 @@ class Simulation:
             if recorded is not None:
                 held = any(all(offset <= reached[bucket] for bucket, offset in recorded.offsets.items()) for reached in reached_by)
                 assert held, f"{recorded} is ahead of {reached_by}"
-        uuid = self.coordinator.book.all()[TABLE.table_id].lake.table_uuid
+        uuid = self.coordinator.table_records.all()[TABLE.table_id].lake.table_uuid
         assert uuid is None or uuid in {table.uuid for table in self.lake.tables.values()}, f"{uuid} is no lake table"
 
     def _may_still_commit(self, tierer: SimulatedTierer) -> tuple[Range, ...]:
@@ -224,7 +224,7 @@ class Simulation:
             return ()
         assignment, runner = tierer.running
         state = runner._state
-        record = self.coordinator.book.get(TABLE.table_id)
+        record = self.coordinator.table_records.get(TABLE.table_id)
         owns = record is not None and record.running is not None and record.running.round_id == assignment.round_id
         table, base = self.lake.tables.get(TABLE.path), None if state.base is None else state.base.view
         tag = None if table is None else table.tag
@@ -305,7 +305,7 @@ class Simulation:
 
     def _forge(self) -> None:
         """Messages by somebody who knows the names of the running round, and not the incarnation that has it."""
-        record = self.coordinator.book.get(TABLE.table_id)
+        record = self.coordinator.table_records.get(TABLE.table_id)
         if record is None or record.round is None:
             return
         named = {"table_id": record.table_id, "tiering_epoch": record.tiering_epoch, "round_id": record.round.round_id}
@@ -399,5 +399,5 @@ class Simulation:
 
 def recorded_everywhere(simulation: Simulation) -> list[RecordedLakeSnapshot | None]:
     """What coordinator and cluster remember of the lake."""
-    [record] = simulation.coordinator.book.live()
+    [record] = simulation.coordinator.table_records.live()
     return [record.lake.recorded, simulation.cluster.recorded.get(TABLE.table_id)]

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 from tiering.coordinator.calls.lease_calls import DEFAULT_TTL_MS as DEFAULT_LEASE_TTL_MS
 from tiering.coordinator.calls.lease_calls import AcquireLease, DropLease, LeaseCall, LeaseResult, ReleaseLease, RenewLease, lease_state
 from tiering.coordinator.calls.mutations import (
-    Asked,
+    CallOptions,
     CancelResult,
     CancelTiering,
     PauseResult,
@@ -36,7 +36,7 @@ from tiering.validate.results import CheckResult
 __all__ = [
     "DEFAULT_LEASE_TTL_MS",
     "AcquireLease",
-    "Asked",
+    "CallOptions",
     "CheckResult",
     "CoordinatorControl",
     "CoordinatorHandle",

@@ -24,7 +24,7 @@ def test_the_bar_reads_the_splits_from_the_line_that_the_coordinator_writes() ->
     world.append()
     tierer, given = world.assigned()
     tierer.plan(given)
-    record = world.coordinator.book.get(given.table_id)
+    record = world.coordinator.table_records.get(given.table_id)
     assert record is not None
     assert record.round is not None
     running = replace(record.round, splits_done=2, splits_total=7)

@@ -12,7 +12,7 @@ import pytest
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from tiering.coordinator.calls.lease_calls import LeaseCalls
 from tiering.coordinator.interface import AcquireLease, DropLease, LeaseResult, ReleaseLease, RenewLease
-from tiering.coordinator.memory.idempotency import Operations
+from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.errors import InvalidArgument, UnknownLease, UnknownTable
 from tiering.model.tables import TableInfo, TablePath
 
@@ -33,8 +33,8 @@ class Leasing:
         self.world.storage.snapshot_kv(self.table.path)
 
     def run(self, call: Any) -> LeaseResult:
-        book = self.world.coordinator.book
-        return LeaseCalls(book, self.world.storage, Operations(book)).run(call)
+        table_records = self.world.coordinator.table_records
+        return LeaseCalls(table_records, self.world.storage, IdempotentOperations(table_records)).run(call)
 
     def acquire(self, lease_id: str = "mine", **more: Any) -> LeaseResult:
         return self.run(AcquireLease(lease_id, self.table.path, caller="ann", **{"ttl_ms": 10 * MINUTE_MS, **more}))

@@ -166,7 +166,7 @@ def test_another_offset_is_refused_and_changes_nothing(stuck: Stuck) -> None:
 def test_a_coordinator_that_died_before_it_stored_the_answer_gives_it_to_the_repeat(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
     offset = stuck.poison(2, NOT_YET)
     with monkeypatch.context() as patch:
-        patch.setattr(stuck.world.coordinator.book, "put", lambda *_, **__: (_ for _ in ()).throw(SystemError("killed")))
+        patch.setattr(stuck.world.coordinator.table_records, "put", lambda *_, **__: (_ for _ in ()).throw(SystemError("killed")))
         with pytest.raises(SystemError):
             stuck.skip(offset, idempotency_key="k")
     stuck.world.restart()

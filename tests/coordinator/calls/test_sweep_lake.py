@@ -141,8 +141,8 @@ def test_marker_files_are_told_apart_too(world: LakeWorld, monkeypatch: pytest.M
 def test_nothing_of_a_replaced_lake_table_is_deleted(world: LakeWorld) -> None:
     table = tiered(world)
     record = world.record(table)
-    with world.coordinator.book.changing():
-        world.coordinator.book.put(Change(replace(record, lake=replace(record.lake, table_uuid="another"))))
+    with world.coordinator.table_records.changing():
+        world.coordinator.table_records.put(Change(replace(record, lake=replace(record.lake, table_uuid="another"))))
     with pytest.raises(errors.LakeTableReplaced):
         sweep(world, table)
     assert "LakeTableReplaced" in (sweep(world, None).error or "")
@@ -179,10 +179,10 @@ def test_the_files_of_a_renamed_lake_table_are_alive_in_whatever_folder(
 
 def forget_uuids(world: LakeWorld, table: TableInfo) -> None:
     """Rows as an older version wrote them."""
-    with world.coordinator.book.changing():
+    with world.coordinator.table_records.changing():
         rows = [replace(row, lake_table_uuid=None) for row in world.store.commits(table.table_id)]
         for row in rows:
-            world.coordinator.book.put(Change(world.record(table)).update_commit(row))
+            world.coordinator.table_records.put(Change(world.record(table)).update_commit(row))
 
 
 def test_a_new_lake_table_has_a_folder_of_its_own(world: LakeWorld) -> None:

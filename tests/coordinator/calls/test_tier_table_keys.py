@@ -125,7 +125,7 @@ def test_a_closed_iterator_ends_the_wait_and_not_the_round(world: World) -> None
         await until(lambda: bool(world.said))
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        await until(lambda: world.coordinator.book.changes.waiting == 0)
+        await until(lambda: world.coordinator.table_records.wake_ups.waiting == 0)
 
     asyncio.run(give_up())
     assert world.state() == "Pending"
@@ -137,7 +137,7 @@ def test_many_waiting_calls_hold_no_thread(world: World) -> None:
 
     async def crowd() -> list[TierTableResult]:
         calls = [asyncio.create_task(world.calling()) for _ in range(50)]
-        await until(lambda: world.coordinator.book.changes.waiting == 50)
+        await until(lambda: world.coordinator.table_records.wake_ups.waiting == 50)
         tierer = world.tierer()
         await asyncio.to_thread(lambda: tierer.run(tierer.get()))
         return await asyncio.wait_for(asyncio.gather(*calls), 10)

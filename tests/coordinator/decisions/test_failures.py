@@ -16,7 +16,7 @@ def test_failures_back_off_from_a_second_to_five_minutes_and_success_resets(worl
         tierer.fail(given)
         deadline = world.record().retry_deadline
         assert deadline is not None
-        wait = (deadline - world.coordinator.book.now().steady).total_seconds()
+        wait = (deadline - world.coordinator.table_records.now().steady).total_seconds()
         waits.append(wait)
         world.later(wait - 0.001)
         assert world.state() == "Failed"

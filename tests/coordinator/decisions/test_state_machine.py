@@ -165,7 +165,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @rule()
     def cancel(self) -> None:
-        for record in self.world.coordinator.book.live():
+        for record in self.world.coordinator.table_records.live():
             if record.round is not None:
                 cancelled = self.world.coordinator.cancel_tiering(record.round.round_id, "alice")
                 assert not (cancelled and record.granted)
@@ -196,13 +196,13 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_shown_is_stored(self) -> None:
         stored = {record.table_id: record for record in self.world.store.load()}
-        for record in self.world.coordinator.book.all().values():
+        for record in self.world.coordinator.table_records.all().values():
             known = stored[record.table_id]
             assert (known.state, known.tiering_epoch, known.lake) == (record.state, record.tiering_epoch, record.lake)
 
     @invariant()
     def epochs_only_grow_and_each_has_its_own_round(self) -> None:
-        for record in self.world.coordinator.book.all().values():
+        for record in self.world.coordinator.table_records.all().values():
             assert record.tiering_epoch >= self.epoch
             self.epoch = record.tiering_epoch
         rounds = self.world.store.rounds(limit=10_000)
@@ -212,7 +212,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def at_most_one_round_is_open_and_only_it_may_be_unresolved_for_long(self) -> None:
         open_rounds = [row for row in self.world.store.rounds(limit=10_000) if not row.state.is_final]
         assert len(open_rounds) <= 1
-        for record in self.world.coordinator.book.live():
+        for record in self.world.coordinator.table_records.live():
             under_way = record.state in (TableState.PENDING, TableState.TIERING)
             assert under_way == bool(open_rounds)
             if under_way:
@@ -233,7 +233,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def records_are_never_ahead_of_the_lake_and_never_go_back(self) -> None:
         view = self.world.lake.view(self.world.table.path)
         in_lake = {} if view is None or view.marker is None else {key: at.tiered for key, at in view.marker.buckets.items()}
-        record = self.world.coordinator.book.all()[self.world.table.table_id]
+        record = self.world.coordinator.table_records.all()[self.world.table.table_id]
         cluster = self.world.cluster.recorded.get(record.table_id)
         copies = [copy for copy in (record.lake.recorded, cluster) if copy is not None]
         for copy in copies:

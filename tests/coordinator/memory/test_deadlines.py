@@ -24,7 +24,7 @@ from tiering.coordinator.decisions.records import Pause, QueuedCall, RoundRecord
 from tiering.coordinator.memory import deadlines
 from tiering.coordinator.memory.deadlines import Deadlines, first_look
 from tiering.coordinator.memory.store import Writes
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.server import coordinator
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
@@ -40,9 +40,9 @@ def overdue(ctx: Context, record: TableRecord) -> Change | None:
     return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)
 
 
-def expected(book: Book) -> dict[int, TableState | None]:
+def expected(table_records: TableRecords) -> dict[int, TableState | None]:
     """The states that a look at every record now would bring."""
-    found = {record.table_id: overdue(book.context(), record) for record in book.live()}
+    found = {record.table_id: overdue(table_records.context(), record) for record in table_records.live()}
     return {table_id: change.record.state for table_id, change in found.items() if change is not None}
 
 
@@ -116,23 +116,23 @@ class TimeMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_waits_and_runs_and_lies_where_is_known_without_a_look_at_all(self) -> None:
-        book = self.world.coordinator.book
-        for drafting in (contextlib.nullcontext, book.together):
-            with book.changing(), drafting():
-                live = book.live()
-                waiting = sorted(book.waiting(), key=lambda one: one.table_id)
+        table_records = self.world.coordinator.table_records
+        for drafting in (contextlib.nullcontext, table_records.together):
+            with table_records.changing(), drafting():
+                live = table_records.live()
+                waiting = sorted(table_records.waiting(), key=lambda one: one.table_id)
                 assert waiting == [one for one in live if one.state is TableState.PENDING and one.pause is None]
-                assert book.running() == [one for one in live if one.running is not None]
-        assert book.work_waits() == bool(book.waiting())
+                assert table_records.running() == [one for one in live if one.running is not None]
+        assert table_records.work_waits() == bool(table_records.waiting())
         paths = [TablePath("sales", f"t{number}") for number in range(1, TABLES + 1)]
-        assert [book.by_path(path) for path in paths] == [next((one for one in live if one.path == path), None) for path in paths]
+        assert [table_records.by_path(path) for path in paths] == [next((one for one in live if one.path == path), None) for path in paths]
 
     def one_tick(self) -> None:
-        book = self.world.coordinator.book
-        with book.changing():  # after a write that failed: what was really stored
-            wanted, before = expected(book), book.all()
+        table_records = self.world.coordinator.table_records
+        with table_records.changing():  # after a write that failed: what was really stored
+            wanted, before = expected(table_records), table_records.all()
         self.world.coordinator.advance()
-        changed = {table_id: record.state for table_id, record in book.all().items() if record is not before.get(table_id)}
+        changed = {table_id: record.state for table_id, record in table_records.all().items() if record is not before.get(table_id)}
         assert changed == wanted
 
     @rule(name=st.sampled_from(["one", "two"]))
@@ -243,7 +243,7 @@ def test_hints_that_were_lowered_again_and_again_take_no_room() -> None:
 
 def test_a_tick_takes_no_lock_while_nothing_is_due() -> None:
     world = World()
-    with ThreadPoolExecutor(1) as thread, world.coordinator.book.changing():
+    with ThreadPoolExecutor(1) as thread, world.coordinator.table_records.changing():
         thread.submit(world.coordinator.advance).result(10)
     world.coordinator.close()
 

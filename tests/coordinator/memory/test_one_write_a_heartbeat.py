@@ -76,4 +76,4 @@ def test_a_write_that_fails_shows_nothing_of_the_heartbeat_and_its_repeat_does_a
     store.failing = False
     assert finish_and_ask(tierer, given).tiering_table.table_id == 2
     assert store.states() == "Scheduled Tiering"
-    assert [record.tiering_epoch for record in world.coordinator.book.live()] == [1, 1]
+    assert [record.tiering_epoch for record in world.coordinator.table_records.live()] == [1, 1]

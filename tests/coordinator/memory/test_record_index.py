@@ -41,17 +41,17 @@ def test_a_path_names_the_table_that_has_it_now() -> None:
 def test_who_drafts_sees_what_waits_in_the_draft_and_nobody_else_does() -> None:
     other = log_table(2, TablePath("sales", "second"))
     world = World((log_table(), other))
-    book = world.coordinator.book
-    with book.changing():
-        with book.together():
-            book.put(Change(replace(world.record(), state=TableState.PENDING)))
-            assert [one.table_id for one in book.waiting()] == [1]
-            assert not book.work_waits()
-            book.put(
+    table_records = world.coordinator.table_records
+    with table_records.changing():
+        with table_records.together():
+            table_records.put(Change(replace(world.record(), state=TableState.PENDING)))
+            assert [one.table_id for one in table_records.waiting()] == [1]
+            assert not table_records.work_waits()
+            table_records.put(
                 Change(replace(world.record(), state=TableState.SCHEDULED)), Change(replace(world.record(other), state=TableState.PENDING))
             )
-            assert [one.table_id for one in book.waiting()] == [2]
-            assert [one.state for one in book.live()] == ["Scheduled", "Pending"]
-        assert [one.table_id for one in book.waiting()] == [2]
-        assert book.work_waits()
+            assert [one.table_id for one in table_records.waiting()] == [2]
+            assert [one.state for one in table_records.live()] == ["Scheduled", "Pending"]
+        assert [one.table_id for one in table_records.waiting()] == [2]
+        assert table_records.work_waits()
     world.coordinator.close()

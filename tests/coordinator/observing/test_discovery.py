@@ -29,7 +29,7 @@ def test_a_new_lake_table_is_scheduled_for_its_creation_plus_freshness(world: Wo
 
 def test_enabling_the_lake_later_counts_from_then() -> None:
     world = World((replace(log_table(), lake_enabled=False, lake_enabled_at=None),))
-    assert world.coordinator.book.live() == []
+    assert world.coordinator.table_records.live() == []
     world.later(1_000)
     _put(world, replace(world.table, lake_enabled=True, lake_enabled_at=world.clock.now()))
     assert world.record().due_deadline == world.clock.now() + timedelta(seconds=FRESHNESS)
@@ -41,7 +41,7 @@ def test_a_dropped_table_is_removed_with_its_errors(world: World) -> None:
     tierer.fail(given)
     del world.cluster.by_path[world.table.path]
     world.coordinator.tick()
-    assert world.coordinator.book.live() == []
+    assert world.coordinator.table_records.live() == []
     assert world.coordinator.view().table_statuses() == []
     assert events(world)[-1] == "TABLE_REMOVED"
 
@@ -52,7 +52,7 @@ def test_epochs_go_on_when_the_lake_is_disabled_and_enabled_again(world: World) 
     tierer.ack(given)
     _put(world, replace(world.table, lake_enabled=False))
     world.restart()
-    assert world.coordinator.book.live() == []
+    assert world.coordinator.table_records.live() == []
     _put(world, replace(world.table, lake_enabled=True))
     assert world.record().lake.table_uuid == "lake-1"
     assert world.record().error_count == 0
@@ -65,8 +65,8 @@ def test_a_table_made_anew_is_another_table(world: World) -> None:
     tierer.commit(given)
     tierer.ack(given)
     _put(world, replace(world.table, table_id=2))
-    assert world.coordinator.book.get(1) is None
-    made = world.coordinator.book.get(2)
+    assert world.coordinator.table_records.get(1) is None
+    made = world.coordinator.table_records.get(2)
     assert made is not None
     assert (made.lake.table_uuid, made.last_tiered_time) == (None, None)
     assert made.round is not None
@@ -133,9 +133,9 @@ def test_every_change_of_state_in_the_events_is_legal(world: World) -> None:
 def test_thousands_of_tables_are_found_at_once() -> None:
     tables = tuple(log_table(number, TablePath("many", f"t{number}"), buckets=1) for number in range(1, 2_001))
     world = World(tables)
-    assert len(world.coordinator.book.live()) == 2_000
+    assert len(world.coordinator.table_records.live()) == 2_000
     world.due()
-    assert {record.state for record in world.coordinator.book.live()} == {"Pending"}
+    assert {record.state for record in world.coordinator.table_records.live()} == {"Pending"}
     world.coordinator.close()
 
 
@@ -165,7 +165,7 @@ def test_a_listing_that_is_still_the_same_is_not_compared_again(world: World, mo
     kept = list(world.cluster.tables())
     monkeypatch.setattr(world.cluster, "tables", lambda: kept)
     world.coordinator.discovery.run()
-    monkeypatch.setattr(world.coordinator.book, "live", lambda: pytest.fail("compared"))
+    monkeypatch.setattr(world.coordinator.table_records, "live", lambda: pytest.fail("compared"))
     world.coordinator.discovery.run()
     monkeypatch.undo()
     _put(world, replace(world.table, freshness_ms=60_000))

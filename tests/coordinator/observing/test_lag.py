@@ -169,7 +169,7 @@ def test_the_background_rests_between_tables_and_stops_when_told_to(many: World)
 
 def test_a_look_over_many_tables_asks_nothing(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(many.cluster, Listening)
-    records = many.coordinator.book.live()
+    records = many.coordinator.table_records.live()
     monkeypatch.setattr(lag, "ON_DEMAND_TABLES", TABLES - 1)
     many.coordinator.observer.refresh_for_a_look(records)
     assert many.cluster.together == []

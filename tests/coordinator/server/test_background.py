@@ -42,7 +42,9 @@ def test_time_tables_and_logs_are_looked_at() -> None:
     world.clock.advance(1_000)
 
     def seen() -> bool:
-        found = [world.coordinator.observer.pending(record) for record in world.coordinator.book.live() if record.state == "Pending"]
+        found = [
+            world.coordinator.observer.pending(record) for record in world.coordinator.table_records.live() if record.state == "Pending"
+        ]
         return [one.records for one in found if one is not None] == [7]
 
     asyncio.run(running(world, seen))

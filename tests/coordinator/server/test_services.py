@@ -129,7 +129,7 @@ def test_waiting_calls_starve_neither_reads_nor_tierers() -> None:
             asyncio.ensure_future(served.heartbeat(served.world.tierer(f"idle{number}"), request=True, max_wait_ms=30_000))
             for number in range(20)
         ]
-        await until(lambda: served.world.coordinator.book.changes.waiting >= 79 and served.world.state() == "Tiering")
+        await until(lambda: served.world.coordinator.table_records.wake_ups.waiting >= 79 and served.world.state() == "Tiering")
         async with asyncio.timeout(5):
             assert (await served.page()).tiering_statuses[0].status == "Tiering"
         winner = next(each for each in held if each.done())

@@ -46,7 +46,7 @@ def by_column(view: View) -> list[dict[str, Any]]:
 
 def disturbed(record: TableRecord, seed: random.Random, world: World) -> TableRecord:
     """The record as some story may have left it."""
-    now = world.coordinator.book.now()
+    now = world.coordinator.table_records.now()
 
     def maybe(value: Any) -> Any:
         return value if seed.random() < 0.6 else None
@@ -88,10 +88,10 @@ def disturbed(record: TableRecord, seed: random.Random, world: World) -> TableRe
 
 
 def disturb(world: World, seed: random.Random) -> None:
-    book = world.coordinator.book
-    with book.changing():
-        chosen = seed.sample(book.live(), 9)
-        book.put(*(Change(disturbed(record, seed, world), durable=False) for record in chosen))
+    table_records = world.coordinator.table_records
+    with table_records.changing():
+        chosen = seed.sample(table_records.live(), 9)
+        table_records.put(*(Change(disturbed(record, seed, world), durable=False) for record in chosen))
 
 
 @pytest.mark.parametrize("story", range(12))

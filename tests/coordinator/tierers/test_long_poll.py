@@ -83,9 +83,9 @@ def test_two_held_tierers_get_a_table_each_and_never_the_same() -> None:
 def test_a_held_request_whose_client_went_away_takes_no_table() -> None:
     async def test(served: Served) -> None:
         call = served.tierers.LakeTieringHeartbeat(served.world.tierer("gone").message(request=True, max_wait_ms=30_000))
-        await until(lambda: served.world.coordinator.book.changes.waiting == 1)
+        await until(lambda: served.world.coordinator.table_records.wake_ups.waiting == 1)
         call.cancel()
-        await until(lambda: served.world.coordinator.book.changes.waiting == 0)
+        await until(lambda: served.world.coordinator.table_records.wake_ups.waiting == 0)
         served.world.clock.advance(180)
         await until(lambda: served.world.state() == "Pending")
         assert (await served.heartbeat(served.world.tierer("other"), request=True)).HasField("tiering_table")

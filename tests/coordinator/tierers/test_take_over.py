@@ -27,7 +27,7 @@ def test_a_coordinator_restored_from_its_store_equals_the_one_before(opened: tup
     world.restart()
     after = world.record()
     assert replace(after, heartbeat_deadline=None) == replace(before, heartbeat_deadline=None)
-    assert after.heartbeat_deadline == world.coordinator.book.now().after(world.options.service_timeout_ms)
+    assert after.heartbeat_deadline == world.coordinator.table_records.now().after(world.options.service_timeout_ms)
     world.coordinator.close()
 
 
@@ -40,9 +40,9 @@ def test_a_coordinator_that_was_overtaken_changes_nothing_more(opened: tuple[Sto
         former.tick()
     with pytest.raises(Fenced):
         world.tierer().beat(request=True)
-    assert former.book.fenced is not None
+    assert former.table_records.fenced is not None
     newer.tick()
-    assert [record.state for record in newer.book.live()] == [TableState.PENDING]
+    assert [record.state for record in newer.table_records.live()] == [TableState.PENDING]
     former.close()
     newer.close()
 

@@ -81,7 +81,7 @@ def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
 
 
 def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
-    running = world.coordinator.book.by_path(TablePath("sales", "running"))
+    running = world.coordinator.table_records.by_path(TablePath("sales", "running"))
     assert running is not None
     assert running.round is not None
     ids = {RUNNING: running.round.round_id}

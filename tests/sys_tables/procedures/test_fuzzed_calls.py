@@ -80,7 +80,8 @@ class CalledWorld(FolderWorld):
     def everything(self) -> list[object]:
         """What CALLs change of tables and leases; not what the background sees of a lake."""
         records = {
-            one.table_id: (one.state, one.tiering_epoch, one.pause, one.error, one.error_count) for one in self.coordinator.book.live()
+            one.table_id: (one.state, one.tiering_epoch, one.pause, one.error, one.error_count)
+            for one in self.coordinator.table_records.live()
         }
         return [records, list(self.storage.leases())]
 
@@ -139,7 +140,7 @@ def steady(answer: Answer) -> object:
 
 
 def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWorld) -> None:
-    calls = Calls(random.Random(SEED), lambda: [record.round.round_id for record in world.coordinator.book.live() if record.round])
+    calls = Calls(random.Random(SEED), lambda: [record.round.round_id for record in world.coordinator.table_records.live() if record.round])
 
     async def scenario() -> None:
         async with serving(world.coordinator) as client:

@@ -60,7 +60,7 @@ class RunningCoordinator:
 
     def tierer_connected(self) -> bool:
         """Whether any tierer sends heartbeats."""
-        return self.coordinator.heartbeats.connected(self.coordinator.book.now())
+        return self.coordinator.heartbeats.connected(self.coordinator.table_records.now())
 
     async def wait(self, stopping: asyncio.Event) -> None:
         """Until `stopping` is set. Raises Fenced if another coordinator took the store over."""

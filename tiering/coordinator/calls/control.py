@@ -41,7 +41,7 @@ from tiering.coordinator.interface import (
     TierTable,
     TierTableResult,
 )
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.memory.wake_ups import Subscription
 from tiering.errors import InvalidArgument
 from tiering.library_guards.panics import contained
@@ -55,7 +55,7 @@ class Calls:
 
     def __init__(
         self,
-        book: Book,
+        table_records: TableRecords,
         steps: CallSteps,
         controls: Controls,
         reconciler: Reconciler,
@@ -65,7 +65,7 @@ class Calls:
         validations: Validations,
         tierer_connected: Callable[[], bool],
     ) -> None:
-        self._book = book
+        self._table_records = table_records
         self._reconciler = reconciler
         self._sweeper = sweeper
         self._leases = leases
@@ -110,7 +110,7 @@ class Calls:
 
     async def knows(self, idempotency_key: str) -> bool:
         """See `CoordinatorControl.knows`."""
-        return await self._run(lambda: self._book.store.operation(idempotency_key) is not None)
+        return await self._run(lambda: self._table_records.store.operation(idempotency_key) is not None)
 
     async def pause_tiering(self, call: PauseTiering) -> PauseResult:
         """See `CoordinatorControl.pause_tiering`."""
@@ -141,7 +141,7 @@ class Calls:
     def end_waits(self) -> None:
         """Each waiting call answers with how its table stands."""
         self._closing = True
-        self._book.changes.notify()
+        self._table_records.wake_ups.notify()
 
     def close(self) -> None:
         """No call can be made any more."""
@@ -151,7 +151,7 @@ class Calls:
 
     async def _follow(self, call: TierTable, goal: Goal) -> AsyncGenerator[Progress | TierTableResult, None]:
         said = ""
-        with self._book.changes.subscribe() as changes:
+        with self._table_records.wake_ups.subscribe() as changes:
             while True:
                 before = self._signature(goal)
                 seen = await self._look(partial(self._steps.look, call, goal))
@@ -172,13 +172,13 @@ class Calls:
     async def _until_worth_looking(self, changes: Subscription, call: TierTable, seen: Waiting, before: object) -> None:
         """Ticks wake every waiting call: look again only if something about this one changed."""
         while before == self._signature(seen.goal) and not self._why_it_ends(call, seen):
-            if seen.look_at is not None and self._book.now().passed(seen.look_at):
+            if seen.look_at is not None and self._table_records.now().passed(seen.look_at):
                 return
             await changes.wait()
 
     def _why_it_ends(self, call: TierTable, seen: Waiting) -> str | None:
         """Why the wait is over before the goal is reached, for the caller; None while it goes on."""
-        now, options = self._book.now(), self._book.options
+        now, options = self._table_records.now(), self._table_records.options
         waited = (now.steady - seen.goal.started_since).total_seconds() * 1000
         if self._closing:
             return "the service stops"
@@ -189,8 +189,8 @@ class Calls:
         return None
 
     def _signature(self, goal: Goal) -> object:
-        record = self._book.get(goal.table_id)
-        if record is None or self._book.fenced is not None:
+        record = self._table_records.get(goal.table_id)
+        if record is None or self._table_records.fenced is not None:
             return None
         return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id
 

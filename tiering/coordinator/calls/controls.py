@@ -26,8 +26,8 @@ from tiering.coordinator.calls.mutations import (
 from tiering.coordinator.decisions import operator_requests, reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.idempotency import Decided, Operations
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.idempotency import Decided, IdempotentOperations
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
@@ -39,8 +39,8 @@ Result = TypeVar("Result")
 class Controls:
     """One method a procedure; each has one effect for one idempotency key, and none for a dry run."""
 
-    def __init__(self, book: Book, cluster: Cluster, discovery: Discovery, operations: Operations) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, cluster: Cluster, discovery: Discovery, operations: IdempotentOperations) -> None:
+        self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery
         self._operations = operations
@@ -49,21 +49,21 @@ class Controls:
         """`CALL sys.retry_tiering`. Raises UnknownTable, UnknownDatabase."""
 
         def decide(record: TableRecord) -> tuple[Change, RetryResult]:
-            change = reconciliation.retry(self._book.context(call.caller), record)
+            change = reconciliation.retry(self._table_records.context(call.caller), record)
             after = change.record
             assert after.state is not None
             retry_at = after.retry_deadline if after.state is TableState.FAILED else None
-            return change, RetryResult(call.path, after.state.value, self._book.now().to_wall(retry_at))
+            return change, RetryResult(call.path, after.state.value, self._table_records.now().to_wall(retry_at))
 
         return self._on_table(call, call.path, decide)
 
     def pause(self, call: PauseTiering) -> PauseResult:
         """`CALL sys.pause_tiering`. Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument for a time that is over."""
-        if call.until is not None and call.until <= self._book.now().wall and self._operations.answer(call) is None:
+        if call.until is not None and call.until <= self._table_records.now().wall and self._operations.answer(call) is None:
             raise errors.InvalidArgument(f"the pause would have ended already: until is {call.until.isoformat()}")
 
         def decide(record: TableRecord) -> tuple[Change, PauseResult]:
-            change = operator_requests.pause(self._book.context(call.caller), record, call.reason, call.until)
+            change = operator_requests.pause(self._table_records.context(call.caller), record, call.reason, call.until)
             return change, _paused(record, change)
 
         return self._on_table(call, call.path, decide)
@@ -72,7 +72,7 @@ class Controls:
         """`CALL sys.resume_tiering`. Raises UnknownTable, UnknownDatabase, LakeDisabled."""
 
         def decide(record: TableRecord) -> tuple[Change, PauseResult]:
-            change = operator_requests.resume(self._book.context(call.caller), record, call.reason)
+            change = operator_requests.resume(self._table_records.context(call.caller), record, call.reason)
             return change, _paused(record, change)
 
         return self._on_table(call, call.path, decide)
@@ -81,7 +81,9 @@ class Controls:
         """`CALL sys.reset_errors`. Raises UnknownTable, UnknownDatabase, LakeDisabled."""
 
         def decide(record: TableRecord) -> tuple[Change, ResetResult]:
-            return operator_requests.reset_errors(self._book.context(call.caller), record), ResetResult(call.path, record.error_count)
+            return operator_requests.reset_errors(self._table_records.context(call.caller), record), ResetResult(
+                call.path, record.error_count
+            )
 
         return self._on_table(call, call.path, decide)
 
@@ -90,8 +92,8 @@ class Controls:
         return self._operations.once(call, lambda: self._cancelled(call))
 
     def _cancelled(self, call: CancelTiering) -> Decided[CancelResult]:
-        record = next((one for one in self._book.live() if one.round is not None and one.round.round_id == call.round_id), None)
-        found = self._book.store.round(call.round_id) if record is None else record.round
+        record = next((one for one in self._table_records.live() if one.round is not None and one.round.round_id == call.round_id), None)
+        found = self._table_records.store.round(call.round_id) if record is None else record.round
         if found is None:
             return Decided(CancelResult(call.round_id, None, CancelOutcome.UNKNOWN))
         if found.state is RoundState.QUEUED:
@@ -100,7 +102,7 @@ class Controls:
                 hint="CALL sys.pause_tiering keeps a table's rounds from beginning.",
                 round_id=call.round_id,
             )
-        change = None if record is None else operator_requests.cancel(self._book.context(call.caller), record, call.message)
+        change = None if record is None else operator_requests.cancel(self._table_records.context(call.caller), record, call.message)
         outcome = CancelOutcome.TOO_LATE if change is None else CancelOutcome.CANCELLED
         return Decided(CancelResult(call.round_id, found.state.value, outcome), () if change is None else (change,), found.table_id)
 
@@ -111,7 +113,7 @@ class Controls:
         table_id = self._table_id(path)
 
         def about_it() -> Decided[Result]:
-            record = self._book.get(table_id)
+            record = self._table_records.get(table_id)
             if record is None:
                 raise errors.UnknownTable(f"{path} is not a lake table any more", table_id=table_id)
             change, result = decide(record)
@@ -124,7 +126,7 @@ class Controls:
         info = self._cluster.table(path)
         if not info.lake_enabled:
             raise errors.LakeDisabled(f"{path} has its lake disabled", table_id=info.table_id)
-        if self._book.get(info.table_id) is None:
+        if self._table_records.get(info.table_id) is None:
             self._discovery.run()
         return info.table_id
 

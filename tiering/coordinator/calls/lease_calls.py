@@ -15,8 +15,8 @@ from tiering.cluster.base import Cluster
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.calls.mutations import Mutation
 from tiering.coordinator.decisions.records import EventRecord, Level
-from tiering.coordinator.memory.idempotency import Operations
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import InvalidArgument, UnknownLease
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.tables import TableBucket, TableInfo, TablePath, TableType
@@ -92,8 +92,8 @@ def lease_state(lease: KvSnapshotLease, now: datetime) -> str:
 class LeaseCalls:
     """They block."""
 
-    def __init__(self, book: Book, cluster: Cluster, operations: Operations) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, cluster: Cluster, operations: IdempotentOperations) -> None:
+        self._table_records = table_records
         self._cluster = cluster
         self._operations = operations
         self._one_at_a_time = threading.Lock()
@@ -115,8 +115,8 @@ class LeaseCalls:
             case DropLease():
                 result = self._drop(call)
         if not call.dry_run:
-            with self._book.changing():
-                self._book.put(operations=self._operations.done(call, None, result), events=[self._event(call, result)])
+            with self._table_records.changing():
+                self._table_records.put(operations=self._operations.done(call, None, result), events=[self._event(call, result)])
         return result
 
     def _acquire(self, call: AcquireLease) -> LeaseResult:
@@ -160,7 +160,7 @@ class LeaseCalls:
         lease = self._by_id().get(lease_id)
         if lease is None:
             return LeaseResult(lease_id, gone, buckets, unavailable, None)
-        return LeaseResult(lease_id, lease_state(lease, self._book.now().wall), buckets, unavailable, lease.expires_at)
+        return LeaseResult(lease_id, lease_state(lease, self._table_records.now().wall), buckets, unavailable, lease.expires_at)
 
     def _lease(self, lease_id: str) -> KvSnapshotLease:
         lease = self._by_id().get(lease_id)
@@ -180,7 +180,7 @@ class LeaseCalls:
     def _event(self, call: LeaseCall, result: LeaseResult) -> EventRecord:
         path = call.path if isinstance(call, AcquireLease | ReleaseLease) else None
         return EventRecord(
-            occurred_at=self._book.now().wall,
+            occurred_at=self._table_records.now().wall,
             level=Level.INFO,
             event_type=call.procedure.upper(),
             message=f"lease {call.lease_id}: {result.buckets} buckets, {result.state}",

@@ -1,6 +1,6 @@
 """What may be asked that changes something: one frozen dataclass a procedure, and how such a request names its operation.
 
-`Operations` binds an idempotency key to the caller, the procedure and the `arguments` (DESIGN 5).
+`IdempotentOperations` binds an idempotency key to the caller, the procedure and the `arguments` (DESIGN 5).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiering.wire.request_bounds import caller_name
 ResultT = TypeVar("ResultT")
 
 
-class Asked(TypedDict):
+class CallOptions(TypedDict):
     """How any of them is asked for, as keyword arguments."""
 
     caller: str
@@ -37,7 +37,7 @@ class Mutation(Generic[ResultT]):
 
     procedure: ClassVar[str]
     result_class: ClassVar[type]
-    unnamed: ClassVar[frozenset[str]] = frozenset(Asked.__annotations__)
+    unnamed: ClassVar[frozenset[str]] = frozenset(CallOptions.__annotations__)
     free_words: ClassVar[tuple[str, ...]] = ()
     caller: str
     dry_run: bool = False

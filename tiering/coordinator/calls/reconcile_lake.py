@@ -24,8 +24,8 @@ from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.interface import ReconcileLake, ReconcileResult
-from tiering.coordinator.memory.idempotency import Operations
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
 from tiering.lake.maintenance import LakeCare, LakeSurvey
@@ -90,14 +90,14 @@ class Reconciler:
 
     def __init__(
         self,
-        book: Book,
+        table_records: TableRecords,
         cluster: Cluster,
         lakes: Lakes,
         table_lock: Callable[[int], AbstractContextManager[object]],
         noticed: Callable[[int], None],
-        operations: Operations,
+        operations: IdempotentOperations,
     ) -> None:
-        self._book = book
+        self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._table_lock = table_lock
@@ -219,14 +219,14 @@ class Reconciler:
     def _carry_out(self, call: ReconcileLake, looked: _Looked, decision: _Decision) -> ReconcileResult:
         view, info = looked.situation.survey.view, looked.info
         base_round = None if view.marker is None else view.marker.round_id
-        with self._book.changing():
-            ctx = self._book.context(call.caller)
+        with self._table_records.changing():
+            ctx = self._table_records.context(call.caller)
             wanted = Reconciliation(
                 call.action, ctx.new_round_id, view.table_uuid, base_round, view.tag, decision.offsets, decision.records_left_out
             )
             change = reconciliation.claim(ctx, self._record(info), wanted)
             # The operation names the round before anything is sent: a repeat looks whether that one landed.
-            self._book.put(change, operations=self._operations.begun(call, info.table_id, wanted.round_id))
+            self._table_records.put(change, operations=self._operations.begun(call, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
         cluster_id = looked.situation.known.cluster_id
         marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, row.tiering_epoch, base_round, decision.ranges)
@@ -242,9 +242,9 @@ class Reconciler:
         left_out = row.records_left_out
         result = ReconcileResult(call.path, call.action, row.round_id, found.snapshot_id, DONE, found.offsets, left_out)
         crash_points.reach(crash_points.RECONCILE_TOLD)
-        with self._book.changing():
-            change = reconciliation.reconciled(self._book.context(call.caller), self._record(info), row, call.action, found)
-            self._book.put(change, operations=self._operations.done(call, info.table_id, result))
+        with self._table_records.changing():
+            change = reconciliation.reconciled(self._table_records.context(call.caller), self._record(info), row, call.action, found)
+            self._table_records.put(change, operations=self._operations.done(call, info.table_id, result))
         return result
 
     def _left_open(self, call: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
@@ -262,7 +262,7 @@ class Reconciler:
     def _own_commit(self, looked: _Looked) -> LakeCommitRecord | None:
         """The ledger's row of the round that wrote the lake's marker."""
         wrote = None if looked.marker is None else looked.marker.round_id
-        return next((row for row in self._book.store.commits(looked.info.table_id) if row.round_id == wrote), None)
+        return next((row for row in self._table_records.store.commits(looked.info.table_id) if row.round_id == wrote), None)
 
     def _send(self, looked: _Looked, base: LakeView, marker: Marker) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
@@ -277,18 +277,18 @@ class Reconciler:
             raise
 
     def _give_up(self, info: TableInfo, round_id: str) -> None:
-        with self._book.changing():
-            rows = [row for row in self._book.store.commits(info.table_id) if row.round_id == round_id]
+        with self._table_records.changing():
+            rows = [row for row in self._table_records.store.commits(info.table_id) if row.round_id == round_id]
             record = self._record(info)
-            self._book.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
+            self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
 
     def _read_again(self, looked: _Looked, row: LakeCommitRecord) -> Reconciled:
         again = self._care(looked.record).survey(looked.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(one.round_id == row.round_id for one in view.snapshots.values())
         if view is None or not landed or view.tag is None or view.marker is None or view.head is None:
-            with self._book.changing():
-                self._book.put(reconciliation.abandoned(self._record(looked.info), row, CommitState.UNKNOWN))
+            with self._table_records.changing():
+                self._table_records.put(reconciliation.abandoned(self._record(looked.info), row, CommitState.UNKNOWN))
             raise errors.CommitOutcomeUnknown(
                 f"the lake table {looked.info.path} was changed by somebody else meanwhile, or does not answer: it was not reconciled",
                 hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
@@ -309,13 +309,13 @@ class Reconciler:
         tag = None if view is None else view.tag
         result = ReconcileResult(call.path, call.action, None, tag, NOT_NEEDED, offsets, left_out)
         if not call.dry_run:
-            with self._book.changing():
-                change = reconciliation.retry(self._book.context(call.caller), self._record(looked.info))
-                self._book.put(change, operations=self._operations.done(call, looked.info.table_id, result))
+            with self._table_records.changing():
+                change = reconciliation.retry(self._table_records.context(call.caller), self._record(looked.info))
+                self._table_records.put(change, operations=self._operations.done(call, looked.info.table_id, result))
         return result
 
     def _record(self, info: TableInfo) -> TableRecord:
-        record = self._book.get(info.table_id)
+        record = self._table_records.get(info.table_id)
         if record is None:
             raise errors.UnknownTable(f"{info.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
         return record

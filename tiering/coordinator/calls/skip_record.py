@@ -15,8 +15,8 @@ from tiering.coordinator.calls.mutations import Mutation
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import EventRecord, Level
-from tiering.coordinator.memory.idempotency import Operations
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import BucketStopped, InvalidArgument
 from tiering.model.tables import TablePath
 
@@ -49,8 +49,8 @@ class SkipRecord(Mutation[SkipRecordResult]):
 class RecordSkips:
     """They block."""
 
-    def __init__(self, book: Book, cluster: Cluster, operations: Operations) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, cluster: Cluster, operations: IdempotentOperations) -> None:
+        self._table_records = table_records
         self._cluster = cluster
         self._operations = operations
         self._one_at_a_time = threading.Lock()
@@ -68,22 +68,22 @@ class RecordSkips:
         skipped = self._cluster.skip_record(request)
         result = SkipRecordResult(call.path, call.partition, call.bucket_id, call.offset, skipped.value, skipped.outcome.value)
         if skipped.outcome is not SkipOutcome.WOULD_SKIP and not call.dry_run:
-            with self._book.changing():
+            with self._table_records.changing():
                 operations = self._operations.done(call, skipped.table_id, result)
-                self._book.put(*self._retried(call, skipped), operations=operations, events=[self._event(call, result)])
+                self._table_records.put(*self._retried(call, skipped), operations=operations, events=[self._event(call, result)])
         return result
 
     def _retried(self, call: SkipRecord, skipped: SkippedRecord) -> list[Change]:
         """A table that failed because the bucket stood is tiered again; what else it fails with is left as it is."""
-        record = self._book.get(skipped.table_id)
+        record = self._table_records.get(skipped.table_id)
         if record is None or record.error is None or record.error.error_class != BucketStopped.__name__:
             return []
-        return [reconciliation.retry(self._book.context(call.caller), record)]
+        return [reconciliation.retry(self._table_records.context(call.caller), record)]
 
     def _event(self, call: SkipRecord, result: SkipRecordResult) -> EventRecord:
         place = f"bucket {call.bucket_id}" + ("" if call.partition is None else f" of partition {call.partition}")
         return EventRecord(
-            occurred_at=self._book.now().wall,
+            occurred_at=self._table_records.now().wall,
             level=Level.WARN,
             event_type="RECORD_SKIPPED",
             message=f"{place}: the record at offset {call.offset} is left out" + (f": {call.reason}" if call.reason else ""),

@@ -13,7 +13,7 @@ from tiering import errors
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import CommitState, TableRecord
 from tiering.coordinator.interface import SweepLake, SweepResult
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.maintenance import LakeCare, StoredFile
 from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
@@ -29,19 +29,19 @@ LANDED = frozenset({CommitState.LAKE_COMMITTED, CommitState.ACKED, CommitState.R
 class Sweeper:
     """Sweeps one table or all; blocks."""
 
-    def __init__(self, book: Book, lakes: Lakes) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, lakes: Lakes) -> None:
+        self._table_records = table_records
         self._lakes = lakes
 
     def sweep(self, call: SweepLake) -> list[SweepResult]:
         """A result a table. Raises UnknownTable; what is wrong with one of several tables is in its result."""
         if call.path is not None:
-            record = self._book.by_path(call.path)
+            record = self._table_records.by_path(call.path)
             if record is None:
                 raise errors.UnknownTable(f"{call.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
             return [self._sweep(call, record)]
         results = []
-        for record in sorted(self._book.live(), key=lambda one: one.path):
+        for record in sorted(self._table_records.live(), key=lambda one: one.path):
             try:
                 results.append(self._sweep(call, record))
             except errors.LakewardError as error:
@@ -68,7 +68,7 @@ class Sweeper:
         view = survey.view
         rounds = {one.round_id for one in view.snapshots.values() if one.round_id is not None}
         now = LakeNow(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
-        verdicts = judge(files, fates, now, self._book.now().wall, timedelta(milliseconds=call.older_than_ms))
+        verdicts = judge(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=call.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
         for file in () if call.dry_run else doomed:
@@ -83,9 +83,9 @@ class Sweeper:
         Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that their tag is not the
         tag any more; a round that is not known at all keeps its files.
         """
-        with self._book.changing():
-            rounds = self._book.store.rounds(record.table_id, ALL_ROWS)
-            commits = self._book.store.commits(record.table_id, ALL_ROWS)
+        with self._table_records.changing():
+            rounds = self._table_records.store.rounds(record.table_id, ALL_ROWS)
+            commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
         fates = {one.round_id: RoundFate(one.state.is_final) for one in rounds}
         for row in commits:
             fate = fates.get(row.round_id, RoundFate(ended=True))
@@ -95,9 +95,11 @@ class Sweeper:
 
     def _note(self, call: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:
         names = [file.name for file in doomed[:100]]
-        with self._book.changing():
-            latest = self._book.get(record.table_id)
+        with self._table_records.changing():
+            latest = self._table_records.get(record.table_id)
             if latest is not None:
-                told = Change(latest).note(self._book.context(call.caller), "LAKE_SWEPT", f"{len(doomed)} files deleted", files=names)
-                self._book.put(told)
+                told = Change(latest).note(
+                    self._table_records.context(call.caller), "LAKE_SWEPT", f"{len(doomed)} files deleted", files=names
+                )
+                self._table_records.put(told)
         _log.info("swept a lake table", table=str(record.path), files=len(doomed))

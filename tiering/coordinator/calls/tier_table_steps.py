@@ -25,8 +25,8 @@ from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
 from tiering.coordinator.interface import TierTable, TierTableResult
-from tiering.coordinator.memory.idempotency import Operations
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lag import Observer
 from tiering.coordinator.observing.lake_reader import Lakes
@@ -61,9 +61,15 @@ class CallSteps:
     """One call is a `prepare`, a `start`, and a `look` whenever something changed."""
 
     def __init__(
-        self, book: Book, cluster: Cluster, lakes: Lakes, discovery: Discovery, observer: Observer, operations: Operations
+        self,
+        table_records: TableRecords,
+        cluster: Cluster,
+        lakes: Lakes,
+        discovery: Discovery,
+        observer: Observer,
+        operations: IdempotentOperations,
     ) -> None:
-        self._book = book
+        self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._discovery = discovery
@@ -80,7 +86,7 @@ class CallSteps:
         if earlier is not None:
             if earlier.error is not None:
                 raise error_of(earlier.error)
-            return self._operations.answer(call) or goal_again(call, earlier, self._book.now().steady)
+            return self._operations.answer(call) or goal_again(call, earlier, self._table_records.now().steady)
         goal = self._goal(call)
         record = self._live(goal)
         check_callable(record)
@@ -92,7 +98,7 @@ class CallSteps:
         return self._ask(call, goal)
 
     def _goal(self, call: TierTable) -> Goal:
-        since = self._book.now().steady
+        since = self._table_records.now().steady
         info = self._cluster.table(call.path)
         if not info.lake_enabled:
             raise errors.LakeDisabled(f"{call.path} has its lake disabled", table_id=info.table_id)
@@ -112,8 +118,8 @@ class CallSteps:
 
     def look(self, call: TierTable, goal: Goal) -> Ended | Waiting:
         """Where the call is. Raises the error of its round, TablePaused while it is queued, UnknownTable once it is gone."""
-        if self._book.fenced is not None:
-            raise self._book.fenced
+        if self._table_records.fenced is not None:
+            raise self._table_records.fenced
         record = self._live(goal)
         current = self._round(record, goal)
         if current is not None and current.state.is_final:
@@ -128,17 +134,19 @@ class CallSteps:
         """The row of a call that ends before its round does: the table's state, and the round that goes on."""
         record = self._live(goal)
         assert record.state is not None
-        return row(goal, record.state.value, record, self._round(record, goal), self._book.now(), lag_ms_after=self._lag_ms(record))
+        return row(
+            goal, record.state.value, record, self._round(record, goal), self._table_records.now(), lag_ms_after=self._lag_ms(record)
+        )
 
     def _look_at_ended(self, call: TierTable, goal: Goal, record: TableRecord, ended: RoundRecord) -> Ended | Waiting:
         if ended.state is RoundState.FAILED and ended.error is not None:
             raise self._end_badly(call, goal, in_context(ended.error, record.path, ended.round_id))
         if ended.state is RoundState.CANCELLED:
-            raise self._end_badly(call, goal, cancelled_error(record, ended, self._book.now().wall))
+            raise self._end_badly(call, goal, cancelled_error(record, ended, self._table_records.now().wall))
         try:
             base = self._check(record, goal)
         except errors.TransientTieringError as error:
-            return Waiting(goal, f"the round ended; looking at the lake: {error.message}", self._book.now().after(LOOK_AGAIN_MS))
+            return Waiting(goal, f"the round ended; looking at the lake: {error.message}", self._table_records.now().after(LOOK_AGAIN_MS))
         if base is None:
             return self._ask_again(call, goal)
         if ended.state is RoundState.FENCED:
@@ -147,12 +155,12 @@ class CallSteps:
 
     def _look_at_lake(self, call: TierTable, goal: Goal, record: TableRecord) -> Ended | Waiting | None:
         """Done before its own round ended, by whichever round: only the lake counts. None = nothing new to look at."""
-        lake, now = record.lake, self._book.now()
+        lake, now = record.lake, self._table_records.now()
         if lake.snapshot_id == goal.seen_snapshot_id or not reach_stops(lake.offsets, goal.targets, goal.log_starts):
             return None
         running = record.running
         # An ack from the future is from before the clock was set back: its grace is over too.
-        grace = self._book.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
+        grace = self._table_records.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
         if running is not None and running.acked and grace > 0:
             # Its statistics come with the tierer's next heartbeat, if it still lives.
             return Waiting(goal, f"round {running.round_id} of {record.path} is in the lake", now.after(grace))
@@ -169,26 +177,26 @@ class CallSteps:
 
     def _nothing_to_do(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
-        result = empty_row(goal, record, snapshot_id, self._book.now(), self._lag_ms(record))
+        result = empty_row(goal, record, snapshot_id, self._table_records.now(), self._lag_ms(record))
         self._ended(call, goal, result)
         return result
 
     def _would_do(self, call: TierTable, goal: Goal, record: TableRecord) -> TierTableResult:
         """A dry run: the round that would be joined, or QUEUED."""
         called = operator_requests.call(
-            self._book.context(call.caller), record, goal.targets, goal.log_starts, recorded=record.lake.offsets
+            self._table_records.context(call.caller), record, goal.targets, goal.log_starts, recorded=record.lake.offsets
         )
         joined = self._round(record, replace(goal, round_id=called.round_id)) if called.joined else None
         state = joined.state if joined else RoundState.QUEUED
         shown = replace(goal, round_id=joined.round_id if joined else None)
-        return row(shown, state.value, record, joined, self._book.now(), lag_ms_after=goal.lag_ms_before)
+        return row(shown, state.value, record, joined, self._table_records.now(), lag_ms_after=goal.lag_ms_before)
 
     def _ask(self, call: TierTable, goal: Goal) -> Goal:
         """Joins or queues a round, and stores the operation together with it."""
-        with self._book.changing():
+        with self._table_records.changing():
             record = self._live(goal)
             called = operator_requests.call(
-                self._book.context(call.caller),
+                self._table_records.context(call.caller),
                 record,
                 goal.targets,
                 goal.log_starts,
@@ -197,19 +205,19 @@ class CallSteps:
             )
             hoped = replace(goal, round_id=called.round_id)
             begun = self._operations.begun(call, goal.table_id, called.round_id, goal_fields(goal))
-            self._book.put(called.change, operations=begun)
+            self._table_records.put(called.change, operations=begun)
         return hoped
 
     def _ask_again(self, call: TierTable, goal: Goal) -> Waiting:
         """The hoped-for round ended short of the goal: it stopped early, was fenced, or a user rolled the lake back."""
-        return Waiting(self._ask(call, goal), f"another round of {goal.path} follows", self._book.now().steady)
+        return Waiting(self._ask(call, goal), f"another round of {goal.path} follows", self._table_records.now().steady)
 
     def _end_well(
         self, call: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
     ) -> TierTableResult:
         snapshot_id = base.view.tag if base.view else None
         lag = self._lag_ms(record)
-        result = row(goal, state.value, record, ended, self._book.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
+        result = row(goal, state.value, record, ended, self._table_records.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
         self._ended(call, goal, result)
         return result
 
@@ -218,10 +226,10 @@ class CallSteps:
         return error_of(error)
 
     def _ended(self, call: TierTable, goal: Goal, outcome: TierTableResult | ErrorInfo) -> None:
-        with self._book.changing():
+        with self._table_records.changing():
             ended = self._operations.done(call, goal.table_id, outcome, goal.round_id, goal_fields(goal))
             if ended:
-                self._book.put(operations=ended)
+                self._table_records.put(operations=ended)
 
     def _reached(self, record: TableRecord, goal: Goal) -> Base | None:
         """As `_check`, for a look on the way: what is wrong with the lake is for the round to say."""
@@ -242,26 +250,26 @@ class CallSteps:
 
     def _lag_ms(self, record: TableRecord) -> int | None:
         seen = self._observer.observe(record)
-        return None if seen is None else seen.lag_ms(self._book.now().wall)
+        return None if seen is None else seen.lag_ms(self._table_records.now().wall)
 
     def _round(self, record: TableRecord, goal: Goal) -> RoundRecord | None:
         """The round that the call hopes for; None = queued behind the running one, or unknown."""
         if record.round is not None and record.round.round_id == goal.round_id:
             return record.round
-        return self._book.store.round(goal.round_id) if goal.round_id else None
+        return self._table_records.store.round(goal.round_id) if goal.round_id else None
 
     def _record(self, info: TableInfo) -> TableRecord:
         """Its record, also if the table was made a moment ago."""
-        record = self._book.get(info.table_id)
+        record = self._table_records.get(info.table_id)
         if record is None:
             self._discovery.run()
-            record = self._book.get(info.table_id)
+            record = self._table_records.get(info.table_id)
         if record is None:
             raise errors.UnknownTable(f"{info.path} is not a lake table any more", table_id=info.table_id)
         return record
 
     def _live(self, goal: Goal) -> TableRecord:
-        record = self._book.get(goal.table_id)
+        record = self._table_records.get(goal.table_id)
         if record is None:
             raise self._gone(goal)
         return record

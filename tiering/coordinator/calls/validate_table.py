@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import InvalidArgument
 from tiering.library_guards.panics import contained
 from tiering.model.tables import TablePath
@@ -38,8 +38,8 @@ Validator = Callable[[ValidateTable, Callable[[subprocess.Popen[str]], None]], S
 class Validations:
     """On one event loop."""
 
-    def __init__(self, book: Book, validator: Validator | None) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, validator: Validator | None) -> None:
+        self._table_records = table_records
         self._validator = validator
         self._turn = asyncio.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="validate")
@@ -54,8 +54,8 @@ class Validations:
         async with self._turn:
             yield f"compares the lake table {call.path} with its log, level {level.value}"
             results = await self._child(call)
-            with self._book.changing():
-                self._book.put(validations=results)
+            with self._table_records.changing():
+                self._table_records.put(validations=results)
         for one in results:
             yield one
 

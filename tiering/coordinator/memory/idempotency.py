@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from tiering.coordinator.calls.mutations import Mutation, ResultT
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import InvalidArgument
 from tiering.wire.request_bounds import check_id
 
@@ -35,11 +35,11 @@ class Decided(Generic[ResultT]):
     table_id: int | None = None
 
 
-class Operations:
+class IdempotentOperations:
     """All of them, in the book's store."""
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords) -> None:
+        self._table_records = table_records
 
     def known(self, asked: Mutation[Any]) -> OperationRecord | None:
         """The earlier call with this key; None = a new key, or none.
@@ -50,7 +50,7 @@ class Operations:
         if key is None:
             return None
         check_id(key, "idempotency_key")
-        found = None if asked.dry_run else self._book.store.operation(key)
+        found = None if asked.dry_run else self._table_records.store.operation(key)
         if found is not None and _names(found) != (asked.caller, asked.procedure, asked.arguments):
             raise InvalidArgument(
                 f"the idempotency key {key!r} already names {found.procedure} of {dict(found.arguments)} by {found.caller}",
@@ -70,12 +70,12 @@ class Operations:
 
         For what is done when the store has it. `decide` must not block. Raises what it raises, and as `known`.
         """
-        with self._book.changing():
+        with self._table_records.changing():
             if (earlier := self.answer(asked)) is not None:
                 return earlier
             decided = decide()
             if not asked.dry_run:
-                self._book.put(*decided.changes, operations=self.done(asked, decided.table_id, decided.result))
+                self._table_records.put(*decided.changes, operations=self.done(asked, decided.table_id, decided.result))
             return decided.result
 
     def begun(
@@ -96,7 +96,7 @@ class Operations:
             procedure=asked.procedure,
             arguments=asked.arguments,
             table_id=table_id,
-            started_time=self._book.now().wall,
+            started_time=self._table_records.now().wall,
             targets={},
             log_starts={},
             round_id=round_id,

@@ -23,7 +23,7 @@ from tiering.coordinator.decisions.records import EventRecord, OperationRecord, 
 from tiering.coordinator.memory.deadlines import Deadlines
 from tiering.coordinator.memory.record_index import Index, waits
 from tiering.coordinator.memory.store import Store, Writes
-from tiering.coordinator.memory.wake_ups import Changes
+from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
 from tiering.model.tables import TablePath
@@ -43,7 +43,7 @@ class _Draft:
     events: list[EventRecord] = field(default_factory=list)
 
 
-class Book:
+class TableRecords:
     """Takes the store over when made, and restores what is in it."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Book:
     ) -> None:
         self.store = store
         self.options = options
-        self.changes = Changes()
+        self.wake_ups = WakeUps()
         self.fenced: Fenced | None = None
         self._timebase = Timebase(clock)
         self._ids = ids
@@ -174,7 +174,7 @@ class Book:
         if changes:
             self._show({change.record.table_id: change.record for change in changes})
         if durable:
-            self.changes.notify()
+            self.wake_ups.notify()
 
     def prune(self) -> None:
         """Forgets what the options do not keep.
@@ -206,7 +206,7 @@ class Book:
             self.store.apply(self.epoch, writes)
         except Fenced as error:
             self.fenced = error
-            self.changes.notify()
+            self.wake_ups.notify()
             _log.error("another coordinator took over the store: this one stops", coordinator_epoch=self.epoch)
             raise
         except StoreError:

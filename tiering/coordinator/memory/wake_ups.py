@@ -13,8 +13,8 @@ from types import TracebackType
 class Subscription:
     """Belongs to one coroutine. What happens between two waits is not missed."""
 
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
+    def __init__(self, wake_ups: WakeUps) -> None:
+        self._wake_ups = wake_ups
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
 
@@ -29,14 +29,14 @@ class Subscription:
             self._loop.call_soon_threadsafe(self._event.set)
 
     def __enter__(self) -> Subscription:
-        self._changes.add(self)
+        self._wake_ups.add(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._changes.remove(self)
+        self._wake_ups.remove(self)
 
 
-class Changes:
+class WakeUps:
     """Who waits. Subscribe before looking at the state, then wait: so no change falls in between."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import structlog
 from tiering.cluster.base import Cluster
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import ClusterUnavailable
 from tiering.library_guards.panics import contained
 from tiering.model.tables import TableInfo
@@ -29,8 +29,8 @@ LOOK_SECONDS = 1.0
 class Discovery:
     """One comparison at a time: an older listing never overwrites a newer one."""
 
-    def __init__(self, book: Book, cluster: Cluster) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, cluster: Cluster) -> None:
+        self._table_records = table_records
         self._cluster = cluster
         self._lock = threading.Lock()
         self._infos: Mapping[int, TableInfo] = MappingProxyType({})
@@ -59,8 +59,8 @@ class Discovery:
             suspects = self._suspects(listed)
             self._doubt(suspects)
             for table_ids in _chunks(suspects):
-                with self._book.changing():
-                    self._book.put(*(each for table_id in table_ids if (each := self._difference(table_id, listed)) is not None))
+                with self._table_records.changing():
+                    self._table_records.put(*(each for table_id in table_ids if (each := self._difference(table_id, listed)) is not None))
             self._applied, self._applied_list = dict(listed), tables
 
     def run_quietly(self) -> None:
@@ -89,7 +89,7 @@ class Discovery:
 
     def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
         """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""
-        gone = [record.table_id for record in self._book.live() if record.table_id not in listed]
+        gone = [record.table_id for record in self._table_records.live() if record.table_id not in listed]
         seen = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
         return gone + [info.table_id for info in seen]
 
@@ -100,18 +100,18 @@ class Discovery:
             self._applied.pop(table_id, None)
 
     def _missing(self, info: TableInfo) -> bool:
-        return info.lake_enabled and self._book.get(info.table_id) is None
+        return info.lake_enabled and self._table_records.get(info.table_id) is None
 
     def _difference(self, table_id: int, listed: Mapping[int, TableInfo]) -> Change | None:
-        info, record = listed.get(table_id), self._book.get(table_id)
+        info, record = listed.get(table_id), self._table_records.get(table_id)
         if info is not None and info.lake_enabled and record is not None and table_lifecycle.is_as_defined(record, info):
             return None  # nearly all of them after a start: a context costs more than the look
-        ctx = self._book.context()
+        ctx = self._table_records.context()
         if info is None or not info.lake_enabled:
             why = "the table was dropped" if info is None else "its lake was disabled"
             return None if record is None else table_lifecycle.remove(ctx, record, why)
         if record is None:
-            return table_lifecycle.discover(ctx, info, self._book.all().get(table_id))
+            return table_lifecycle.discover(ctx, info, self._table_records.all().get(table_id))
         return table_lifecycle.redefine(ctx, record, info)
 
 

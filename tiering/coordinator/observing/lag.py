@@ -19,7 +19,7 @@ import structlog
 from tiering.cluster.base import Cluster
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TextOffsets, from_text
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.observing.lake_totals import LakeTotals
@@ -154,11 +154,11 @@ def partition_count(seen: Observation) -> int:
 class Observer:
     """Observations of all lake tables, by table id."""
 
-    def __init__(self, book: Book, cluster: Cluster, lakes: Lakes, discovery: Discovery) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, cluster: Cluster, lakes: Lakes, discovery: Discovery) -> None:
+        self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery
-        self._totals = LakeTotals(book, lakes)
+        self._totals = LakeTotals(table_records, lakes)
         self._lock = threading.Lock()
         self._seen: dict[int, Observation] = {}
         self._known: dict[int, tuple[Observation, TextOffsets | None, Pending]] = {}
@@ -205,7 +205,7 @@ class Observer:
 
     def observe_all(self, rest: Rest = no_rest) -> None:
         """One round of the background: every table's offsets, and lake totals that are not fresh."""
-        table_ids = [record.table_id for record in self._book.live()]
+        table_ids = [record.table_id for record in self._table_records.live()]
         self._forget(set(self._seen).difference(table_ids))
         for chunk in self._chunks(table_ids):
             if self._closed or not self._renew(chunk, rest):
@@ -215,7 +215,7 @@ class Observer:
         """Renews what is older than a second, for a short time; not for many tables. Blocks: not for an event loop."""
         if len(records) > ON_DEMAND_TABLES:
             return
-        now = self._book.now().steady
+        now = self._table_records.now().steady
         stale = [record for record in records if self._is_stale(record.table_id, now)]
         looks: list[Future[bool]] = []
         with self._lock:
@@ -255,7 +255,7 @@ class Observer:
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
         """Log and lake of these tables; False = told to stop."""
-        records = [record for table_id in table_ids if (record := self._book.get(table_id)) is not None]
+        records = [record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None]
         if not self._observe(records, rest):
             return False
         for record in records:
@@ -269,7 +269,7 @@ class Observer:
         infos = self._discovery.infos
         known = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
         # The time before the question: of two that overlap, the one that may have seen more is taken for the newer.
-        moment = self._book.now()
+        moment = self._table_records.now()
         try:
             logs = self._cluster.offsets_of([info for _, info in known]) if known else {}
         except LakewardError as error:

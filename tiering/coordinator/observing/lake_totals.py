@@ -10,7 +10,7 @@ import structlog
 
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import LakewardError
 
@@ -23,14 +23,14 @@ FRESH_FOR = timedelta(minutes=10)
 class LakeTotals:
     """Rows, bytes and files of all lake tables, with when each was looked at (steady time: a clock that is set back changes nothing)."""
 
-    def __init__(self, book: Book, lakes: Lakes) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, lakes: Lakes) -> None:
+        self._table_records = table_records
         self._lakes = lakes
         self._looked: dict[int, tuple[int | None, datetime]] = {}
 
     def renew(self, record: TableRecord) -> None:
         """Looks at the lake table if its snapshot is another one, or the last look long ago."""
-        now, lake = self._book.now().steady, record.lake
+        now, lake = self._table_records.now().steady, record.lake
         if lake.snapshot_id is None:
             return
         snapshot, time = self._looked.get(record.table_id, (None, now))
@@ -44,17 +44,17 @@ class LakeTotals:
         self._looked[record.table_id] = (lake.snapshot_id, now)
         if view is None:
             return
-        with self._book.changing():
-            latest = self._book.get(record.table_id)
+        with self._table_records.changing():
+            latest = self._table_records.get(record.table_id)
             if latest is None:
                 return
             measured = replace(latest.lake, records=view.records, size_bytes=view.size_bytes, files=view.files, location=view.location)
             if measured != latest.lake:
-                self._book.put(Change(latest).update(lake=measured))
+                self._table_records.put(Change(latest).update(lake=measured))
 
     def measured(self, table_id: int, snapshot_id: int) -> None:
         """Somebody else looked, and recorded what there is at that snapshot."""
-        self._looked[table_id] = (snapshot_id, self._book.now().steady)
+        self._looked[table_id] = (snapshot_id, self._table_records.now().steady)
 
     def forget(self, table_ids: Iterable[int]) -> None:
         """Of tables that are gone."""

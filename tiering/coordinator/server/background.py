@@ -48,7 +48,7 @@ class Background:
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
-            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.book.prune)),
+            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.table_records.prune)),
         ]
 
     async def stop(self) -> None:
@@ -64,7 +64,7 @@ class Background:
         """Rests between pieces by itself."""
         share = BACKGROUND_SHARE if self._observed else FIRST_SHARE
         self._coordinator.observer.observe_all(Pace.until(self._stopping, share).rest)
-        many = len(self._coordinator.book.all()) >= MANY_TABLES
+        many = len(self._coordinator.table_records.all()) >= MANY_TABLES
         if many and not self._observed and not self._stopping.is_set():
             gc.collect()
             gc.freeze()

@@ -25,9 +25,9 @@ from tiering.coordinator.calls.validate_table import Validations, Validator
 from tiering.coordinator.decisions import operator_requests, round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.idempotency import Operations
+from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.store import Store
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
 from tiering.coordinator.observing.lag import Observer
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
@@ -56,81 +56,81 @@ class Coordinator:
     ) -> None:
         self.options = options or CoordinatorOptions()
         self.cluster = cluster
-        self.book = Book(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
+        self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
-        self.discovery = Discovery(self.book, cluster)
-        self.observer = Observer(self.book, cluster, lakes, self.discovery)
+        self.discovery = Discovery(self.table_records, cluster)
+        self.observer = Observer(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
-        self.commits = Commits(self.book, cluster, lakes, self.observer.lake_was_read)
-        self.heartbeats = Heartbeats(self.book, self.commits.doubt_head)
+        self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read)
+        self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
         self.leases = Leases(cluster)
-        self.open_calls = OpenCalls(lambda: self.book.now().wall)
-        operations = Operations(self.book)
-        steps = CallSteps(self.book, cluster, lakes, self.discovery, self.observer, operations)
-        controls = Controls(self.book, cluster, self.discovery, operations)
-        reconciler = Reconciler(self.book, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
-        sweeper = Sweeper(self.book, lakes)
-        lease_calls = LeaseCalls(self.book, cluster, operations)
-        validations = Validations(self.book, validator)
-        connected = lambda: self.heartbeats.connected(self.book.now())  # noqa: E731
-        skips = RecordSkips(self.book, cluster, operations)
-        self.control = Calls(self.book, steps, controls, reconciler, sweeper, lease_calls, skips, validations, connected)
+        self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
+        operations = IdempotentOperations(self.table_records)
+        steps = CallSteps(self.table_records, cluster, lakes, self.discovery, self.observer, operations)
+        controls = Controls(self.table_records, cluster, self.discovery, operations)
+        reconciler = Reconciler(self.table_records, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
+        sweeper = Sweeper(self.table_records, lakes)
+        lease_calls = LeaseCalls(self.table_records, cluster, operations)
+        validations = Validations(self.table_records, validator)
+        connected = lambda: self.heartbeats.connected(self.table_records.now())  # noqa: E731
+        skips = RecordSkips(self.table_records, cluster, operations)
+        self.control = Calls(self.table_records, steps, controls, reconciler, sweeper, lease_calls, skips, validations, connected)
 
     def view(self) -> View:
         """Now. Never waits."""
-        now = self.book.now()
+        now = self.table_records.now()
         connected, calls = self.heartbeats.connected(now), self.open_calls.list()
         return View(
             now,
-            self.book.all(),
+            self.table_records.all(),
             self.cluster,
             self.observer,
             self._columns,
             tierer_connected=connected,
             open_calls=calls,
-            validations=self.book.store.validations,
+            validations=self.table_records.store.validations,
         )
 
     def advance(self) -> None:
         """What time brings: service timeouts, due tables, ended back-offs and pauses. Wakes whoever waits, to look at the clock."""
-        with self.book.overdue() as late:
+        with self.table_records.overdue() as late:
             for start in range(0, len(late), CHUNK):
-                with self.book.changing():
-                    found = [record for table_id in late[start : start + CHUNK] if (record := self.book.get(table_id))]
-                    changes = [self._overdue(self.book.context(), record) for record in found]
-                    self.book.put(*(change for change in changes if change is not None))
+                with self.table_records.changing():
+                    found = [record for table_id in late[start : start + CHUNK] if (record := self.table_records.get(table_id))]
+                    changes = [self._overdue(self.table_records.context(), record) for record in found]
+                    self.table_records.put(*(change for change in changes if change is not None))
         self.heartbeats.forget_lost()
-        self.book.changes.notify()
+        self.table_records.wake_ups.notify()
 
     def tick(self) -> None:
         """Everything the background does, once: for the simulator and for tests."""
         self.discovery.run()
         self.commits.look_at_heads()
         self.advance()
-        self.book.prune()
+        self.table_records.prune()
 
     def pause_tiering(self, path: TablePath, by: str, reason: str | None = None, until: datetime | None = None) -> None:
         """The table is not assigned any more; a running round ends normally. Raises UnknownTable."""
-        self._change(path, lambda record: operator_requests.pause(self.book.context(by), record, reason, until))
+        self._change(path, lambda record: operator_requests.pause(self.table_records.context(by), record, reason, until))
 
     def resume_tiering(self, path: TablePath, by: str) -> None:
         """Ends a pause. Raises UnknownTable."""
-        self._change(path, lambda record: operator_requests.resume(self.book.context(by), record))
+        self._change(path, lambda record: operator_requests.resume(self.table_records.context(by), record))
 
     def cancel_tiering(self, round_id: str, by: str) -> bool:
         """Asks a running round to end without a commit; False = too late, or no such round runs."""
-        with self.book.changing():
-            for record in self.book.running():
+        with self.table_records.changing():
+            for record in self.table_records.running():
                 if record.running is not None and record.running.round_id == round_id:
-                    change = operator_requests.cancel(self.book.context(by), record)
+                    change = operator_requests.cancel(self.table_records.context(by), record)
                     if change is not None:
-                        self.book.put(change)
+                        self.table_records.put(change)
                     return change is not None
         return False
 
     def known_paths(self) -> Sequence[TablePath]:
         """Lake tables, sorted."""
-        return sorted(record.path for record in self.book.live())
+        return sorted(record.path for record in self.table_records.live())
 
     def end_waits(self) -> None:
         """Answers held requests without a table, and waiting calls with how their tables stand."""
@@ -149,8 +149,8 @@ class Coordinator:
         return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)
 
     def _change(self, path: TablePath, decide: Callable[[TableRecord], Change]) -> None:
-        with self.book.changing():
-            record = self.book.by_path(path)
+        with self.table_records.changing():
+            record = self.table_records.by_path(path)
             if record is None:
                 raise errors.UnknownTable(f"{path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
-            self.book.put(decide(record))
+            self.table_records.put(decide(record))

@@ -123,7 +123,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
         if request.HasField("table_path") and not request.page_token:
             path = table_path(request.table_path.database_name, request.table_path.table_name)
-            if self._coordinator.book.by_path(path) is None:
+            if self._coordinator.table_records.by_path(path) is None:
                 await self._pools.for_cluster(self._coordinator.discovery.look)
         return await self._pools.for_reader(self._page, request)
 
@@ -146,7 +146,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
         """The path of a lake table."""
         path = table_path(pb.database_name, pb.table_name)
-        if self._coordinator.book.by_path(path) is None:
+        if self._coordinator.table_records.by_path(path) is None:
             raise UnknownTable(f"there is no lake table {path}", hint="Check the name, and that the table has its lake enabled.")
         return path.database_name, path.table_name
 
@@ -231,7 +231,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
         heartbeats = self._coordinator.heartbeats
-        with self._held.room(peer) as may_wait, self._coordinator.book.changes.subscribe() as changes:
+        with self._held.room(peer) as may_wait, self._coordinator.table_records.wake_ups.subscribe() as changes:
             response, hold = await self._pools.for_tierer(heartbeats.handle, request)
             while hold is not None and may_wait:
                 await changes.wait()

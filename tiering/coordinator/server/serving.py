@@ -43,8 +43,8 @@ class RunningServer:
     async def wait(self) -> None:
         """Until the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
         await self._ended.wait()
-        if self._coordinator.book.fenced is not None:
-            raise self._coordinator.book.fenced
+        if self._coordinator.table_records.fenced is not None:
+            raise self._coordinator.table_records.fenced
 
     async def stop(self) -> None:
         """Answers held requests and waiting calls, then ends, within some seconds; harmless to repeat."""

@@ -22,7 +22,7 @@ from tiering.coordinator.decisions.lake_acks import Found
 from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.rules.base_check import Base, tiered_offsets
 from tiering.library_guards.panics import contained
@@ -46,9 +46,14 @@ class Commits:
     """Plans, grants and acks of all tables. `noticed` is told which table's lake was read, and the snapshot that it was measured at."""
 
     def __init__(
-        self, book: Book, cluster: Cluster, lakes: Lakes, noticed: Callable[[int, int], None], locks: TableLocks | None = None
+        self,
+        table_records: TableRecords,
+        cluster: Cluster,
+        lakes: Lakes,
+        noticed: Callable[[int, int], None],
+        locks: TableLocks | None = None,
     ) -> None:
-        self._book = book
+        self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._noticed = noticed
@@ -67,14 +72,14 @@ class Commits:
         ref, plan = heartbeats.round_ref(request.round), heartbeats.plan(request)
         if self.names_another_lake_table(request):
             self._check_lake_table(ref, plan)
-        with self._book.changing():
+        with self._table_records.changing():
             record = self._current(ref)
             self.doubt_head(record, heartbeats.planned_head(request))
-            self._book.put(round_lifecycle.plan(self._book.context(), record, plan))
+            self._table_records.put(round_lifecycle.plan(self._table_records.context(), record, plan))
 
     def names_another_lake_table(self, request: pb.RecordPlanRequest) -> bool:
         """Whether the plan is for a lake table that is not on record: then `record_plan` looks at the lake. Waits for nothing."""
-        record = self._book.get(request.round.table_id)
+        record = self._table_records.get(request.round.table_id)
         return record is not None and request.lake_table_uuid not in ("", record.lake.table_uuid)
 
     def submit_plan(self, request: pb.RecordPlanRequest) -> Future[None]:
@@ -84,23 +89,23 @@ class Commits:
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
         """Grants the commit, or says why not."""
         ref = heartbeats.round_ref(request.round)
-        with self._book.changing():
+        with self._table_records.changing():
             try:
-                change = round_lifecycle.grant(self._book.context(), self._current(ref), heartbeats.grant(request))
+                change = round_lifecycle.grant(self._table_records.context(), self._current(ref), heartbeats.grant(request))
             except (errors.Fenced, errors.UnknownTable) as error:
                 return pb.BeginLakeCommitResponse(granted=False, error=error_status.to_pb(error))
-            self._book.put(change)
+            self._table_records.put(change)
         return pb.BeginLakeCommitResponse(granted=True)
 
     def report_progress(self, request: pb.ReportProgressRequest) -> None:
         """Best effort: a round that does not own its table is ignored."""
         ref = heartbeats.round_ref(request.round)
-        with self._book.changing():
-            record = self._book.get(ref.table_id)
+        with self._table_records.changing():
+            record = self._table_records.get(ref.table_id)
             if record is not None and round_lifecycle.is_current(record, ref):
                 done = (request.splits_done, request.splits_total, request.records_done, request.records_total)
-                self._book.put(round_lifecycle.progress(record, *(max(number, 0) for number in done)))
-                self._book.changes.notify()
+                self._table_records.put(round_lifecycle.progress(record, *(max(number, 0) for number in done)))
+                self._table_records.wake_ups.notify()
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
         """Takes an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.
@@ -166,20 +171,20 @@ class Commits:
 
     def _look_at_head(self, table_id: int) -> None:
         with self.table_lock(table_id):
-            record = self._book.get(table_id)
+            record = self._table_records.get(table_id)
             if record is None:
                 return
             base = self._lakes.base(record, self._table(record))
             if base.view is None or base.view.head is None or base.ahead:
                 return  # a marker that is not on record yet comes with its ack
-            with self._book.changing():
-                latest = self._book.get(table_id)
+            with self._table_records.changing():
+                latest = self._table_records.get(table_id)
                 if latest is not None:
-                    self._book.put(lake_acks.passed(latest, base.view.head))
+                    self._table_records.put(lake_acks.passed(latest, base.view.head))
 
     def _check_lake_table(self, ref: RoundRef, plan: Plan) -> None:
         """The lake table that a plan names is the one there is: a wrong uuid on record would stop the table for good."""
-        with self._book.changing():
+        with self._table_records.changing():
             record = self._current(ref)
         base = self._lakes.base(record, self._table(record))
         if base.view is None or base.view.table_uuid != plan.lake_table_uuid:
@@ -195,7 +200,7 @@ class Commits:
         record = self._live(ref)
         if not ref.round_id or round_lifecycle.is_current(record, ref):
             return
-        known = self._book.store.round(ref.round_id)
+        known = self._table_records.store.round(ref.round_id)
         if known is None or known.table_id != ref.table_id:
             raise round_lifecycle.fenced_error(record, ref)
 
@@ -220,14 +225,14 @@ class Commits:
 
     def _take(self, info: TableInfo, found: Found) -> None:
         """Durable here before the cluster is told: a process that dies in between tells it when the ack is repeated."""
-        with self._book.changing():
+        with self._table_records.changing():
             record = self._registered(info.table_id)
-            self._book.put(lake_acks.record_found(self._book.context(), record, found, self._ledger(record)))
+            self._table_records.put(lake_acks.record_found(self._table_records.context(), record, found, self._ledger(record)))
         crash_points.reach(crash_points.ACK_STORED)
         self._tell_cluster(info, found)
-        with self._book.changing():
+        with self._table_records.changing():
             record = self._registered(info.table_id)
-            self._book.put(lake_acks.cluster_told(self._book.context(), record, found, self._ledger(record)))
+            self._table_records.put(lake_acks.cluster_told(self._table_records.context(), record, found, self._ledger(record)))
 
     def _tell_cluster(self, info: TableInfo, found: Found) -> None:
         has = self._cluster.lake_snapshot(info)
@@ -252,19 +257,19 @@ class Commits:
         return info
 
     def _current(self, ref: RoundRef) -> TableRecord:
-        record = self._book.get(ref.table_id)
+        record = self._table_records.get(ref.table_id)
         if record is None or not round_lifecycle.is_current(record, ref):
             raise round_lifecycle.fenced_error(record, ref)
         return record
 
     def _live(self, ref: RoundRef) -> TableRecord:
-        record = self._book.get(ref.table_id)
+        record = self._table_records.get(ref.table_id)
         if record is None:
             raise round_lifecycle.fenced_error(None, ref)
         return record
 
     def _registered(self, table_id: int) -> TableRecord:
-        record = self._book.get(table_id)
+        record = self._table_records.get(table_id)
         if record is None:
             raise errors.UnknownTable(
                 f"no lake table has the id {table_id} any more: it was dropped, or its lake disabled", table_id=table_id
@@ -272,7 +277,7 @@ class Commits:
         return record
 
     def _ledger(self, record: TableRecord) -> list[LakeCommitRecord]:
-        return list(self._book.store.commits(record.table_id, LEDGER_ROWS))
+        return list(self._table_records.store.commits(record.table_id, LEDGER_ROWS))
 
     def _forget(self, key: RoundKey) -> None:
         with self._guard:

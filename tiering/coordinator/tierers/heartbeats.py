@@ -18,7 +18,7 @@ from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
-from tiering.coordinator.memory.table_records import Book
+from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.tierers.known_tierers import KnownTierers, Met, TiererKey, incarnation_of, key_of
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -48,10 +48,10 @@ class Hold:
 class Heartbeats:
     """All tierers, as their heartbeats describe them. `doubt_head` is told the heads that base checks of rounds passed."""
 
-    def __init__(self, book: Book, doubt_head: Callable[[TableRecord, int | None], None]) -> None:
-        self._book = book
+    def __init__(self, table_records: TableRecords, doubt_head: Callable[[TableRecord, int | None], None]) -> None:
+        self._table_records = table_records
         self._doubt_head = doubt_head
-        self._tierers = KnownTierers(book.options.service_timeout_ms)
+        self._tierers = KnownTierers(table_records.options.service_timeout_ms)
         self._closing = False
 
     def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, Hold | None]:
@@ -62,9 +62,9 @@ class Heartbeats:
         """
         _check_size(request)
         told, forced = request.tierer, set(request.force_finished_tables)
-        with self._book.changing(), self._book.together():  # one sync of the disk, not one a report
+        with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
             met = self._meet(request)
-            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._book.epoch)
+            response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
             response.failed_table_resp.extend(self._fail(each, told) for each in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(each, told) for each in request.tiering_tables)
             response.finished_table_resp.extend(
@@ -83,20 +83,20 @@ class Heartbeats:
 
     def try_again(self, hold: Hold) -> pb.LakeTieringHeartbeatResponse | None:
         """The answer to a held request, or None: go on waiting."""
-        response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._book.epoch)
-        with self._book.changing():
+        response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
+        with self._table_records.changing():
             if self._is_over(hold) or self._closing:
                 return response
             self._assign(response, hold.tierer, hold.incarnation, hold.listed)
-            if response.HasField("tiering_table") or self._book.now().passed(hold.deadline):
-                self._tierers.renew(hold.tierer, self._book.now())
+            if response.HasField("tiering_table") or self._table_records.now().passed(hold.deadline):
+                self._tierers.renew(hold.tierer, self._table_records.now())
                 return response
             return None
 
     def worth_trying(self, hold: Hold) -> bool:
         """Whether `try_again` may answer now. Takes no lock."""
-        ended = self._closing or self._book.fenced is not None
-        return self._is_over(hold) or ended or self._book.work_waits() or self._book.now().passed(hold.deadline)
+        ended = self._closing or self._table_records.fenced is not None
+        return self._is_over(hold) or ended or self._table_records.work_waits() or self._table_records.now().passed(hold.deadline)
 
     def tierers(self) -> list[TiererRecord]:
         """All tierers heard of within the service timeout, by id."""
@@ -108,19 +108,19 @@ class Heartbeats:
 
     def forget_lost(self) -> None:
         """Forgets tierers that were silent for the service timeout. Takes no lock while there are none."""
-        if self._tierers.any_lost(self._book.now()):
-            with self._book.changing():
-                self._tierers.forget_lost(self._book.now())
+        if self._tierers.any_lost(self._table_records.now()):
+            with self._table_records.changing():
+                self._tierers.forget_lost(self._table_records.now())
 
     def close(self) -> None:
         """Ends all held requests."""
         self._closing = True
-        self._book.changes.notify()
+        self._table_records.wake_ups.notify()
 
     def _meet(self, request: pb.LakeTieringHeartbeatRequest) -> Met:
-        met = self._tierers.meet(request.tierer, self._book.now(), stopping=request.stopping)
+        met = self._tierers.meet(request.tierer, self._table_records.now(), stopping=request.stopping)
         if not met.overtaken:
-            self._book.changes.notify()
+            self._table_records.wake_ups.notify()
         return met
 
     def _is_over(self, hold: Hold) -> bool:
@@ -138,7 +138,7 @@ class Heartbeats:
         reports = request.tiering_tables or request.finished_tables or request.failed_tables
         if reports or response.HasField("tiering_table") or request.max_wait_ms <= 0:
             return None
-        deadline = self._book.now().after(min(request.max_wait_ms, self._book.options.hold_ms))
+        deadline = self._table_records.now().after(min(request.max_wait_ms, self._table_records.options.hold_ms))
         return Hold(tierer, incarnation_of(request.tierer), request.tierer.sequence, listed, deadline)
 
     def _assign(
@@ -147,14 +147,16 @@ class Heartbeats:
         self._take_over(tierer, incarnation)
         given = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
         if given is not None:
-            response.tiering_table.CopyFrom(heartbeats.assignment(given, self._book.epoch, self._book.options.min_round_duration_ms))
+            response.tiering_table.CopyFrom(
+                heartbeats.assignment(given, self._table_records.epoch, self._table_records.options.min_round_duration_ms)
+            )
 
     def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
-        picked = table_lifecycle.pick(self._book.waiting(), self._book.now())
+        picked = table_lifecycle.pick(self._table_records.waiting(), self._table_records.now())
         if picked is None:
             return None
-        change = round_lifecycle.assign(self._book.context(), picked, tierer_id, incarnation)
-        self._book.put(change)
+        change = round_lifecycle.assign(self._table_records.context(), picked, tierer_id, incarnation)
+        self._table_records.put(change)
         return change.record
 
     def _take_over(self, key: TiererKey, incarnation: str | None) -> None:
@@ -168,7 +170,7 @@ class Heartbeats:
         self._tierers.put(replace(tierer, took_over=True))
         for record in self._running(tierer.tierer_id):
             if record.running is not None and record.running.incarnation not in (None, incarnation):
-                self._book.put(round_lifecycle.take_over(self._book.context(), record))
+                self._table_records.put(round_lifecycle.take_over(self._table_records.context(), record))
 
     def _hand_over(self, tierer_id: str, incarnation: str | None, listed: frozenset[tuple[int, int]]) -> TableRecord | None:
         """The first table whose assignment this process never got; granted ones end instead."""
@@ -176,14 +178,14 @@ class Heartbeats:
             foreign = record.running is not None and record.running.incarnation not in (None, incarnation)
             if foreign or (record.table_id, record.tiering_epoch) in listed:
                 continue
-            change = round_lifecycle.lose(self._book.context(), record)
-            self._book.put(change)
+            change = round_lifecycle.lose(self._table_records.context(), record)
+            self._table_records.put(change)
             if change.record.running is not None:
                 return change.record
         return None
 
     def _running(self, tierer_id: str) -> list[TableRecord]:
-        return [record for record in self._book.running() if record.running is not None and record.running.tierer_id == tierer_id]
+        return [record for record in self._table_records.running() if record.running is not None and record.running.tierer_id == tierer_id]
 
     def _stop(self, told: pb.PbTierer) -> None:
         """Its last heartbeat: what it still had goes to the next tierer at once."""
@@ -191,8 +193,8 @@ class Heartbeats:
             if record.running is None or record.running.incarnation not in (None, incarnation_of(told)):
                 continue
             stopped = errors.TiererStopped(f"the tierer {told.tierer_id} was stopped")
-            info = ErrorInfo(stopped.error_class, stopped.message, None, stopped.hint, retryable=True, time=self._book.now().wall)
-            self._book.put(round_lifecycle.fail(self._book.context(), record, Failure(info, stopped=True)))
+            info = ErrorInfo(stopped.error_class, stopped.message, None, stopped.hint, retryable=True, time=self._table_records.now().wall)
+            self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, Failure(info, stopped=True)))
 
     def _renew(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
         ref = heartbeats.report_ref(told, tierer)
@@ -200,8 +202,8 @@ class Heartbeats:
         if record is None:
             return self._refused(ref, cancel=True)
         self._doubt_head(record, heartbeats.passed_head(told))
-        change = round_lifecycle.renew(self._book.context(), record)
-        self._book.put(change)
+        change = round_lifecycle.renew(self._table_records.context(), record)
+        self._table_records.put(change)
         cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
         return _answer(ref, cancel=cancelled)
 
@@ -210,7 +212,7 @@ class Heartbeats:
         record = self._current(ref)
         if record is not None:
             self._doubt_head(record, heartbeats.passed_head(told))
-            self._book.put(round_lifecycle.finish(self._book.context(), record, heartbeats.finished(told, forced=forced)))
+            self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, heartbeats.finished(told, forced=forced)))
         elif not self._ended(ref, WELL):
             return self._refused(ref)
         return _answer(ref)
@@ -222,7 +224,9 @@ class Heartbeats:
             self._warn_of_age(tierer)
         if record is not None:
             self._doubt_head(record, heartbeats.passed_head(told))
-            self._book.put(round_lifecycle.fail(self._book.context(), record, heartbeats.failure(told, self._book.now().wall)))
+            self._table_records.put(
+                round_lifecycle.fail(self._table_records.context(), record, heartbeats.failure(told, self._table_records.now().wall))
+            )
         elif not self._ended(ref, BADLY):
             return self._refused(ref)
         return _answer(ref)
@@ -234,19 +238,19 @@ class Heartbeats:
             _log.warning("an older tierer gives no reason for its failures", tierer_id=told.tierer_id)
 
     def _current(self, ref: RoundRef) -> TableRecord | None:
-        record = self._book.get(ref.table_id)
+        record = self._table_records.get(ref.table_id)
         return record if round_lifecycle.is_current(record, ref) else None
 
     def _ended(self, ref: RoundRef, states: frozenset[RoundState]) -> bool:
         """Whether the report repeats how its round ended."""
-        record = self._book.get(ref.table_id)
+        record = self._table_records.get(ref.table_id)
         known: RoundRecord | None = record.round if record else None
         if ref.round_id and (known is None or known.round_id != ref.round_id):
-            known = self._book.store.round(ref.round_id)
+            known = self._table_records.store.round(ref.round_id)
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
-        error = error_status.to_pb(round_lifecycle.fenced_error(self._book.get(ref.table_id), ref))
+        error = error_status.to_pb(round_lifecycle.fenced_error(self._table_records.get(ref.table_id), ref))
         return _answer(ref, error=error, cancel=cancel)
 
 

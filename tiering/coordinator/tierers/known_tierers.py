@@ -120,7 +120,7 @@ class KnownTierers:
         return any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in self._tierers.copy().values())
 
     def any_lost(self, now: Moment) -> bool:
-        """Whether `forget_lost` may have anything to do. Asked at every tick."""
+        """Whether `forget_lost` may have anything to do. CallOptions at every tick."""
         return now.passed(self._first_deadline)
 
     def forget_lost(self, now: Moment) -> None:
