@@ -62,7 +62,7 @@ class CalledWorld(FolderWorld):
         keyed = self.keyed_table("keyed")
         rows = pa.table({"id": range(5), "text": list("abcde")}, schema=KEYED_SCHEMA)
         self.storage.upsert(keyed.path, rows, "w", 0)
-        self.storage.snapshot_kv(keyed.path)
+        self.storage.take_kv_snapshots(keyed.path)
         regions = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
         parts = self.table("parts", 1, ("region",), regions)
         self.storage.append(parts.path, pa.table({"id": [1, 2], "region": ["eu", "us"]}, schema=regions), "w", 0)

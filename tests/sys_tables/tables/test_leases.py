@@ -62,7 +62,7 @@ def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     table = world.keyed_table("planes")
     world.storage.upsert(table.path, pa.table({"id": range(20), "text": ["x"] * 20}, schema=KEYED_SCHEMA), "test", 0)
-    taken = world.storage.snapshot_kv(table.path)
+    taken = world.storage.take_kv_snapshots(table.path)
     held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in taken.items()}
     acquired = world.clock.now()
     world.storage.acquire_lease("reader", 60_000, held, "ann")
