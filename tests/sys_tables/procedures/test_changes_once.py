@@ -18,7 +18,7 @@ import pytest
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.older_version import TWICE, older_write
 from support.sys_catalog import Client, error_of, serving
-from sys_tables.declare.registry import default_registry
+from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TableBucket, TableInfo, TablePath

@@ -20,8 +20,8 @@ from support.data_folders import FolderWorld
 from support.fuzzed_calls import TABLES, Calls
 from support.lake_world import KEYED_SCHEMA, SCHEMA
 from support.sys_catalog import Client, error_of, pb, serving
-from sys_tables.declare.registry import default_registry
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.calls.validate_table import ValidateTable, level_of

@@ -12,9 +12,9 @@ import pytest
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info
-from sys_tables.declare.definitions import Call
-from sys_tables.declare.registry import default_registry
-from sys_tables.query.scan import ScanRequest
+from sys_tables.declare.procedure import Call
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.registry import default_registry
 from tiering.coordinator.interface import AcquireLease, DropLease, ReleaseLease, RenewLease
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, Partition, TableBucket, TablePath, TableType
