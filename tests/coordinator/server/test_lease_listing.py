@@ -31,7 +31,8 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     table = lake_world.keyed_table("planes", buckets=4)
     lake_world.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
     held = {
-        TableBucket(table.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in lake_world.storage.snapshot_kv(table.path).items()
+        TableBucket(table.table_id, bucket): snapshot.snapshot_id
+        for bucket, snapshot in lake_world.storage.take_kv_snapshots(table.path).items()
     }
     assert len(held) == 4
     lake_world.storage.acquire_lease("c", MINUTE_MS, held)
