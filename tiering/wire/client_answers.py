@@ -6,8 +6,9 @@ import getpass
 from collections.abc import Iterable
 from datetime import UTC
 
-from tiering.coordinator.interface import SweepResult, TableStatus, TierTableResult
+from tiering.coordinator.interface import SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest

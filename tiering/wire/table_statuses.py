@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from tiering.coordinator.interface import TableStatus
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.status_pb2 import PbTableTieringStatus

@@ -20,7 +20,7 @@ import grpc.aio
 import structlog
 
 from tiering.clock import RandomIds
-from tiering.coordinator.interface import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
+from tiering.coordinator.interface import Progress, SweepLake, SweepResult, TierTable, TierTableResult
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
@@ -29,6 +29,7 @@ from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
+from tiering.model.status import TableStatus
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire import error_status, heartbeats, table_statuses
 from tiering.wire.leases import joined, leases_to_pb, parts
