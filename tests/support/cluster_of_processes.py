@@ -18,7 +18,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.writable import TableSpec
-from tiering.coordinator.interface import TableStatus
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
@@ -112,7 +112,7 @@ class Deployment:
         def probe() -> TableStatus | None:
             status = self.status(path)
             seen = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
-            return status if seen and status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
+            return status if seen and status.pending_records == 0 and status.status == "Scheduled" else None
 
         return wait_for(f"{path} is tiered", probe, seconds)
 
