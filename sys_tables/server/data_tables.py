@@ -6,7 +6,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.server.lookup import resolve_table
 from tiering.coordinator.interface import CoordinatorView, TableStatus
 from tiering.errors import LakeDisabled
-from tiering.lake_table_options import told_options
+from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import redact
@@ -21,7 +21,7 @@ def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTa
     """
     table = resolve_table(view, path)
     status = status_of(view, table)
-    own = {name: redact(value) for name, value in told_options(table.properties).items()}
+    own = {name: redact(value) for name, value in shown_options(table.properties).items()}
     said = _shape(table) | _lake(table, status)
     return pb.DescribeTableResponse(
         name=table.path.table_name,
