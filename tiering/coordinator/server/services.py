@@ -23,7 +23,7 @@ from tiering.clock import RandomIds
 from tiering.coordinator.interface import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
-from tiering.coordinator.tierers.held_requests import HeldRequests
+from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
@@ -124,7 +124,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.HasField("table_path") and not request.page_token:
             path = table_path(request.table_path.database_name, request.table_path.table_name)
             if self._coordinator.table_records.by_path(path) is None:
-                await self._pools.for_cluster(self._coordinator.discovery.look)
+                await self._pools.for_cluster(self._coordinator.discovery.refresh)
         return await self._pools.for_reader(self._page, request)
 
     def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
@@ -157,7 +157,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._held = HeldRequests()
+        self._held = HeldRequestLimit()
 
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
