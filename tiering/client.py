@@ -19,8 +19,8 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
-from tiering.coordinator.interface import SweepResult, TierTableResult
 from tiering.errors import ServiceUnreachable
+from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import TierTableResponse

@@ -216,7 +216,7 @@ class HandTierer:
         request = pb.RecordPlanRequest(round=self.ref(info), lake_table_uuid=view.table_uuid, splits=2)
         request.planned_stops.extend(offsets_to_pb(self.ends(info)))
         if view.head is not None:
-            request.passed_head, request.has_passed_head = view.head, True
+            request.passed_head = view.head
         self.world.coordinator.commits.record_plan(request)
 
     def prepare(self, info: pb.PbLakeTieringTableInfo) -> Request:

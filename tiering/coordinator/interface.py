@@ -25,9 +25,10 @@ from tiering.coordinator.calls.mutations import (
     RetryTiering,
 )
 from tiering.coordinator.calls.open_calls import OpenCall, OpenCalls
-from tiering.coordinator.calls.requests import Progress, ReconcileLake, ReconcileResult, SweepLake, SweepResult, TierTable, TierTableResult
+from tiering.coordinator.calls.requests import ReconcileLake, ReconcileResult, SweepLake, TierTable
 from tiering.coordinator.calls.skip_record import SkipRecord, SkipRecordResult
 from tiering.coordinator.calls.validate_table import ValidateTable
+from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
