@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
-from sys_tables.query.row_columns import RowColumns
+from sys_tables.query.reading import RowColumns
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.calls.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.interface import (

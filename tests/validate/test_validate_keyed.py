@@ -120,7 +120,7 @@ def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(
     planes = world.keyed_table("planes", buckets=1)
     upsert(world, planes, 0, {key: f"row {key}" for key in range(10)})
     delete(world, planes, 1, 4)
-    world.storage.snapshot_kv(planes.path)
+    world.storage.take_kv_snapshots(planes.path)
     upsert(world, planes, 2, {2: "after the snapshot"})
     world.tier(planes)
     assert world.view(planes).marker.buckets  # type: ignore[union-attr]
@@ -139,7 +139,7 @@ def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(
 def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_compared(world: LakeWorld) -> None:
     planes = world.keyed_table("planes", buckets=1, log_ttl="1 s")
     upsert(world, planes, 0, {key: f"row {key}" for key in range(10)})
-    world.storage.snapshot_kv(planes.path)
+    world.storage.take_kv_snapshots(planes.path)
     world.tier(planes)
     world.clock.advance(60)
     upsert(world, planes, 1, {2: "newer", 30: "new"})

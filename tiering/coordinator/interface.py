@@ -6,7 +6,7 @@ a CALL may wait for minutes and must not hold a thread.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
@@ -192,7 +192,7 @@ class CoordinatorView(Protocol):
 class CoordinatorControl(Protocol):
     """What may be asked of the coordinator. Errors are of `tiering.errors`."""
 
-    def tier_table(self, call: TierTable) -> AsyncIterator[Progress | TierTableResult]:
+    def tier_table(self, call: TierTable) -> AsyncGenerator[Progress | TierTableResult]:
         """Zero or more progress lines, then exactly one result. Closing the iterator ends the wait, not the round.
 
         Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
