@@ -75,7 +75,9 @@ def test_it_answers_a_row_a_check_and_keeps_them(tiered: LakeWorld, tmp_path: Pa
             progress, rows = await client.call("validate_table", table="sales.orders", level="rows")
             assert rows.column("check").to_pylist() == ["base", "files", "rows", "rows", "offsets", "offsets", "values", "values"]
             assert rows.column("ok").to_pylist() == [True] * 8
-            assert progress == ["compares the lake table sales.orders with its log, level rows"]
+            assert (
+                progress[0] == "compares the lake table sales.orders with its log, level rows"
+            )  # a slow one says later that it still runs
             kept = list(store.validations())
             assert [result.check for result in reversed(kept)] == rows.column("check").to_pylist()
             error = await error_of(client.call("validate_table", table="sales.orders", level="everything"))
