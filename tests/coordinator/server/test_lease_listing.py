@@ -11,7 +11,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.served import at_uri
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
@@ -28,8 +28,8 @@ MINUTE_MS = 60_000
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
     """Leases `a` (four buckets of one table), `b` (two of them, with an owner) and `c` (ended, not swept yet)."""
     made = LakeWorld(tmp_path)
-    table = made.keyed_table("planes", buckets=4)
-    made.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
+    table = made.primary_key_table("planes", buckets=4)
+    made.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=PRIMARY_KEY_SCHEMA), "test", 0)
     held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in made.storage.snapshot_kv(table.path).items()}
     assert len(held) == 4
     made.storage.acquire_lease("c", MINUTE_MS, held)
