@@ -43,7 +43,7 @@ class Snapshots:
     def write(self, text: str, sequence: int) -> None:
         rows = pa.table({"id": range(20), "text": [text] * 20}, schema=PRIMARY_KEY_SCHEMA)
         self.world.storage.upsert(self.table.path, rows, "test", sequence)
-        self.world.storage.snapshot_kv(self.table.path)
+        self.world.storage.take_kv_snapshots(self.table.path)
 
     def begin(self, **changes: int) -> SteppedRound:
         """The next round, also after a failure: its back-off is over. `changes` are made to its assignment."""

@@ -68,7 +68,7 @@ class GrpcTransport:
         self._warned_of_age = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
-        """The settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an absurd timeout."""
+        """Settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an absurd time-out."""
         config = self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
         if not 0 < config.service_timeout_ms <= MAX_SERVICE_TIMEOUT_MS:
             raise InvalidAnswer(
