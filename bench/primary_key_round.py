@@ -116,13 +116,8 @@ class Lakeward:
         view = self.lake.ensure_table(self._table)
         bases = self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs))
         jobs = [
-<<<<<<< HEAD:bench/primary_key_round.py
-            primary_key_competitors.FloorJob(
-                tuple(file.location.removeprefix("file://") for file in decode_base(bases[key]).data),
-=======
             primary_key_competitors.FloorJob(
                 tuple(file.location.removeprefix("file://") for file in decode_bucket_files(bases[key]).data),
->>>>>>> main:bench/pk_round.py
                 str(log),
                 str(folder / f"{key}.parquet"),
             )

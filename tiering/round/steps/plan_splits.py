@@ -136,11 +136,7 @@ def _without_the_missing(table: TableInfo) -> str:
     """A log table goes on behind the gap; a primary-key table would keep keys whose deletion is among the missing changes."""
     loss = "The missing records cannot be tiered any more. "
     if table.table_type is TableType.PRIMARY_KEY:
-<<<<<<< HEAD:tiering/round/steps/plan_splits.py
-        return loss + made_anew(table.path)
-=======
         return loss + new_table_hint(table.path)
->>>>>>> main:tiering/round/steps/plan.py
     accept = reconcile_call(table.path, "accept")
     return f"{loss}To go on without them: {accept}; the column records_left_out says how many they are."
 
