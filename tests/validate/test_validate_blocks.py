@@ -64,7 +64,7 @@ def test_values_that_two_rows_changed_with_each_other_are_found(world: LakeWorld
 
 
 def test_keyed_rows_that_changed_values_with_each_other_are_found(world: LakeWorld) -> None:
-    table = world.keyed_table("planes", buckets=1)
+    table = world.primary_key_table("planes", buckets=1)
     world.storage.upsert(table.path, pa.table({"id": [1, 2], "text": ["one", "two"]}, schema=table.schema), "w", 0)
     world.tier(table)
     file = data_files(world, table)[0]
@@ -78,7 +78,7 @@ def test_keyed_rows_that_changed_values_with_each_other_are_found(world: LakeWor
 
 def test_a_key_that_is_missing_is_not_made_up_for_by_one_older_than_the_log(world: LakeWorld) -> None:
     """The lake keeps two rows, and two keys live by the log: but one of the rows is of a key that the log no longer has."""
-    table = world.keyed_table("planes", buckets=1, log_ttl="1 s")
+    table = world.primary_key_table("planes", buckets=1, log_ttl="1 s")
     for sequence, rows in enumerate(({"id": [0, 1], "text": ["old", "old"]}, {"id": [2, 3], "text": ["new", "new"]})):
         world.storage.upsert(table.path, pa.table(rows, schema=table.schema), "w", sequence)
         world.storage.take_kv_snapshots(table.path)

@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.manifest import FileFormat
 
 from support.foreign_files import add_unpartitioned_spec, delete_at, delete_equal
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.validated import check, data_files, faults, read
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
@@ -82,12 +82,12 @@ def test_equality_deletes_by_a_column_that_older_files_lack_take_its_nulls(world
 
 
 def test_a_keyed_row_that_others_delete_by_equality_is_named_until_a_round_writes_it_again(world: LakeWorld) -> None:
-    planes = world.keyed_table("planes", buckets=1)
-    world.storage.upsert(planes.path, pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=KEYED_SCHEMA), "w", 0)
+    planes = world.primary_key_table("planes", buckets=1)
+    world.storage.upsert(planes.path, pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=PRIMARY_KEY_SCHEMA), "w", 0)
     world.tier(planes)
     delete_equal(world, planes, ids(2))
     assert faults(check(world, planes)) == [("rows", "0", None), ("values", "0", "bucket 0: key 2, last changed at offset 1, is missing")]
-    world.storage.upsert(planes.path, pa.table({"id": [2], "text": ["again"]}, schema=KEYED_SCHEMA), "w", 1)
+    world.storage.upsert(planes.path, pa.table({"id": [2], "text": ["again"]}, schema=PRIMARY_KEY_SCHEMA), "w", 1)
     world.tier(planes)
     assert not faults(check(world, planes))
 

@@ -7,26 +7,26 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
 from tiering.model.tables import TableInfo
 from tiering.validate.results import Level
 
 
 def upsert(world: LakeWorld, table: TableInfo, sequence: int, rows: dict[int, str | None]) -> None:
-    data = pa.table({"id": list(rows), "text": list(rows.values())}, schema=KEYED_SCHEMA)
+    data = pa.table({"id": list(rows), "text": list(rows.values())}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(table.path, data, "w", sequence)
 
 
 def delete(world: LakeWorld, table: TableInfo, sequence: int, *keys: int) -> None:
-    data = pa.table({"id": pa.array(keys, pa.int64())}, schema=pa.schema([KEYED_SCHEMA.field("id")]))
+    data = pa.table({"id": pa.array(keys, pa.int64())}, schema=pa.schema([PRIMARY_KEY_SCHEMA.field("id")]))
     world.storage.delete(table.path, data, "w", sequence)
 
 
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
     """Keys 0..19 at offsets 0..19; then key 3 updated at 20 (-U) and 21 (+U), and key 5 deleted at 22."""
-    planes = world.keyed_table("planes", buckets=1)
+    planes = world.primary_key_table("planes", buckets=1)
     upsert(world, planes, 0, {key: f"row {key}" for key in range(20)})
     world.tier(planes)
     upsert(world, planes, 1, {3: "newer"})
@@ -117,7 +117,7 @@ def test_null_where_none_may_be_is_named_and_breaks_nothing(world: LakeWorld, ta
 
 
 def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(world: LakeWorld) -> None:
-    planes = world.keyed_table("planes", buckets=1)
+    planes = world.primary_key_table("planes", buckets=1)
     upsert(world, planes, 0, {key: f"row {key}" for key in range(10)})
     delete(world, planes, 1, 4)
     world.storage.take_kv_snapshots(planes.path)
@@ -137,7 +137,7 @@ def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(
 
 
 def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_compared(world: LakeWorld) -> None:
-    planes = world.keyed_table("planes", buckets=1, log_ttl="1 s")
+    planes = world.primary_key_table("planes", buckets=1, log_ttl="1 s")
     upsert(world, planes, 0, {key: f"row {key}" for key in range(10)})
     world.storage.take_kv_snapshots(planes.path)
     world.tier(planes)
@@ -162,7 +162,7 @@ def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_comp
 def test_keys_of_any_type_are_shown(world: LakeWorld) -> None:
     fields = [pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False), pa.field("raw", pa.binary(), nullable=False)]
     schema = pa.schema([*fields, pa.field("text", pa.string())])
-    typed = world.keyed_table("typed", buckets=1, schema=schema, key=("at", "raw"))
+    typed = world.primary_key_table("typed", buckets=1, schema=schema, key=("at", "raw"))
     rows = pa.table({"at": [datetime(2026, 1, 1, tzinfo=UTC)], "raw": [b"\x00\xff"], "text": ["a"]}, schema=schema)
     world.storage.upsert(typed.path, rows, "w", 0)
     world.tier(typed)

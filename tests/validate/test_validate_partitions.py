@@ -85,7 +85,7 @@ def test_an_empty_bucket_of_a_partition_that_came_again_has_only_rows_of_the_for
     if kind == "log":
         table, write = world.table("visits", 2, ("day",), SCHEMA), world.storage.append
     else:
-        table, write = world.keyed_table("visits", 2, SCHEMA, ("id", "day"), ("day",)), world.storage.upsert
+        table, write = world.primary_key_table("visits", 2, SCHEMA, ("id", "day"), ("day",)), world.storage.upsert
     for sequence, ids in enumerate((range(15), range(15, 30))):
         write(table.path, visits(*ids, day="d0"), f"writer-{sequence}", 0)
     world.tier(table)

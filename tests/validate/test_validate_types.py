@@ -78,7 +78,7 @@ def test_values_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> No
 
 def test_keyed_rows_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *EVERYTHING])
-    table = world.keyed_table("everything", buckets=1, schema=schema)
+    table = world.primary_key_table("everything", buckets=1, schema=schema)
     rows = rows_of_everything()
     world.storage.upsert(table.path, rows.add_column(0, schema.field("id"), pa.array(range(rows.num_rows), pa.int64())), "w", 0)
     world.tier(table)
@@ -134,7 +134,7 @@ def test_columns_may_have_names_that_the_engine_uses_itself(world: LakeWorld, ki
         table = world.table("names", buckets=1, schema=schema)
         world.storage.append(table.path, first, "w", 0)
     else:
-        table = world.keyed_table("names", buckets=1, schema=schema, key=("at", "place", "change"))
+        table = world.primary_key_table("names", buckets=1, schema=schema, key=("at", "place", "change"))
         world.storage.upsert(table.path, first, "w", 0)
     world.tier(table)
     if kind == "keyed":  # so that there are position deletes, for which rows are counted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiering.cli.terminal.options import check_property
-from tiering.lake.catalog_properties import told_properties
+from tiering.lake.catalog_properties import accepted_properties
 from tiering.round.transport import GrpcTransport
 
 
@@ -14,7 +14,7 @@ def service_lake_properties(uri: str) -> dict[str, str]:
     """
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        properties = told_properties(transport.service_config_now().lake_properties)
+        properties = accepted_properties(transport.service_config_now().lake_properties)
     finally:
         transport.close()
     for name, value in properties.items():

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from tiering.cli.spark.properties import catalog_properties, plugin_jar
 from tiering.errors import SetupError
-from tiering.round.tasks.session import start_session
+from tiering.round.tasks.spark_session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
