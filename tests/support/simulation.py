@@ -33,7 +33,7 @@ from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_to_pb
 from tiering.wire.rounds import assignment_from_pb
