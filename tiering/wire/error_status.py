@@ -46,8 +46,8 @@ _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.St
 """What a call ends with when nobody listens, nobody answers, or the server goes down under it."""
 
 
-def status_code(error: errors.LakewardError) -> grpc.StatusCode:
-    """The gRPC code nearest in meaning."""
+def status_code(error: BaseException) -> grpc.StatusCode:
+    """The gRPC code nearest in meaning; INTERNAL for an error that is none of ours."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 

@@ -1,8 +1,9 @@
-"""What stands between the network and every servicer: sizes, numbers of calls, slow readers, and errors nobody thought of.
+"""The interceptor between the network and every servicer: it bounds sizes and numbers of calls, and ends calls that fail.
 
-One interceptor for all services of a server. It refuses before any work is done, with InvalidArgument for a request that cannot
-be read or is too large and ServiceBusy for one call too many. A SELECT is never behind a waiting CALL or a long poll: each kind of
-call has its own number.
+It serves all services of a server. A servicer raises its errors, and the guard turns them into the status of the call, with their details;
+what is no error of ours is logged, and travels by its class. Before any work is done it refuses a request that cannot be read or is too
+large with InvalidArgument, and one call too many with ServiceBusy. A SELECT is never behind a waiting CALL or a long poll: each kind of
+call has a number of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import grpc.aio
 import structlog
 
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
-from tiering.wire import error_status
+from tiering.wire.error_status import status_code, status_text, trailing_metadata
 
 REQUEST_BYTES = 1 << 20
 """Of most requests: far above any statement, path or schema."""
@@ -251,11 +252,15 @@ def _parsed(read: Callable[[bytes], Any], raw: bytes) -> Any:
         raise InvalidArgument("the request is no message of this call", hint="Is the client of the service's version?") from error
 
 
+def log_failure(method: str, error: BaseException, **ids: str) -> None:
+    """Logs why a call failed, or a part of it, which `ids` name. Of a service that is busy the callers alone hear: they come in floods."""
+    if not isinstance(error, LakewardError):
+        _log.error("a call failed unexpectedly", method=method, error_class=type(error).__name__, exc_info=error, **ids)
+    elif not isinstance(error, ServiceBusy):
+        _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
+
+
 async def _end(method: str, context: _Context, error: BaseException) -> None:
-    """Ends the call with the status of `error`."""
-    if isinstance(error, LakewardError):
-        code = error_status.status_code(error)
-    else:
-        code = grpc.StatusCode.INTERNAL
-        _log.exception("a call failed unexpectedly", method=method, error_class=type(error).__name__)
-    await context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
+    """Ends the call with the status, the text and the details of `error`."""
+    log_failure(method, error)
+    await context.abort(status_code(error), status_text(error), trailing_metadata(error))
