@@ -112,7 +112,7 @@ class SysCatalogService(SysCatalogServicer):
                     async for piece in pieces:
                         yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
             except Exception as error:  # of one table: the others may tell what is wrong
-                log_failure("ReadAllTables", error, table=table.name)
+                log_failure("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", error, table=table.name)
                 yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
+from structlog.testing import capture_logs
 
 from support.malformed import methods
 from support.repository import ROOT
@@ -76,7 +77,10 @@ def test_every_method_of_every_service_fails_alike(error: Exception) -> None:
         finally:
             await server.stop(None)
 
-    asyncio.run(test())
+    with capture_logs() as logs:
+        asyncio.run(test())
+    assert [line["method"] for line in logs] == [f"/{method.containing_service.full_name}/{method.name}" for method in methods()]
+    assert {line["log_level"] for line in logs} == {"info" if isinstance(error, LakeUnavailable) else "error"}
 
 
 def test_no_servicer_ends_a_call_itself() -> None:
