@@ -27,22 +27,22 @@ public record CatalogOptions(
     ReadLimits limits) {
 
   /** Required. The Lakeward service: {@code host:port}; without a port it is 7707. */
-  static final String URI = "uri";
+  public static final String URI = "uri";
 
   /** How long a SELECT, SHOW or DESCRIBE waits for the service. A CALL says itself how long. */
-  static final String TIMEOUT = "timeout";
+  public static final String TIMEOUT = "timeout";
 
   /** How long a running CALL waits for a service that went away, such as {@code 5 min}. */
-  static final String RETRY_TIMEOUT = "retry-timeout";
+  public static final String RETRY_TIMEOUT = "retry-timeout";
 
   /** Spark's catalog with the lake's tables, such as {@code lake}; data tables are read there. */
   public static final String LAKE = "lake";
 
   /** Rows of one answer of the service; a larger one is an error that says so. */
-  static final String MAX_ROWS = "max-rows";
+  public static final String MAX_ROWS = "max-rows";
 
   /** Bytes of one answer, as sent and as rows in the driver's memory; such as {@code 1g}. */
-  static final String MAX_BYTES = "max-bytes";
+  public static final String MAX_BYTES = "max-bytes";
 
   private static final int DEFAULT_PORT = 7707;
   private static final String DEFAULT_TIMEOUT = "30s";
