@@ -20,7 +20,7 @@ from tiering.lake.registry import local_lake_properties
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.ports import SplitTask
-from tiering.round.tasks.task import run_split
+from tiering.round.tasks.split_work import run_split
 
 BUCKETS = 4
 CHANGED_SHARE = 0.1
@@ -56,7 +56,7 @@ class World:
         view = self.lake.ensure_table(table)
         before = {} if view.marker is None else view.marker.buckets
         logs = self.storage.offsets(table)
-        bases = self.lake.bucket_bases(table, view, dict.fromkeys(logs)) if table.primary_key else {}
+        bases = self.lake.bucket_files(table, view, dict.fromkeys(logs)) if table.primary_key else {}
         factory, round_id = self.lake.tiering_factory(table), f"r{self.rounds}"
         results = []
         for bucket, log in logs.items():

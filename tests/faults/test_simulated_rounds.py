@@ -10,13 +10,13 @@ import pytest
 from support.simulation import Simulation, recorded_everywhere
 from support.swept_lake import SweptMemoryLake
 from tiering.coordinator.calls.sweep_lake import Sweeper
-from tiering.coordinator.decisions.lake_acks import Found
+from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeSize
 from tiering.coordinator.tierers.commits import Commits
+from tiering.coordinator.tierers.messages import round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import StoredFile
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire import heartbeats
 
 STEPS = 300
 
@@ -24,21 +24,29 @@ STEPS = 300
 @pytest.fixture(autouse=True)
 def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three records a split, so that most rounds have several splits of one bucket."""
-    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 24)
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 24)
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
-    seen: set[str] = set()
+    outcomes: set[str] = set()
     for seed in range(block * 50, block * 50 + 50):
         simulation = Simulation(seed, tierers=2 + seed % 2)
         for _ in range(STEPS):
             simulation.step()
         simulation.heal()
-        seen |= set(simulation.outcomes)
-    assert {"SUCCEEDED", "FORCE_FINISHED", "FENCED", "FAILED", "killed", "forged", "clock set"} <= seen  # else the faults were no faults
-    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= seen  # else the sweep had nothing to decide
-    assert {"reconciled", "CommitOutcomeUnknown"} <= seen  # else nobody lost a lake table
+        outcomes |= set(simulation.outcomes)
+    assert {
+        "SUCCEEDED",
+        "FORCE_FINISHED",
+        "FENCED",
+        "FAILED",
+        "killed",
+        "forged",
+        "clock set",
+    } <= outcomes  # else the faults were no faults
+    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= outcomes  # else the sweep had nothing to decide
+    assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else nobody lost a lake table
 
 
 def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
@@ -107,20 +115,20 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records what an ack of the running round says, as long as it goes on from what is on record."""
 
     def believe(self: Commits, request: pb.CommitLakeSnapshotRequest) -> None:
-        ref = heartbeats.round_ref(request.round)
+        ref = round_ref_from_pb(request.round)
         record = self._live(ref)
         if record.running is None or record.running.round_id != ref.round_id:
             return
-        told = Found(
+        claimed = LakeContents(
             snapshot_id=request.marker.lake_snapshot_id,
-            offsets=heartbeats.offsets_text(request.marker.offsets),
+            offsets=text_offsets_from_pb(request.marker.offsets),
             marker_round_id=ref.round_id,
             table_uuid=record.lake.table_uuid or "",
             acker=ref.round_id,
             head=None,
             size=LakeSize(None, None, None, None),
         )
-        self._take(self._table(record), told)
+        self._record(self._table(record), claimed)
 
     monkeypatch.setattr(Commits, "commit_lake_snapshot", believe)
 
@@ -133,8 +141,8 @@ def believes_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_incarnations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows the names of a round may speak for it."""
-    monkeypatch.setattr("tiering.wire.heartbeats.incarnation_of", lambda message: None)
-    monkeypatch.setattr("tiering.coordinator.tierers.heartbeats.incarnation_of", lambda message: None)
+    monkeypatch.setattr("tiering.coordinator.tierers.messages.incarnation_from_pb", lambda message: None)
+    monkeypatch.setattr("tiering.coordinator.tierers.heartbeats.incarnation_from_pb", lambda message: None)
 
 
 @pytest.mark.parametrize("weaken", [believes_acks, believes_plans])

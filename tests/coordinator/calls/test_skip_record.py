@@ -33,7 +33,7 @@ class Stuck:
 
     def __init__(self, folder: Path) -> None:
         self.world = LakeWorld(folder)
-        self.table: TableInfo = self.world.keyed_table("orders", 1, SCHEMA)
+        self.table: TableInfo = self.world.primary_key_table("orders", 1, SCHEMA)
         self.world.storage.upsert(self.table.path, rows(*((number, "old", [("k", number)]) for number in (1, 2, 3))), "test", 0)
         self.world.tier(self.table)
 
@@ -76,7 +76,7 @@ def test_after_the_skip_log_rows_snapshots_and_lake_agree(stuck: Stuck, when: st
     if goes_on:
         world.storage.upsert(table.path, rows((1, "new", []), (number, "mended", [("a", 1)])), "test", 2)
         right |= {1: "new", number: "mended"}
-    world.storage.snapshot_kv(table.path)
+    world.storage.take_kv_snapshots(table.path)
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert stuck.in_lake() == right
     assert not faults(check(world, table))
@@ -106,7 +106,7 @@ def test_a_round_that_would_read_the_record_fails_with_the_way_out(stuck: Stuck)
 
 def test_the_other_buckets_of_the_table_go_on_into_the_lake(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
-    table = world.keyed_table("orders", 4, SCHEMA)
+    table = world.primary_key_table("orders", 4, SCHEMA)
     expected = dict.fromkeys(range(12), "old")
     world.storage.upsert(table.path, rows(*((number, "old", []) for number in expected)), "test", 0)
     assert world.tier(table).state is RoundState.SUCCEEDED

@@ -12,10 +12,10 @@ from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.model.status import TableStatus
 from tiering.redaction.redact import outside_text, remember_secrets
 from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
@@ -81,10 +81,10 @@ class Service:
         yield opened(properties)
 
     def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
-        found = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
+        service = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
         if config.version == version(PACKAGE):
-            return ok("service", found)
-        return warn("service", f"{found}; here is {version(PACKAGE)}", "Update the older of the two: calls that it lacks are refused.")
+            return ok("service", service)
+        return warn("service", f"{service}; here is {version(PACKAGE)}", "Update the older of the two: calls that it lacks are refused.")
 
     def _tables(self) -> Finding:
         with LakewardClient(self.uri) as client:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.live import Live
 
 from tiering.cli.status.view import StatusScreen
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceBusy, ServiceUnreachable
+from tiering.model.status import TableStatus
 
 Look = Callable[[], Sequence[TableStatus]]
 
@@ -50,11 +50,11 @@ class Watch:
             while True:
                 self.pause(self.interval_seconds)
                 try:
-                    found = self.look()
+                    statuses = self.look()
                 except (ServiceUnreachable, ServiceBusy) as error:
                     complain(error.message)
                 else:
-                    show(found)
+                    show(statuses)
         except KeyboardInterrupt:
             return
 

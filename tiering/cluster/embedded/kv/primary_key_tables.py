@@ -21,6 +21,7 @@ import structlog
 
 from tiering import crash_points
 from tiering.clock import Clock, Ids
+from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
 from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
@@ -40,12 +41,11 @@ from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, i
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
 from tiering.cluster.embedded.metadata.times import SteadyTime, to_us
 from tiering.cluster.embedded.writable import AppendedRange, Rows
-from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
+from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redaction.redact import redact
-from tiering.wire.embedded import rows_to_bytes
 
 MAX_OPEN_STATES = 8
 """Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""
@@ -93,7 +93,7 @@ class KeyedTables:
     def _write(self, table: StoredTable, batch: pa.RecordBatch, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         if batch.num_rows == 0:
             return ()
-        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_to_bytes(batch), zlib.crc32(kind.encode())))
+        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_bytes(batch), zlib.crc32(kind.encode())))
         earlier = self._changes.earlier(key)
         if earlier is not None:
             return earlier
@@ -128,7 +128,7 @@ class KeyedTables:
                 raise stopped(table.info, bucket, part.partition_name, record)
 
     def skip(self, request: SkipRequest) -> SkippedRecord:
-        """As `SkipsRecords.skip_record`."""
+        """As `RecordSkipping.skip_record`."""
         with self._opened(request.path) as table:
             bucket = self._bucket(table.info, request)
             self._using(table.info, lambda _: None)  # finds out where it stands
@@ -197,7 +197,7 @@ class KeyedTables:
             _log.warning("kv_state_behind_its_log", table=str(table.path), error=str(error))
 
     def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `EmbeddedCluster.snapshot_kv`. Writers wait for one bucket at a time."""
+        """As `KvSnapshotsOnDemand.take_kv_snapshots`. Writers wait for one bucket at a time."""
         with self._opened(path) as table:
             info, bounds = table.info, self._changes.offsets(table.info.table_id)
         with self._metadata.read() as connection:

@@ -1,44 +1,20 @@
-"""The embedded cluster's values as protobuf messages, and back. Shapes only; rules are elsewhere."""
+"""The embedded cluster's values as messages of embedded.proto, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-
-import pyarrow as pa
-from google.protobuf.timestamp_pb2 import Timestamp
-from pyarrow import ipc
 
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.options import parse_lake_options
-from tiering.cluster.embedded.metadata.times import from_us, to_us
 from tiering.cluster.embedded.writable import AppendedRange, TableSpec
-from tiering.lake_table_options import told_options
+from tiering.lake_table_options import shown_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
-from tiering.rpc.v1 import common_pb2, embedded_pb2
-from tiering.wire.offsets import bucket_from_pb, bucket_to_pb
-
-
-def path_to_pb(path: TablePath) -> common_pb2.PbTablePath:
-    return common_pb2.PbTablePath(database_name=path.database_name, table_name=path.table_name)
-
-
-def path_from_pb(pb: common_pb2.PbTablePath) -> TablePath:
-    """Unchecked: the storage checks names at its entry."""
-    return TablePath(pb.database_name, pb.table_name)
-
-
-def time_to_pb(moment: datetime) -> Timestamp:
-    seconds, microseconds = divmod(to_us(moment), 1_000_000)
-    return Timestamp(seconds=seconds, nanos=microseconds * 1_000)
-
-
-def time_from_pb(pb: Timestamp) -> datetime:
-    return from_us(pb.seconds * 1_000_000 + pb.nanos // 1_000)
+from tiering.rpc.v1 import embedded_pb2
+from tiering.wire.common import bucket_from_pb, bucket_to_pb, path_from_pb, path_to_pb, time_from_pb, time_to_pb
 
 
 def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
@@ -52,7 +28,7 @@ def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
         bucket_keys=table.bucket_keys,
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
-        properties=told_options(table.properties),
+        properties=shown_options(table.properties),
         created_at=time_to_pb(table.created_at),
         lake_enabled_at=None if table.lake_enabled_at is None else time_to_pb(table.lake_enabled_at),
         added_columns=table.added_columns,
@@ -104,14 +80,6 @@ def spec_from_pb(pb: embedded_pb2.CreateTableRequest) -> TableSpec:
         primary_key=tuple(pb.primary_key),
         partition_keys=tuple(pb.partition_keys),
     )
-
-
-def rows_to_bytes(batch: pa.RecordBatch) -> bytes:
-    """An Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 def bounds_to_pb(bucket: BucketKey, bounds: BucketOffsets) -> embedded_pb2.ListOffsetsResponse.BucketOffsets:
