@@ -35,7 +35,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     buckets = next_buckets(plan, prefix)
     grant = Grant(
         base_round_id=None if base.marker is None else base.marker.round_id,
-        base_tag=None if base.view is None else base.view.tag,
+        base_tag=None if base.view is None else base.view.tiered,
         offsets={bucket: tiered.tiered for bucket, tiered in buckets.items()},
         records=sum(result.records for result in prefix.kept),
         files=sum(result.files for result in prefix.kept),
@@ -118,7 +118,7 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
             f"another round tiered {state.assignment.path} first", table_path=state.assignment.path, round_id=state.assignment.round_id
         )
     if found.outcome is CommitOutcome.OURS and event.view is not None:
-        marker, tag = event.view.marker, event.view.tag
+        marker, tag = event.view.marker, event.view.tiered
         if marker is None or tag is None:
             return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
         return replace(state, phase=Phase.ACK, snapshot_id=found.snapshot_id, passed_head=found.snapshot_id), act.Ack(marker, tag)
