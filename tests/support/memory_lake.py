@@ -9,14 +9,14 @@ its answer lost, or arrive late (`deliver_late`), after whatever else happened m
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from tiering.errors import CommitOutcomeUnknown
+from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced
+from tiering.lake import serializers
 from tiering.lake.base import (
     Committable,
     LakeSnapshot,
@@ -25,6 +25,7 @@ from tiering.lake.base import (
     WriterInitContext,
 )
 from tiering.lake.marker import Marker
+from tiering.lake.rules.commit_check import check_committable
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
@@ -179,24 +180,26 @@ class MemoryLake:
 
 
 class MemoryFactory:
-    """A `LakeTieringFactory` whose write results carry their ranges as JSON."""
+    """A `LakeTieringFactory` whose write results name their file."""
 
     def __init__(self, lake: MemoryLake, path: TablePath) -> None:
         self._lake = lake
         self._path = path
 
     def create_writer(self, context: WriterInitContext) -> MemoryWriter:
+        table = self._lake.tables.get(self._path)
+        if table is None or table.uuid != context.lake_table_uuid:
+            raise LakeTableReplaced(f"the lake table {self._path} is not {context.lake_table_uuid}")
         return MemoryWriter(self._lake, context)
 
     def create_committer(self) -> MemoryCommitter:
         return MemoryCommitter(self._lake, self._path)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
-        return json.dumps([str(result.bucket), result.starting_offset, result.reached_offset, result.payload.decode()]).encode()
+        return serializers.serialize_write_result(result)
 
     def deserialize_write_result(self, data: bytes) -> WriteResult:
-        bucket, start, reached, file = json.loads(data)
-        return WriteResult(BucketKey.parse(bucket), start, reached, reached - start, 1, 1, file.encode())
+        return serializers.deserialize_write_result(data)
 
 
 class MemoryWriter:
@@ -226,6 +229,7 @@ class MemoryCommitter:
         self._path = path
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+        check_committable(committable, base, marker)
         manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
         self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges_of(committable), manifest))
         head = self._lake.tables[self._path].head

@@ -165,7 +165,7 @@ def test_a_changed_partition_spec_stops_the_commit_before_it_is_sent(kit: Any) -
         change.add_identity("name")
     with pytest.raises(SchemaDrift):
         prepared.commit(kit.view(table))
-    assert kit.view(table).tag == base.tiered
+    assert kit.view(table).tiered == base.tiered
 
 
 def test_files_that_a_clean_up_deleted_stop_the_commit(kit: Any) -> None:
