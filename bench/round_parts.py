@@ -71,11 +71,11 @@ def peak_memory_mb(root_pid: int) -> dict[str, float]:
 
 def _descendants(root: int) -> list[int]:
     parents = {int(path.name): _status_kb(int(path.name), "PPid") for path in Path("/proc").iterdir() if path.name.isdigit()}
-    found, wanted = [], {root}
+    processes, wanted = [], {root}
     while wanted:
         wanted = {pid for pid, parent in parents.items() if parent in wanted}
-        found += sorted(wanted)
-    return found
+        processes += sorted(wanted)
+    return processes
 
 
 def _status_kb(pid: int, field: str) -> int:

@@ -17,13 +17,13 @@ def measure(source: Path, warm_source: Path, work: Path, cores: int) -> dict[str
     ways: dict[str, Callable[[SparkSession, Path, Path, str], None]] = {"streaming": _stream, "batch": _insert}
     seconds = {}
     try:
-        for name, way in ways.items():
+        for name, method in ways.items():
             for files, table in ((warm_source, f"{name}_warm"), (source, name)):
                 spark.read.parquet(str(files)).limit(0).writeTo(f"ice.bench.{table}").tableProperty(
                     "write.parquet.compression-codec", "zstd"
                 ).create()
                 start = time.perf_counter()
-                way(spark, files, work, table)
+                method(spark, files, work, table)
                 seconds[name] = time.perf_counter() - start
         return seconds
     finally:

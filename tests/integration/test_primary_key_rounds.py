@@ -34,10 +34,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def world(tmp_path: Path, spark: SparkSession) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    made.spark = SparkTaskRunner(spark)
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path)
+    world.spark = SparkTaskRunner(spark)
+    yield world
+    world.close()
 
 
 def write(world: LakeWorld, table: TableInfo, keys: range, text: str) -> None:
@@ -52,11 +52,11 @@ def delete(world: LakeWorld, table: TableInfo, keys: range) -> None:
 
 def lake(world: LakeWorld, table: TableInfo) -> dict[int, str]:
     rows = world.iceberg(table).scan().to_arrow()
-    found = dict(zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True))
-    assert len(found) == rows.num_rows
+    lake_rows = dict(zip(rows["id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    assert len(lake_rows) == rows.num_rows
     results = validate(world.storage, world.lake, table.path, Level.ROWS)
-    assert not [one for one in results if one.ok is False], results
-    return found
+    assert not [result for result in results if result.ok is False], results
+    return lake_rows
 
 
 class KillsItsWorker:
