@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_path
-from sys_tables.server.streams import closing
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_path
 from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
@@ -50,7 +50,7 @@ async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
         raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {given.timeout_ms}: it cannot be negative")
     path = await find_path(call, given.table)
     request = TierTable(path, given.wait, given.timeout_ms, **call.asked)
-    async with closing(call.handle.control.tier_table(request)) as steps:
+    async with aclosing(call.handle.control.tier_table(request)) as steps:
         async for step in steps:
             yield step.message if isinstance(step, Progress) else _output(step)
 

@@ -10,7 +10,7 @@ import pytest
 from support.simulation import Simulation, recorded_everywhere
 from support.swept_lake import SweptMemoryLake
 from tiering.coordinator.calls.sweep_lake import Sweeper
-from tiering.coordinator.decisions.lake_acks import Found
+from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeSize
 from tiering.coordinator.tierers.commits import Commits
 from tiering.lake.base import LakeView
@@ -119,7 +119,7 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
         record = self._live(ref)
         if record.running is None or record.running.round_id != ref.round_id:
             return
-        claimed = Found(
+        claimed = LakeContents(
             snapshot_id=request.marker.lake_snapshot_id,
             offsets=heartbeats.offsets_text(request.marker.offsets),
             marker_round_id=ref.round_id,
@@ -128,7 +128,7 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
             head=None,
             size=LakeSize(None, None, None, None),
         )
-        self._take(self._table(record), claimed)
+        self._record(self._table(record), claimed)
 
     monkeypatch.setattr(Commits, "commit_lake_snapshot", believe)
 

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 
 from tiering.cluster.base import Cluster
-from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest, SkipsRecords
+from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkippedRecord, SkipRequest
 from tiering.coordinator.calls.mutations import Mutation
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
@@ -62,7 +62,7 @@ class RecordSkips:
             return self._do(call) if earlier is None else earlier
 
     def _do(self, call: SkipRecord) -> SkipRecordResult:
-        if not isinstance(self._cluster, SkipsRecords):
+        if not isinstance(self._cluster, RecordSkipping):
             raise InvalidArgument(f"the cluster of {call.path} skips no records: its own servers keep the rows of primary-key tables")
         request = SkipRequest(call.path, call.partition, call.bucket_id, call.offset, call.caller, call.reason, call.dry_run)
         skipped = self._cluster.skip_record(request)
