@@ -13,8 +13,8 @@ from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.steps import actions as act
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.offsets import offsets_to_pb
-from tiering.wire.round_requests import round_pb
+from tiering.wire.common import offsets_to_pb
+from tiering.wire.rounds import round_to_pb
 
 HOUR_S = 3_600
 
@@ -43,7 +43,7 @@ def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: T
     world.due()
     running = world.begin(short_lived).advance_to(act.RunSplits)
     ends = {BucketKey(None, bucket): end for bucket, end in world.ends(short_lived).items()}
-    message = pb.CommitLakeSnapshotRequest(round=round_pb(running.assignment, TIERER), marker_round_id=running.assignment.round_id)
+    message = pb.CommitLakeSnapshotRequest(round=round_to_pb(running.assignment, TIERER), marker_round_id=running.assignment.round_id)
     message.marker.lake_snapshot_id = 4_711
     message.marker.offsets.extend(offsets_to_pb(ends))
     with pytest.raises(Fenced, match="does not hold"):
