@@ -21,9 +21,9 @@ HOUR_S = 3_600
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path)
+    yield world
+    world.close()
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def short_lived(world: LakeWorld) -> TableInfo:
     """A lake table whose log is cut an hour after its rows are in the lake."""
     world.storage.create_database("sales", ignore_if_exists=True)
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "60 s", "table.log.ttl": "1 h"}
-    made = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
+    table = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
     world.coordinator.tick()
-    return made
+    return table
 
 
 def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: TableInfo) -> None:

@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from support.repository import ROOT
 from tiering.errors import LakewardError, SchemaDrift
 from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.lake.registry import open_lake
@@ -49,7 +50,7 @@ def test_a_log_table_without_a_key_is_laid_out_as_fluss_does_it(kit: Any) -> Non
     assert metadata.properties["fluss.table.datalake.enabled"] == "true"
     assert metadata.properties["write.distribution-mode"] == "none"
     assert not metadata.schema().identifier_field_ids
-    assert (view.head, view.tag, view.marker, view.records) == (None, None, None, 0)
+    assert (view.head, view.tiered, view.marker, view.records) == (None, None, None, 0)
 
 
 def test_one_bucket_key_partitions_by_its_hash(kit: Any) -> None:
@@ -124,8 +125,8 @@ print(kit.lake.ensure_table(kit.table()).table_uuid, flush=True)
 """
 
 
-def test_processes_that_create_at_once_get_one_table(kit: Any, request: pytest.FixtureRequest) -> None:
-    arguments = [sys.executable, "-c", CREATE, str(request.path.parent.parent), str(kit.folder)]
+def test_processes_that_create_at_once_get_one_table(kit: Any) -> None:
+    arguments = [sys.executable, "-c", CREATE, str(ROOT / "tests"), str(kit.folder)]
     creators = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for creator in creators:
