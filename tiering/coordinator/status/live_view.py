@@ -20,7 +20,7 @@ from tiering.validate.results import CheckResult
 
 
 class Source(Protocol):
-    """What is looked up in the cluster itself."""
+    """The part of a cluster that a view reads."""
 
     def databases(self) -> Sequence[str]: ...
 
