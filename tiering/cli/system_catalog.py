@@ -78,7 +78,7 @@ class SystemCatalog:
             caller=getpass.getuser(),
         )
         pieces: list[bytes] = []
-        with calling(self._uri):
+        with self._connection.calling():
             for step in self._stub.CallProcedure(request):
                 if step.HasField("progress"):
                     (on_progress or _ignore)(step.progress)
