@@ -13,7 +13,7 @@ from tiering.errors import InvalidArgument, LakeDisabled, UnknownTable
 from tiering.model.names import parse_table_path
 
 if TYPE_CHECKING:
-    from tiering.coordinator.interface import TableStatus
+    from tiering.model.status import TableStatus
     from tiering.model.tables import TablePath
 
 
