@@ -13,7 +13,8 @@ import pytest
 from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.interface import ReconcileLake, ReconcileResult, RetryTiering, TierTable, TierTableResult
-from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.rounds import RoundState
@@ -83,7 +84,7 @@ def test_accept_after_a_rollback_leaves_the_rows_out_and_goes_on(world: LakeWorl
     before = world.view(table)
     result = reconcile(world, table, "accept")
     view = world.view(table)
-    assert view.head == view.tag == result.lake_snapshot_id
+    assert view.head == view.tiered == result.lake_snapshot_id
     assert view.head not in before.snapshots
     run_due(world, table)
     assert ids(world, table) == [*range(20), *range(40, 60)]

@@ -27,7 +27,7 @@ from tiering.coordinator.interface import ReconcileLake, ReconcileResult
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
+from tiering.lake.base import Committable, Lake, LakeView
 from tiering.lake.maintenance import LakeMaintenance, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import check_base, tiered_offsets
@@ -222,7 +222,7 @@ class Reconciler:
         with self._table_records.changing():
             ctx = self._table_records.context(call.caller)
             wanted = Reconciliation(
-                call.action, ctx.new_round_id, view.table_uuid, base_round, view.tag, decision.offsets, decision.records_left_out
+                call.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
             )
             change = reconciliation.claim(ctx, self._record(info), wanted)
             # The operation names the round before anything is sent: a repeat looks whether that one landed.
@@ -267,7 +267,7 @@ class Reconciler:
     def _send(self, looked: _Looked, base: LakeView, marker: Marker) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
         factory = self._lake(looked.record).tiering_factory(looked.info)
-        committer = factory.create_committer(CommitterInitContext(looked.info, marker.round_id))
+        committer = factory.create_committer()
         try:
             committer.commit(Committable(marker.round_id, ()), base, marker)
         except errors.CommitOutcomeUnknown:
@@ -286,7 +286,7 @@ class Reconciler:
         again = self._care(looked.record).survey(looked.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(one.round_id == row.round_id for one in view.snapshots.values())
-        if view is None or not landed or view.tag is None or view.marker is None or view.head is None:
+        if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:
             with self._table_records.changing():
                 self._table_records.put(reconciliation.abandoned(self._record(looked.info), row, CommitState.UNKNOWN))
             raise errors.CommitOutcomeUnknown(
@@ -295,7 +295,7 @@ class Reconciler:
                 table_path=looked.info.path,
                 round_id=row.round_id,
             )
-        return Reconciled(view.tag, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
+        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
 
     def _not_needed(self, call: ReconcileLake, looked: _Looked) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.
@@ -306,7 +306,7 @@ class Reconciler:
         view, row = looked.view, self._own_commit(looked)
         offsets = to_text(tiered_offsets(looked.marker))
         left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
-        tag = None if view is None else view.tag
+        tag = None if view is None else view.tiered
         result = ReconcileResult(call.path, call.action, None, tag, NOT_NEEDED, offsets, left_out)
         if not call.dry_run:
             with self._table_records.changing():

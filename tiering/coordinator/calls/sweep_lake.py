@@ -67,7 +67,7 @@ class Sweeper:
             )
         view = survey.view
         rounds = {one.round_id for one in view.snapshots.values() if one.round_id is not None}
-        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
+        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, lake.live_files(view), rounds)
         verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=call.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)

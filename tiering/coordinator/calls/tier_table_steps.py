@@ -176,7 +176,7 @@ class CallSteps:
         return self._end_well(call, reached, self._round(record, reached), RoundState.SUCCEEDED, record, base)
 
     def _nothing_to_do(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
-        snapshot_id = base.view.tag if base.view else None
+        snapshot_id = base.view.tiered if base.view else None
         result = empty_row(goal, record, snapshot_id, self._table_records.now(), self._lag_ms(record))
         self._ended(call, goal, result)
         return result
@@ -215,7 +215,7 @@ class CallSteps:
     def _end_well(
         self, call: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
     ) -> TierTableResult:
-        snapshot_id = base.view.tag if base.view else None
+        snapshot_id = base.view.tiered if base.view else None
         lag = self._lag_ms(record)
         result = row(goal, state.value, record, ended, self._table_records.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
         self._ended(call, goal, result)
