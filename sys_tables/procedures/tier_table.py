@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
 from sys_tables.server.lookup import find_path
-from sys_tables.server.streams import closing
-from tiering.coordinator.interface import Progress, TierTable, TierTableResult
+from tiering.coordinator.calls.tier_table import TierTable
+from tiering.coordinator.requests import Progress
 from tiering.errors import InvalidArgument
+from tiering.model.call_results import TierTableResult
 from tiering.model.tables import TablePath
 
 NAME = "tier_table"
@@ -19,7 +21,7 @@ NAME = "tier_table"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     wait: bool = parameter("Whether to wait until the lake has every row written before the call.", default=True)
@@ -45,12 +47,13 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Tiers a table now and waits until the lake has caught up.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    if given.timeout_ms < 0:
-        raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {given.timeout_ms}: it cannot be negative")
-    path = await find_path(call, given.table)
-    request = TierTable(path, given.wait, given.timeout_ms, **call.asked)
-    async with closing(call.handle.control.tier_table(request)) as steps:
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    if arguments.timeout_ms < 0:
+        raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {arguments.timeout_ms}: it cannot be negative")
+    path = await find_path(call, arguments.table)
+    request = TierTable(path, arguments.wait, arguments.timeout_ms)
+    steps = call.perform_with_progress(request)
+    async with aclosing(steps):
         async for step in steps:
             yield step.message if isinstance(step, Progress) else _output(step)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import structlog
 
 from sys_tables.declare.definitions import Call, Procedure, SystemTable
-from sys_tables.declare.parameters import FrameworkInput, ProcedureInput
+from sys_tables.declare.parameters import CallOptions, ProcedureInput
 from sys_tables.declare.registry import Registry, default_registry
 from sys_tables.query.arrow_stream import arrow_pieces
 from sys_tables.query.reading import read_table
@@ -117,7 +118,7 @@ class SysCatalogService(SysCatalogServicer):
             call = self._call(request, procedure, given)
             running = procedure.run(call, given.read(procedure.input_class))
             rows: list[object] = []
-            with self._handle.open_calls.during(procedure.name, call.caller, call.idempotency_key):
+            with self._handle.open_calls.during(procedure.name, call.caller, call.options.idempotency_key):
                 async with closing(with_silence_marked(running, self._keep_alive_s)) as steps:
                     async for step in steps:
                         if isinstance(step, procedure.output_class):
@@ -162,15 +163,10 @@ class SysCatalogService(SysCatalogServicer):
         return self._registry.procedure(name)
 
     def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, given: ProcedureInput) -> Call:
-        framework = given.read(FrameworkInput) if procedure.mutates else FrameworkInput()
-        sent_key = request.idempotency_key if procedure.mutates and request.HasField("idempotency_key") else None
-        return Call(
-            handle=self._handle,
-            caller=caller_name(request.caller),
-            idempotency_key=sent_key if framework.idempotency_key is None else framework.idempotency_key,
-            dry_run=framework.dry_run,
-            procedures=self._registry.procedures,
-        )
+        options = given.read(CallOptions) if procedure.mutates else CallOptions()
+        if procedure.mutates and options.idempotency_key is None and request.HasField("idempotency_key"):
+            options = replace(options, idempotency_key=request.idempotency_key)
+        return Call(self._handle, caller_name(request.caller), options, self._registry.procedures)
 
 
 def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None) -> SysCatalogService:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.definitions import system_table
 from sys_tables.query.scan import ScanRequest
-from tiering.coordinator.interface import CoordinatorView, lease_state
+from tiering.coordinator.interface import CoordinatorView
 
 
 @dataclass(frozen=True)
@@ -43,5 +43,5 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRo
                 remaining_ms=max(0, (lease.expires_at - view.now) // timedelta(milliseconds=1)),
                 tables=len({one.table_bucket.table_id for one in lease.snapshots}),
                 buckets=len(lease.snapshots),
-                state=lease_state(lease, view.now),
+                state=lease.state(view.now),
             )

@@ -6,7 +6,8 @@ import getpass
 from collections.abc import Iterable
 from datetime import UTC
 
-from tiering.coordinator.interface import SweepResult, TableStatus, TierTableResult
+from tiering.coordinator.interface import TableStatus
+from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2

@@ -15,7 +15,10 @@ from support.memory_coordinator import NOON, MemoryCoordinator, table_info
 from sys_tables.declare.definitions import Call
 from sys_tables.declare.registry import default_registry
 from sys_tables.query.scan import ScanRequest
-from tiering.coordinator.interface import AcquireLease, DropLease, ReleaseLease, RenewLease
+from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
+from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
+from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
+from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, Partition, TableBucket, TablePath, TableType
 

@@ -20,19 +20,22 @@ import grpc.aio
 import structlog
 
 from tiering.clock import RandomIds
-from tiering.coordinator.interface import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
+from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.tier_table import TierTable
+from tiering.coordinator.interface import TableStatus
+from tiering.coordinator.requests import Progress
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequests
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
+from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire import error_status, heartbeats, table_statuses
 from tiering.wire.leases import joined, leases_to_pb, parts
-from tiering.wire.request_bounds import caller_name
 
 _log = structlog.get_logger(__name__)
 
@@ -259,7 +262,8 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
                 idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
             )
             with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
-                async with aclosing(self._coordinator.control.tier_table(call)) as steps:
+                steps = self._coordinator.control.perform_with_progress(call)
+                async with aclosing(steps):
                     async for step in steps:
                         yield _step_pb(step)
         except Exception as error:
@@ -269,8 +273,8 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         path = None
         if request.HasField("table_path"):
             path = table_path(request.table_path.database_name, request.table_path.table_name)
-        call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
-        results = await answer(context, self._coordinator.control.sweep_lake(call))
+        call = SweepLake(path, request.older_than_ms, request.dry_run, caller=request.caller)
+        results = await answer(context, self._coordinator.control.perform(call))
         return control_pb2.SweepLakeResponse(results=[_swept_pb(one) for one in results])
 
 

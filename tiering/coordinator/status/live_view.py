@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from tiering.coordinator.calls.open_calls import OpenCall
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.interface import TableStatus
+from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import Seen
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook

@@ -1,4 +1,4 @@
-"""CALL sys.release_kv_snapshot_lease: lets go of the KV snapshots of one table."""
+"""CALL sys.drop_kv_snapshot_lease: lets go of everything that a lease holds."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from datetime import datetime
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_table
-from tiering.coordinator.interface import ReleaseLease
-from tiering.model.tables import TablePath
+from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
 
-NAME = "release_kv_snapshot_lease"
+NAME = "drop_kv_snapshot_lease"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
-    table: TablePath = parameter("The table: db.t or cat.db.t.")
 
 
 @dataclass(frozen=True)
@@ -29,14 +26,12 @@ class Output:
     """The one row it returns."""
 
     lease_id: str = column("The lease.")
-    state: str = column("State of what is left of the lease; RELEASED if nothing is.")
+    state: str = column("DROPPED.")
     buckets: int = column("Number of buckets that were let go.", arrow_type=INT)
     expires_at: datetime | None = column("When it ends unless it is renewed; NULL if it is gone.")
 
 
-@procedure(NAME, Parameters, Output, comment="Lets go of the KV snapshots of one table.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    request = ReleaseLease(given.lease_id, table.path, **call.asked)
-    result = await call.handle.control.lease(request)
+@procedure(NAME, Parameters, Output, comment="Lets go of everything that a lease holds.", mutates=True)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    result = await call.perform(DropLease(arguments.lease_id))
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)
