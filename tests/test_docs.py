@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from support.repository import ROOT
-from sys_tables.declare.reference import render
-from sys_tables.declare.registry import default_registry
+from sys_tables.reference import render
+from sys_tables.registry import default_registry
 
 
 def test_the_reference_is_that_of_the_code() -> None:

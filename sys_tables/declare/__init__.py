@@ -1,1 +1,1 @@
-"""What system tables and procedures are: columns, parameters, the registry, the reference pages."""
+"""What a system table and a procedure are: columns and parameters as dataclass fields, scan requests, SQL types."""

@@ -24,8 +24,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from sys_tables.declare.columns import arrow_type_of
-from sys_tables.declare.sql_types import literal, spark_type
-from sys_tables.query.scan import Instant, Value, shown
+from sys_tables.declare.sql_types import Instant, Value, literal, shown, spark_type
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 _PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 _SIMPLE: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -22,6 +27,36 @@ _SIMPLE: dict[pa.DataType, str] = {
     pa.large_binary(): "BINARY",
     pa.date32(): "DATE",
 }
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A point in time as SQL has it: microseconds since the epoch, UTC. Spark's range is wider than datetime's."""
+
+    microseconds: int
+
+    def __repr__(self) -> str:
+        return f"TIMESTAMP({self.microseconds} us)"
+
+    @staticmethod
+    def of(moment: datetime) -> Instant:
+        """An aware datetime, exactly."""
+        return Instant((moment - _EPOCH) // _MICROSECOND)
+
+    def as_datetime(self) -> datetime:
+        """Raises OverflowError outside the years 1 to 9999."""
+        return _EPOCH + timedelta(microseconds=self.microseconds)
+
+
+Value = str | int | float | bool | Instant | None
+"""A literal of a statement; None is NULL."""
+
+_SHOWN_CHARACTERS = 100
+
+
+def shown(value: Value) -> str:
+    """The literal as an error message has it, cut: it may be as long as a whole request."""
+    return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
 
 
 def quote_identifier(name: str) -> str:

@@ -14,15 +14,15 @@ from typing import NoReturn, cast
 
 import duckdb
 
-from sys_tables.declare.definitions import Call, Procedure
 from sys_tables.declare.parameters import Parameter, ProcedureInput
-from sys_tables.declare.registry import Registry
-from sys_tables.offline.allowed import check_statement
+from sys_tables.declare.procedure import Call, Procedure
+from sys_tables.declare.sql_types import Instant, Value
+from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, answer_of, queried
 from sys_tables.offline.parsing import Argument, CallStatement
 from sys_tables.offline.relations import CATALOG
 from sys_tables.offline.translate import expression_sql
-from sys_tables.query.scan import Instant, Value
+from sys_tables.registry import Registry
 from tiering.coordinator.calls.validate_table import ValidateTable, level_of
 from tiering.coordinator.interface import CheckResult, CoordinatorView
 from tiering.coordinator.memory.open_calls import OpenCalls

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import duckdb
 from sqlglot import exp
 
-from sys_tables.declare.registry import Registry, default_registry
-from sys_tables.offline.allowed import check_statement
+from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
-from sys_tables.offline.commands import describe, show
 from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, parse
 from sys_tables.offline.relations import Found, Relations, resolve
+from sys_tables.offline.show_and_describe import describe, show
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
+from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake

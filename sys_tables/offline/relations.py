@@ -14,11 +14,11 @@ import duckdb
 import pyarrow as pa
 from pyarrow import ipc
 
-from sys_tables.declare.registry import Registry
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.query.data_tables import status_of, why_not_in_lake
+from sys_tables.query.lookup import near_hint, resolve_table
 from sys_tables.query.reading import read_table
-from sys_tables.query.scan import ScanRequest
-from sys_tables.server.data_tables import status_of, why_not_in_lake
-from sys_tables.server.lookup import near_hint, resolve_table
+from sys_tables.registry import Registry
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake

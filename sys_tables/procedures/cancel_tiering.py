@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
+from sys_tables.declare.procedure import Call, procedure
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
 
 NAME = "cancel_tiering"

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, Procedure, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import near_hint
+from sys_tables.declare.procedure import Call, Procedure, procedure
+from sys_tables.query.lookup import near_hint
 from tiering.errors import UnknownProcedure
 
 NAME = "help"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_path
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_path
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.model.tables import TablePath
 

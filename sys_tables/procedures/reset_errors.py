@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_path
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_path
 from tiering.coordinator.calls.reset_errors import ResetErrors
 from tiering.model.tables import TablePath
 

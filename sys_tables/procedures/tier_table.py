@@ -7,9 +7,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_path
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_path
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.requests import Progress
 from tiering.errors import InvalidArgument

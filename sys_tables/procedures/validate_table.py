@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_table
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_table
 from sys_tables.tables.validation_results import ValidationResultRow, row_of
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.requests import Progress

@@ -1,1 +1,1 @@
-"""One read of a system table: conditions, order, aggregates, over rows by column."""
+"""Answers a scan request over rows: conditions, order, aggregates, Arrow pieces. Resolves the names that a statement uses."""

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sys_tables.declare.scan import Aggregate, Function, Order, ScanRequest
 from sys_tables.declare.sql_types import spark_type
 from sys_tables.query.ordering import indices_by, orderable, sort_keys
-from sys_tables.query.scan import Aggregate, Function, Order, ScanRequest
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sys_tables.declare.columns import AnyField
-from sys_tables.declare.sql_types import spark_type
-from sys_tables.query.scan import AllOf, AnyOf, Condition, Filter, Instant, Not, Operator, Value, shown
+from sys_tables.declare.scan import AllOf, AnyOf, Condition, Filter, Not, Operator
+from sys_tables.declare.sql_types import Instant, Value, shown, spark_type
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 

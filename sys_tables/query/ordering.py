@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sys_tables.declare.scan import Order
 from sys_tables.declare.sql_types import spark_type
-from sys_tables.query.scan import Order
 from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 
 import pyarrow as pa
 
-from sys_tables.declare.columns import checked_array, without_nulls
-from sys_tables.declare.definitions import SystemTable
+from sys_tables.declare.columns import array_of, checked_array, without_nulls
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.aggregates import aggregated
 from sys_tables.query.arrow_stream import ROWS_AT_ONCE, batch_pieces, joined, schema_pieces
 from sys_tables.query.conditions import matching
+from sys_tables.query.lookup import near_hint
 from sys_tables.query.ordering import sorted_indices
-from sys_tables.query.row_columns import RowColumns
-from sys_tables.query.scan import ScanRequest
-from sys_tables.server.lookup import near_hint
-from tiering.coordinator.interface import Columns, CoordinatorView
+from tiering.coordinator.interface import AnyArray, Columns, CoordinatorView
 from tiering.errors import InvalidArgument
 
 OBSERVED_TIME_KEY = "observed_time"
@@ -110,3 +109,25 @@ def _limited(sources: Iterator[Columns], limit: int | None) -> Iterator[Columns]
 
 def _batch(source: Columns, asked: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([checked_array(field, source.column(field.name)) for field in asked], schema=asked)
+
+
+class RowColumns:
+    """The attributes of rows. Raises ValueError for None in a column that has no NULLs, when that is asked for."""
+
+    def __init__(self, rows: Sequence[object], schema: pa.Schema) -> None:
+        self.rows = rows
+        self._schema = schema
+        self._columns: dict[str, AnyArray] = {}
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> AnyArray:
+        """Made once, however many conditions look at it."""
+        if name not in self._columns:
+            self._columns[name] = array_of(self._schema.field(name), [getattr(row, name) for row in self.rows])
+        return self._columns[name]
+
+    def take(self, indices: AnyArray) -> RowColumns:
+        return RowColumns([self.rows[index] for index in indices.to_pylist()], self._schema)

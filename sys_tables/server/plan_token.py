@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from sys_tables.declare.definitions import SystemTable
 from sys_tables.declare.sql_types import spark_type
+from sys_tables.declare.system_table import SystemTable
 from tiering.errors import StatementOutdated
 
 _DIGEST_BYTES = 16

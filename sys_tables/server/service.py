@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -17,20 +18,21 @@ import grpc.aio
 import pyarrow as pa
 import structlog
 
-from sys_tables.declare.definitions import Call, Procedure, SystemTable
 from sys_tables.declare.parameters import CallOptions, ProcedureInput
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.declare.procedure import Call, Procedure
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.arrow_stream import arrow_pieces
+from sys_tables.query.data_tables import describe_data_table
+from sys_tables.query.lookup import resolve_database
 from sys_tables.query.reading import read_table
-from sys_tables.query.scan import ScanRequest
+from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from sys_tables.server import wire
-from sys_tables.server.data_tables import describe_data_table
 from sys_tables.server.fair_pool import FairPool
-from sys_tables.server.lookup import resolve_database
 from sys_tables.server.plan_token import PlanToken
-from sys_tables.server.streams import closing, with_silence_marked
+from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
@@ -86,7 +88,7 @@ class SysCatalogService(SysCatalogServicer):
                 check_length(request.name, "table")
                 return wire.described_system_table(self._registry.table(request.name))
             path, view = table_path(request.namespace, request.name), self._handle.view()
-            return await self._lookups.run("describe", lambda: describe_data_table(view, path))
+            return await self._lookups.run("describe", lambda: wire.described_data_table(describe_data_table(view, path)))
 
     async def ReadTable(self, request: pb.ReadTableRequest, context: _Context) -> AsyncGenerator[pb.ReadTableResponse, None]:
         async with _ErrorsReported(context, "ReadTable"):
@@ -95,7 +97,7 @@ class SysCatalogService(SysCatalogServicer):
             if request.token:
                 PlanToken.parse(request.token).check(table, sorted(scan.used_columns))
             made = read_table(table, self._handle.view(), scan, null_columns=request.null_columns)
-            async with closing(self._reads.draw(table.name, made)) as pieces:
+            async with aclosing(self._reads.draw(table.name, made)) as pieces:
                 async for piece in pieces:
                     yield pb.ReadTableResponse(arrow=piece)
 
@@ -104,7 +106,7 @@ class SysCatalogService(SysCatalogServicer):
             view, scan = self._handle.view(), ScanRequest(procedures=self._registry.procedures)
             for table in self._registry.tables:
                 try:
-                    async with closing(self._reads.draw(table.name, read_table(table, view, scan))) as pieces:
+                    async with aclosing(self._reads.draw(table.name, read_table(table, view, scan))) as pieces:
                         async for piece in pieces:
                             yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
                 except Exception as error:  # of one table: the others may tell what is wrong
@@ -119,7 +121,7 @@ class SysCatalogService(SysCatalogServicer):
             running = procedure.run(call, given.read(procedure.input_class))
             rows: list[object] = []
             with self._handle.open_calls.during(procedure.name, call.caller, call.options.idempotency_key):
-                async with closing(with_silence_marked(running, self._keep_alive_s)) as steps:
+                async with aclosing(with_silence_marked(running, self._keep_alive_s)) as steps:
                     async for step in steps:
                         if isinstance(step, procedure.output_class):
                             rows.append(step)

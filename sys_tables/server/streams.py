@@ -1,29 +1,18 @@
-"""Async iterators as resources: closed when they are left, never silent for long."""
+"""A stream that is never silent for long, so that whatever waits for it knows that it lives."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TypeVar
 
 ItemT = TypeVar("ItemT")
 
 
-@asynccontextmanager
-async def closing(items: AsyncIterator[ItemT]) -> AsyncGenerator[AsyncIterator[ItemT], None]:
-    """`items`, closed at the end if it can be."""
-    try:
-        yield items
-    finally:
-        close = getattr(items, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def with_silence_marked(items: AsyncIterator[ItemT], interval_s: float) -> AsyncGenerator[ItemT | None, None]:
+async def with_silence_marked(items: AsyncGenerator[ItemT, None], interval_s: float) -> AsyncGenerator[ItemT | None, None]:
     """The items, and None whenever `interval_s` seconds have brought none. Leaving it ends the wait inside `items` at once."""
-    async with closing(items):
+    async with aclosing(items):
         while True:
             waiting = asyncio.ensure_future(anext(items))
             try:
@@ -44,4 +33,4 @@ async def _end(waiting: asyncio.Future[ItemT]) -> None:
     waiting.cancel()
     await asyncio.wait({waiting})
     if not waiting.cancelled():
-        waiting.exception()  # nobody is left to hear it; looking at it keeps asyncio from reporting it as lost
+        waiting.exception()  # reading it keeps asyncio from reporting an exception that was never retrieved

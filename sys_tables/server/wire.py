@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from sys_tables.declare.definitions import Procedure, SystemTable
-from sys_tables.declare.registry import Registry
-from sys_tables.query.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Instant, Not, Operator, Order, ScanRequest, Value
+from sys_tables.declare.procedure import Procedure
+from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
+from sys_tables.declare.sql_types import Instant, Value
+from sys_tables.declare.system_table import SystemTable
+from sys_tables.query.data_tables import DataTable
+from sys_tables.registry import Registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.server.plan_token import PlanToken
 from tiering.errors import InvalidArgument
@@ -51,6 +54,20 @@ def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResp
 def described_system_table(table: SystemTable) -> pb.DescribeTableResponse:
     """A system table as DescribeTable answers it."""
     return pb.DescribeTableResponse(name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
+
+
+def described_data_table(table: DataTable) -> pb.DescribeTableResponse:
+    """A data table as DescribeTable answers it."""
+    return pb.DescribeTableResponse(
+        name=table.name,
+        comment=table.comment,
+        schema=table.schema.serialize().to_pybytes(),
+        properties=table.properties,
+        lake_path=table.lake_path,
+        not_in_lake=table.not_in_lake,
+        primary_key=table.primary_key,
+        partition_keys=table.partition_keys,
+    )
 
 
 def scan_request(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import system_table
-from sys_tables.query.scan import ScanRequest
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
 from tiering.coordinator.interface import CoordinatorView
 from tiering.model.tables import TableInfo
 

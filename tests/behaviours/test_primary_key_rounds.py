@@ -44,7 +44,7 @@ class Keyed:
             self.rows.pop(key, None)
 
     def snapshot(self) -> None:
-        self.world.storage.snapshot_kv(self.table.path)
+        self.world.storage.take_kv_snapshots(self.table.path)
 
     def tier(self) -> RoundState:
         return self.world.tier(self.table).state

@@ -71,7 +71,7 @@ def test_a_worker_that_dies_over_a_leased_snapshot_leaves_no_lease_and_the_next_
 ) -> None:
     table = world.keyed_table("planes")
     write(world, table, range(50), "first")
-    world.storage.snapshot_kv(table.path)
+    world.storage.take_kv_snapshots(table.path)
     leased: list[int] = []
 
     def reader(table: TableInfo, split: TieringSplit) -> KillsItsWorker:
@@ -93,7 +93,7 @@ def test_a_worker_that_dies_over_a_leased_snapshot_leaves_no_lease_and_the_next_
 def test_snapshot_changes_and_a_rewrite_in_between_end_as_the_table_is(world: LakeWorld) -> None:
     table = world.keyed_table("planes")
     write(world, table, range(200), "first")
-    world.storage.snapshot_kv(table.path)
+    world.storage.take_kv_snapshots(table.path)
     write(world, table, range(150, 250), "second")
     assert world.tier(table).state is RoundState.SUCCEEDED
     expected = {key: f"{'first' if key < 150 else 'second'} {key}" for key in range(250)}

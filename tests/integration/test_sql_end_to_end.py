@@ -103,7 +103,7 @@ def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment,
     def write(number: int) -> None:
         with service.cluster() as cluster:
             cluster.upsert(KEYED, pa.table({"id": range(20), "text": [f"{number}"] * 20}, schema=schema), "test", number)
-            cluster.snapshot_kv(KEYED)
+            cluster.take_kv_snapshots(KEYED)
 
     def call(statement: str) -> dict[str, object]:
         (row,) = spark.sql(f"CALL fluss.sys.{statement}").collect()

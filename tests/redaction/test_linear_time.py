@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from sys_tables.declare.registry import default_registry
-from sys_tables.offline.commands import show
 from sys_tables.offline.parsing import Show, parse
-from sys_tables.server.lookup import near_hint
+from sys_tables.offline.show_and_describe import show
+from sys_tables.query.lookup import near_hint
+from sys_tables.registry import default_registry
 from tiering.cli.sql.spark_engine import failure
 from tiering.cli.sql.statements import split
 from tiering.cli.terminal.output import distinct

@@ -45,7 +45,7 @@ class Snapshots:
     def write(self, text: str, sequence: int) -> None:
         rows = pa.table({"id": range(20), "text": [text] * 20}, schema=KEYED_SCHEMA)
         self.world.storage.upsert(self.table.path, rows, "test", sequence)
-        self.world.storage.snapshot_kv(self.table.path)
+        self.world.storage.take_kv_snapshots(self.table.path)
 
     def begin(self) -> SteppedRound:
         """Also after a failure: its back-off is over."""

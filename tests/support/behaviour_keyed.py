@@ -108,7 +108,7 @@ class KeyedBehaviour(TieredTable):
         assert not expected
 
     def snapshot(self) -> None:
-        self.cluster.snapshot_kv(PATH)
+        self.cluster.take_kv_snapshots(PATH)
 
     def age(self) -> None:
         """The cluster keeps house: what is old, tiered and not needed any more goes from the log."""

@@ -92,7 +92,7 @@ class Source:
         """The log goes as far as it may; of a primary-key table a KV snapshot has the rest."""
         if self.keyed:
             for _ in range(2):
-                self.world.storage.snapshot_kv(self.info.path)
+                self.world.storage.take_kv_snapshots(self.info.path)
         self.world.clock.advance(LOG_TTL_S + 1)
         self.world.storage.upkeep.run()
         assert all(log.log_start > 0 for log in self.world.storage.offsets(self.info).values() if log.log_end)

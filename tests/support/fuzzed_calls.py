@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sys_tables.declare.definitions import Procedure
 from sys_tables.declare.parameters import Parameter
-from sys_tables.declare.registry import default_registry
+from sys_tables.declare.procedure import Procedure
+from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 
 TABLES = ("sales.logs", "sales.keyed", "sales.parts", "sales.plain")

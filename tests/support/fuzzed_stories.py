@@ -205,7 +205,7 @@ class Story:
 
     def snapshot(self) -> str | None:
         model = self.pick()
-        return f"{model.info.path} {len(self.world.storage.snapshot_kv(model.info.path))}" if model.keyed else None
+        return f"{model.info.path} {len(self.world.storage.take_kv_snapshots(model.info.path))}" if model.keyed else None
 
     # time and processes
 

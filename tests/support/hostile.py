@@ -14,7 +14,7 @@ import grpc.aio
 import pyarrow as pa
 from pyarrow import ipc
 
-from sys_tables.declare.registry import default_registry
+from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
 from sys_tables.server import wire

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sys_tables.declare.registry import default_registry
+from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.marker import Marker, TieredRange

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
-from sys_tables.query.row_columns import RowColumns
+from sys_tables.query.reading import RowColumns
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult

@@ -11,7 +11,7 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService

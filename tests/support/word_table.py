@@ -8,8 +8,8 @@ from typing import Any
 
 from support.memory_coordinator import NOON, table_status
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import SystemTable
-from sys_tables.declare.registry import Registry
+from sys_tables.declare.system_table import SystemTable
+from sys_tables.registry import Registry
 
 THREE = (
     table_status("d.a", status="Failed", last_error="boom", error_count=2, consecutive_failures=2, lag_ms=9_000, fraction_completed=0.25),

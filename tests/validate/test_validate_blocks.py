@@ -81,7 +81,7 @@ def test_a_key_that_is_missing_is_not_made_up_for_by_one_older_than_the_log(worl
     table = world.keyed_table("planes", buckets=1, log_ttl="1 s")
     for sequence, rows in enumerate(({"id": [0, 1], "text": ["old", "old"]}, {"id": [2, 3], "text": ["new", "new"]})):
         world.storage.upsert(table.path, pa.table(rows, schema=table.schema), "w", sequence)
-        world.storage.snapshot_kv(table.path)
+        world.storage.take_kv_snapshots(table.path)
         world.tier(table)
         world.clock.advance(60 * (1 - sequence))
     world.storage.upkeep.run()

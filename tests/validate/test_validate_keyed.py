@@ -120,7 +120,7 @@ def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(
     made = world.keyed_table("planes", buckets=1)
     upsert(world, made, 0, {key: f"row {key}" for key in range(10)})
     delete(world, made, 1, 4)
-    world.storage.snapshot_kv(made.path)
+    world.storage.take_kv_snapshots(made.path)
     upsert(world, made, 2, {2: "after the snapshot"})
     world.tier(made)
     assert world.view(made).marker.buckets  # type: ignore[union-attr]
@@ -139,7 +139,7 @@ def test_rows_of_a_kv_snapshot_are_compared_with_the_log_as_long_as_it_has_them(
 def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_compared(world: LakeWorld) -> None:
     made = world.keyed_table("planes", buckets=1, log_ttl="1 s")
     upsert(world, made, 0, {key: f"row {key}" for key in range(10)})
-    world.storage.snapshot_kv(made.path)
+    world.storage.take_kv_snapshots(made.path)
     world.tier(made)
     world.clock.advance(60)
     upsert(world, made, 1, {2: "newer", 30: "new"})

@@ -19,9 +19,9 @@ from typing import Any
 
 import typer.main
 
-from sys_tables.declare import reference
-from sys_tables.declare.reference import markdown_table
-from sys_tables.declare.registry import default_registry
+from sys_tables import reference
+from sys_tables.reference import markdown_table
+from sys_tables.registry import default_registry
 from tiering.cli.main import app
 from tiering.cli.spark.properties import CATALOG
 from tiering.cluster.embedded.metadata import options as table_options

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.server.lookup import find_table
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.query.lookup import find_table
 from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import DEFAULT_TTL_MS, AcquireLease
 from tiering.model.tables import TablePath
 

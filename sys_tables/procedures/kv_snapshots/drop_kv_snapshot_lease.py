@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
+from sys_tables.declare.procedure import Call, procedure
 from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
 
 NAME = "drop_kv_snapshot_lease"

@@ -23,9 +23,9 @@ from typer.testing import CliRunner
 from support.commands import Lakeward
 from support.memory_coordinator import NOON, MemoryCoordinator
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import SystemTable, system_table
-from sys_tables.declare.registry import Registry, default_registry
-from sys_tables.query.scan import ScanRequest
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import SystemTable, system_table
+from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService

@@ -29,7 +29,7 @@ def test_every_folder_and_file_of_a_new_cluster_is_durable(tmp_path: Path, monke
         storage.append(TablePath("sales", "events"), days((1, "north", "2024-01-01"), (2, "south", "2024-01-02")), "writer", 0)
         make_table(storage, primary_key=("id",))
         storage.upsert(PATH, cities((1, "Oslo")), "writer", 0)
-        storage.snapshot_kv(PATH)
+        storage.take_kv_snapshots(PATH)
         storage.drop_partition(TablePath("sales", "events"), "north$2024-01-01")
         kept = [path for path in [root.parent, root, *root.rglob("*")] if not REPLACEABLE & set(path.relative_to(tmp_path).parts)]
         assert {path.suffix for path in kept} == {"", ".db", ".arrow", ".parquet", ".dropped"}

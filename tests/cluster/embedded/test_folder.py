@@ -319,7 +319,7 @@ def test_what_is_not_of_the_cluster_stops_no_start_and_stays(tmp_path: Path, nam
     with EmbeddedStorage(root) as storage:
         make_table(storage, primary_key=("id",))
         storage.upsert(PATH, cities((1, "Oslo")), "writer", 0)
-        storage.snapshot_kv(PATH)
+        storage.take_kv_snapshots(PATH)
     strays = [root / folder / name for folder in FOREIGN] + [root / name]
     for stray in strays:
         match kind:
@@ -333,7 +333,7 @@ def test_what_is_not_of_the_cluster_stops_no_start_and_stays(tmp_path: Path, nam
         with EmbeddedStorage(root) as storage:
             storage.upsert(PATH, cities((2, "Lima")), "writer", 1)
             assert scan_all(storage, storage.table(PATH)).num_rows == 2
-            storage.snapshot_kv(PATH)
+            storage.take_kv_snapshots(PATH)
     with EmbeddedStorage(root) as storage:
         storage.drop_table(PATH)
     with EmbeddedStorage(root) as storage:

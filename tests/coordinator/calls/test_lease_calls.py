@@ -33,7 +33,7 @@ class Leasing:
     def write(self, keys: range) -> None:
         rows = pa.table({"id": keys, "text": [str(key) for key in keys]}, schema=KEYED_SCHEMA)
         self.world.storage.upsert(self.table.path, rows, "test", keys.start)
-        self.world.storage.snapshot_kv(self.table.path)
+        self.world.storage.take_kv_snapshots(self.table.path)
 
     def run(self, call: Any) -> LeaseResult:
         result: LeaseResult = asyncio.run(self.world.coordinator.control.perform(call))

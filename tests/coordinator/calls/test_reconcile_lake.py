@@ -314,7 +314,7 @@ def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(
     table = world.keyed_table("balances", 1, log_ttl="1 h", kv_snapshot_interval="365 d")
     put(world, table, 0, 10)
     world.tier(table)
-    world.storage.snapshot_kv(table.path)
+    world.storage.take_kv_snapshots(table.path)
     world.clock.advance(3_601)
     world.storage.upkeep.run()
     [log] = world.storage.offsets(table).values()

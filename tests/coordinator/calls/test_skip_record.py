@@ -76,7 +76,7 @@ def test_after_the_skip_log_rows_snapshots_and_lake_agree(stuck: Stuck, when: st
     if goes_on:
         world.storage.upsert(table.path, rows((1, "new", []), (number, "mended", [("a", 1)])), "test", 2)
         right |= {1: "new", number: "mended"}
-    world.storage.snapshot_kv(table.path)
+    world.storage.take_kv_snapshots(table.path)
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert stuck.in_lake() == right
     assert not faults(check(world, table))

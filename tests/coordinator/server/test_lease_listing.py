@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made = LakeWorld(tmp_path)
     table = made.keyed_table("planes", buckets=4)
     made.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
-    held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in made.storage.snapshot_kv(table.path).items()}
+    held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in made.storage.take_kv_snapshots(table.path).items()}
     assert len(held) == 4
     made.storage.acquire_lease("c", MINUTE_MS, held)
     made.clock.advance(61)

@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from support.memory_coordinator import MemoryCoordinator
 from support.repository import ROOT
 from support.spark_sessions import spark_session
-from sys_tables.declare.definitions import Procedure, SystemTable
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.declare.procedure import Procedure
+from sys_tables.declare.system_table import SystemTable
+from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, Procedure, procedure
+from sys_tables.declare.procedure import Call, Procedure, procedure
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import Call, Procedure, procedure
 from sys_tables.declare.parameters import parameter
+from sys_tables.declare.procedure import Call, Procedure, procedure
 from tiering.errors import RoundFailed, TablePaused
 
 Serve = Callable[..., Any]

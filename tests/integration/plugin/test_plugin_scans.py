@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from support.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import system_table
-from sys_tables.query.scan import ScanRequest
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StoreError
 

@@ -19,7 +19,7 @@ import pytest
 from support.memory_coordinator import MemoryCoordinator, table_info, table_status
 from support.processes import wait_for
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, procedure
+from sys_tables.declare.procedure import Call, procedure
 
 PATIENCE_S = 120
 _closed: list[str] = []

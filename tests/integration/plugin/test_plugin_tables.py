@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator, table_info, table_status
 from sys_tables.declare.columns import INT, column
-from sys_tables.declare.definitions import SystemTable, system_table
-from sys_tables.query.scan import ScanRequest
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import SystemTable, system_table
 from tiering.coordinator.interface import CoordinatorView
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 from sys_tables.declare.columns import INT
 from sys_tables.declare.parameters import ProcedureInput, parameter, parameters_of
-from sys_tables.query.scan import Instant, Value
+from sys_tables.declare.sql_types import Instant, Value
 from tiering.errors import InvalidArgument, InvalidName
 from tiering.model.tables import TablePath
 

@@ -10,7 +10,7 @@ import pytest
 from support.data_folders import make_example_folder
 from support.repository import ROOT
 from support.sql_examples import Example, ExpectedError, differences, load_examples
-from sys_tables.declare.registry import default_registry
+from sys_tables.registry import default_registry
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import StatementFailed
 

@@ -19,7 +19,7 @@ from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.older_version import TWICE, older_write
 from support.operators import pause
 from support.sys_catalog import Client, error_of, serving
-from sys_tables.declare.registry import default_registry
+from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.model.tables import TableBucket, TableInfo, TablePath
@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
     rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=KEYED_SCHEMA)
     world.storage.upsert(planes.path, rows, "test", 0)
-    snapshots = world.storage.snapshot_kv(planes.path)
+    snapshots = world.storage.take_kv_snapshots(planes.path)
     wanted = {TableBucket(planes.table_id, bucket): one.snapshot_id for bucket, one in snapshots.items()}
     assert not world.storage.acquire_lease("held", 60_000, wanted)
 

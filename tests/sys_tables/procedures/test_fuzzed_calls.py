@@ -20,8 +20,8 @@ from support.data_folders import FolderWorld
 from support.fuzzed_calls import TABLES, Calls
 from support.lake_world import KEYED_SCHEMA, SCHEMA
 from support.sys_catalog import Client, error_of, pb, serving
-from sys_tables.declare.registry import default_registry
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.calls.tier_table import TierTable
@@ -62,7 +62,7 @@ class CalledWorld(FolderWorld):
         keyed = self.keyed_table("keyed")
         rows = pa.table({"id": range(5), "text": list("abcde")}, schema=KEYED_SCHEMA)
         self.storage.upsert(keyed.path, rows, "w", 0)
-        self.storage.snapshot_kv(keyed.path)
+        self.storage.take_kv_snapshots(keyed.path)
         regions = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
         parts = self.table("parts", 1, ("region",), regions)
         self.storage.append(parts.path, pa.table({"id": [1, 2], "region": ["eu", "us"]}, schema=regions), "w", 0)

@@ -10,9 +10,9 @@ import pytest
 from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from support.sys_catalog import error_of, pb, serving
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, procedure
 from sys_tables.declare.parameters import parameter
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.declare.procedure import Call, procedure
+from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable

@@ -9,8 +9,8 @@ import pyarrow as pa
 from support.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
 from support.sys_catalog import error_of, pb, serving
 from sys_tables.declare.columns import column, comment_of
-from sys_tables.declare.definitions import system_table
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.declare.system_table import system_table
+from sys_tables.registry import Registry, default_registry
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
 from tiering.model.tables import TableType
 

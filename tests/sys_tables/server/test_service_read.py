@@ -15,9 +15,9 @@ from support.memory_coordinator import NOON, MemoryCoordinator, table_status
 from support.sys_catalog import error_of, pb, serving, where
 from support.word_table import THREE, WordRow
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import system_table
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.declare.system_table import system_table
 from sys_tables.query.arrow_stream import PIECE_BYTES, ROWS_AT_ONCE
+from sys_tables.registry import Registry, default_registry
 from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.interface import TableStatus
 from tiering.errors import InvalidArgument

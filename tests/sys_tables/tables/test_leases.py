@@ -12,9 +12,9 @@ import pytest
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info
-from sys_tables.declare.definitions import Call
-from sys_tables.declare.registry import default_registry
-from sys_tables.query.scan import ScanRequest
+from sys_tables.declare.procedure import Call
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.registry import default_registry
 from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
 from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
 from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
@@ -65,7 +65,7 @@ def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     table = world.keyed_table("planes")
     world.storage.upsert(table.path, pa.table({"id": range(20), "text": ["x"] * 20}, schema=KEYED_SCHEMA), "test", 0)
-    taken = world.storage.snapshot_kv(table.path)
+    taken = world.storage.take_kv_snapshots(table.path)
     held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in taken.items()}
     acquired = world.clock.now()
     world.storage.acquire_lease("reader", 60_000, held, "ann")

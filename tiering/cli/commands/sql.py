@@ -139,7 +139,7 @@ def _names(uri: str) -> tuple[str, ...]:
 
 def _known_names() -> tuple[str, ...]:
     """The same without a service."""
-    from sys_tables.declare.registry import default_registry
+    from sys_tables.registry import default_registry
 
     registry = default_registry()
     procedures = [f"{SYSTEM_DATABASE}.{procedure.name}(" for procedure in registry.procedures]

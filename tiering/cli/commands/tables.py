@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sys_tables.query.lookup import near_hint, resolve_name
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.server.lookup import near_hint, resolve_name
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows

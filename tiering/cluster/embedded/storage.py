@@ -23,6 +23,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
+from tiering.cluster.capabilities import SkippedRecord, SkipRequest
 from tiering.cluster.embedded.folder import Published, lock_folder, sweep
 from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
 from tiering.cluster.embedded.kv.primary_keys import check_log_table
@@ -43,8 +44,7 @@ from tiering.cluster.embedded.metadata.snapshot_rows import all_paths
 from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.embedded.writable import AppendedRange, Rows, TableSpec
-from tiering.cluster.skipping import SkippedRecord, SkipRequest
-from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError, UnknownTable
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError, UnknownTable
 from tiering.files.durable_files import sync_folder
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.names import check_database, table_path
@@ -164,11 +164,24 @@ class EmbeddedStorage:
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `EmbeddedCluster.alter_table`."""
+        return self._alter(path, set_properties, add_columns)
+
+    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+        """As `TableOptionSetting.set_table_option`."""
+        return self._alter(path, {name: value})
+
+    def _alter(self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         _check_path(path)
         with self._listing.altering() as (connection, touched):
             before = table_rows.find_table(connection, path).info
             table_rows.insert_columns(connection, path, add_columns)
-            info = table_rows.update_properties(connection, path, set_properties, self._clock.now())
+            info = table_rows.update_properties(connection, path, options, self._clock.now())
+            if info.lake_format != before.lake_format and read_lake_record(connection, info.table_id) is not None:
+                raise InvalidArgument(
+                    f"the lake format of {path} cannot become {info.lake_format}: its lake table is {before.lake_format} already",
+                    hint="Make a new table with that format, and load it.",
+                    table_id=info.table_id,
+                )
             # What an older version let in may still be altered in other ways, such as to disable the lake.
             if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
                 self._check_lake(info)
@@ -217,12 +230,12 @@ class EmbeddedStorage:
         return self.keyed.delete(path, keys, writer_id, sequence)
 
     def skip_record(self, request: SkipRequest) -> SkippedRecord:
-        """As `SkipsRecords.skip_record`."""
+        """As `RecordSkipping.skip_record`."""
         _check_path(request.path)
         return self.keyed.skip(request)
 
-    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `EmbeddedCluster.snapshot_kv`."""
+    def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `KvSnapshotsOnDemand.take_kv_snapshots`."""
         _check_path(path)
         return self.keyed.snapshot(path)
 

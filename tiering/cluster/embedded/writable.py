@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tiering.cluster.base import Cluster
-from tiering.model.leases import KvSnapshot
+from tiering.cluster.capabilities import KvSnapshotsOnDemand, TableOptionSetting
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 MAX_BUCKETS = 4_096
@@ -47,8 +47,11 @@ class AppendedRange:
     stopping_offset: int
 
 
-class EmbeddedCluster(Cluster, Protocol):
-    """A cluster that can be written to. Every call may raise InvalidName."""
+class EmbeddedCluster(Cluster, TableOptionSetting, KvSnapshotsOnDemand, Protocol):
+    """A cluster that can be written to. Every call may raise InvalidName.
+
+    Beside the newest KV snapshot, the two newest of a bucket are kept, and those that a lease holds.
+    """
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Raises AlreadyExists, also for a name that differs in case only."""
@@ -105,13 +108,5 @@ class EmbeddedCluster(Cluster, Protocol):
 
         A present key is logged as `-D` with the row before; an absent one is passed by. Repeats as with `append`, also of a
         delete that found nothing. Raises as `upsert`.
-        """
-        ...
-
-    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """Takes a KV snapshot of each bucket that changed since its last one; the newest of every bucket that has one.
-
-        Beside that, the two newest of a bucket are kept, and those that a lease holds. Raises UnknownTable, InvalidArgument
-        (a log table).
         """
         ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest, SkipsRecords
+from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkippedRecord, SkipRequest
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change
@@ -52,7 +52,7 @@ def skip_record(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
 
 def _skip(parts: CallParts, request: SkipRecord) -> SkipRecordResult:
     cluster, records = parts.cluster, parts.table_records
-    if not isinstance(cluster, SkipsRecords):
+    if not isinstance(cluster, RecordSkipping):
         raise InvalidArgument(f"the cluster of {request.path} skips no records: its own servers keep the rows of primary-key tables")
     skipped = cluster.skip_record(
         SkipRequest(request.path, request.partition, request.bucket_id, request.offset, request.caller, request.reason, request.dry_run)

@@ -26,11 +26,11 @@ from support.embedded import PATH, cities
 from tiering.cluster.embedded.storage import EmbeddedStorage
 with EmbeddedStorage(Path(sys.argv[1])) as storage:
     storage.upsert(PATH, cities((2, "new"), (3, "new")), "writer", 1)
-    storage.snapshot_kv(PATH)
+    storage.take_kv_snapshots(PATH)
     storage.upsert(PATH, cities((4, "newest")), "writer", 2)
-    storage.snapshot_kv(PATH)
+    storage.take_kv_snapshots(PATH)
     storage.upsert(PATH, cities((4, "newest of all")), "writer", 3)
-    storage.snapshot_kv(PATH)
+    storage.take_kv_snapshots(PATH)
 """
 
 
@@ -114,7 +114,7 @@ def test_a_state_that_is_lost_or_damaged_is_made_anew(tmp_path: Path, damage: Ca
         table = make_table(storage, bucket_count=2, primary_key=("id",))
         storage.upsert(PATH, cities(*((number, f"city {number}") for number in range(5_000))), "writer", 0)
         if snapshots:
-            storage.snapshot_kv(PATH)
+            storage.take_kv_snapshots(PATH)
         storage.delete(PATH, order_ids(*range(0, 5_000, 3)), "writer", 1)
     damage(state_file(tmp_path, table.table_id))
 
@@ -129,7 +129,7 @@ def test_a_state_is_made_anew_from_the_older_snapshot_when_the_newest_is_damaged
     files = []
     for sequence in range(2):
         storage.upsert(PATH, cities((sequence, "a"), (7, f"{sequence}")), "writer", sequence)
-        storage.snapshot_kv(PATH)
+        storage.take_kv_snapshots(PATH)
         files = [*(tmp_path / "cluster" / "kv-snapshots").glob("*/*")]
     newest = max(files, key=lambda file: file.stat().st_mtime_ns)
     newest.write_bytes(b"damaged")

@@ -46,7 +46,7 @@ def take_snapshots(cluster: EmbeddedCluster, count: int, start: int = 0) -> list
     taken = []
     for number in range(start, start + count):
         cluster.upsert(PATH, cities((number, f"{number}")), "snapshots", number)
-        taken.append(cluster.snapshot_kv(PATH)[ONLY])
+        taken.append(cluster.take_kv_snapshots(PATH)[ONLY])
     return taken
 
 
@@ -56,7 +56,7 @@ def test_a_snapshot_has_the_rows_as_of_its_offset_and_the_log_goes_on_from_there
     assert cluster.kv_snapshots(table) == {}
     cluster.upsert(PATH, orders(0, 50), "writer", 0)
     cluster.delete(PATH, order_ids(*range(0, 50, 5)), "writer", 1)
-    taken = cluster.snapshot_kv(PATH)
+    taken = cluster.take_kv_snapshots(PATH)
     assert cluster.kv_snapshots(table) == taken
     cluster.upsert(PATH, cities((1, "changed"), (0, "back"), (99, "new")), "writer", 2)
 
@@ -76,10 +76,10 @@ def test_a_snapshot_has_the_rows_as_of_its_offset_and_the_log_goes_on_from_there
 def test_only_buckets_that_changed_get_a_new_snapshot_under_a_greater_id(cluster: EmbeddedCluster) -> None:
     table = make_table(cluster, bucket_count=4, primary_key=("id",))
     cluster.upsert(PATH, orders(0, 100), "writer", 0)
-    first = cluster.snapshot_kv(PATH)
-    assert cluster.snapshot_kv(PATH) == first
+    first = cluster.take_kv_snapshots(PATH)
+    assert cluster.take_kv_snapshots(PATH) == first
     (changed,) = cluster.upsert(PATH, cities((1, "changed")), "writer", 1)
-    second = cluster.snapshot_kv(PATH)
+    second = cluster.take_kv_snapshots(PATH)
     assert {bucket for bucket in second if second[bucket] != first[bucket]} == {changed.bucket}
     assert second[changed.bucket].snapshot_id > max(snapshot.snapshot_id for snapshot in first.values())
     assert second[changed.bucket].log_offset == cluster.offsets(table)[changed.bucket].log_end
@@ -89,7 +89,7 @@ def test_a_bucket_whose_rows_were_all_deleted_has_an_empty_snapshot(cluster: Emb
     table = make_table(cluster, primary_key=("id",))
     cluster.upsert(PATH, cities((1, "a")), "writer", 0)
     cluster.delete(PATH, order_ids(1), "writer", 1)
-    snapshot = cluster.snapshot_kv(PATH)[ONLY]
+    snapshot = cluster.take_kv_snapshots(PATH)[ONLY]
     assert snapshot.log_offset == 2
     assert read(cluster, table, ONLY, snapshot).num_rows == 0
 
@@ -110,7 +110,7 @@ def test_large_snapshots_are_several_files_read_in_bounded_batches(storage: Embe
     monkeypatch.setattr("tiering.cluster.embedded.kv.snapshot_files.READ_BATCH_ROWS", 1_000)
     table = make_table(storage, primary_key=("id",))
     storage.upsert(PATH, orders(0, 60_000), "writer", 0)
-    snapshot = storage.snapshot_kv(PATH)[ONLY]
+    snapshot = storage.take_kv_snapshots(PATH)[ONLY]
     assert len(snapshot_files(storage)) > 2
     batches = list(storage.reader(table, split_of(table, ONLY, snapshot)).read())
     assert max(batch.num_rows for batch in batches) == 1_000
@@ -265,9 +265,9 @@ def test_acquiring_again_adds_moves_and_renews_and_an_empty_list_only_renews(tmp
     with EmbeddedStorage(tmp_path, clock) as storage:
         table = make_table(storage, bucket_count=2, primary_key=("id",))
         storage.upsert(PATH, orders(0, 20), "writer", 0)
-        first = storage.snapshot_kv(PATH)
+        first = storage.take_kv_snapshots(PATH)
         storage.upsert(PATH, orders(0, 20), "writer", 1)
-        second = storage.snapshot_kv(PATH)
+        second = storage.take_kv_snapshots(PATH)
         left, right = (TableBucket(table.table_id, bucket) for bucket in first)
         storage.acquire_lease("lease", 60_000, {left: first[left.bucket].snapshot_id})
         acquired = clock.now()
@@ -316,7 +316,7 @@ def test_a_snapshot_whose_files_are_lost_is_not_leased_and_a_lease_says_so(stora
 def test_what_is_dropped_takes_its_snapshots_and_leases_along(storage: EmbeddedStorage) -> None:
     table = make_table(storage, schema=DAYS, primary_key=("day", "id"), partition_keys=("day",))
     storage.upsert(PATH, days((1, "n", "2024-01-01"), (2, "n", "2024-01-02")), "writer", 0)
-    taken = storage.snapshot_kv(PATH)
+    taken = storage.take_kv_snapshots(PATH)
     first, second = taken
     for name, bucket in (("first", first), ("second", second)):
         storage.acquire_lease(name, HOUR_MS, {TableBucket(table.table_id, bucket): taken[bucket].snapshot_id})

@@ -60,7 +60,7 @@ class KeyedTable(RuleBasedStateMachine):
 
     @rule()
     def snapshot(self) -> None:
-        taken = self.storage.snapshot_kv(PATH)
+        taken = self.storage.take_kv_snapshots(PATH)
         found: Rows = {}
         for bucket, snapshot in taken.items():
             found |= self._read(bucket, snapshot)

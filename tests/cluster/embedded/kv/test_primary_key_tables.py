@@ -100,7 +100,7 @@ def test_a_log_table_takes_no_upserts_or_deletes(cluster: EmbeddedCluster) -> No
             write()
         assert refused.value.hint == "Append to it."
     with pytest.raises(InvalidArgument, match="is a log table"):
-        cluster.snapshot_kv(PATH)
+        cluster.take_kv_snapshots(PATH)
 
 
 def test_a_composite_key_of_many_types_and_nested_values_survive_the_state(cluster: EmbeddedCluster) -> None:

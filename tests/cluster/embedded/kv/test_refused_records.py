@@ -17,9 +17,9 @@ from support.keyed import SIGNS
 from support.older_version import TWICE, older_write
 from tiering import crash_points
 from tiering.clock import RandomIds
+from tiering.cluster.capabilities import SkipOutcome, SkipRequest
 from tiering.cluster.embedded.read_only import OfflineCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.skipping import SkipOutcome, SkipRequest
 from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition, UnknownTable
 from tiering.model.tables import BucketKey, ChangeType, TablePath
 
@@ -112,7 +112,7 @@ def test_the_bucket_alone_stops_and_says_where_and_why(storage: EmbeddedStorage)
         storage.upsert(PATH, rows((stranger, "new", []), (1, "new", [])), "writer", 51)
     storage.upsert(PATH, rows((stranger, "new", [])), "writer", 52)
     assert held(storage)[stranger] == "new"
-    assert set(storage.snapshot_kv(PATH)) == set(storage.offsets(storage.table(PATH))) - {bucket}
+    assert set(storage.take_kv_snapshots(PATH)) == set(storage.offsets(storage.table(PATH))) - {bucket}
 
 
 def test_who_would_read_the_record_is_told_and_others_are_not(storage: EmbeddedStorage) -> None:
@@ -155,7 +155,7 @@ def test_a_skipped_record_changes_nothing_for_anybody(tmp_path: Path, restart: b
         storage.upsert(PATH, rows((1, "mended", []), (neighbour, "new", [])), "writer", 9)
         storage.keyed.forget(table.table_id)
         assert held(storage) == present(storage) == old | {1: "mended", neighbour: "new"}
-        assert bucket in storage.snapshot_kv(PATH)
+        assert bucket in storage.take_kv_snapshots(PATH)
 
 
 def test_a_skipped_insert_leaves_no_row_also_where_it_went_already(storage: EmbeddedStorage) -> None:
@@ -225,7 +225,7 @@ SKIP = """
 import sys
 from pathlib import Path
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.skipping import SkipRequest
+from tiering.cluster.capabilities import SkipRequest
 from tiering.model.tables import TablePath
 with EmbeddedStorage(Path(sys.argv[1])) as storage:
     print(storage.skip_record(SkipRequest(TablePath("sales", "orders"), None, 0, int(sys.argv[2]), "ann")).outcome.value)

@@ -86,7 +86,7 @@ def test_the_log_of_a_primary_key_table_goes_back_to_its_oldest_snapshot(tmp_pat
         for number in range(4):
             storage.upsert(PATH, cities((number, "a"), (9, f"{number}")), "writer", number)
             if number in (1, 2):
-                storage.snapshot_kv(PATH)
+                storage.take_kv_snapshots(PATH)
             elif number == 0:
                 storage.alter_table(PATH, {"table.kv.snapshot.interval": "10 d"})
                 clock.advance(7_200)
@@ -107,7 +107,7 @@ def test_the_log_of_a_tiered_primary_key_table_waits_for_the_lake_and_for_leases
     table = make_table(storage, primary_key=("id",), properties=TIERED | {"table.kv.snapshot.interval": "365 d"})
     for number in range(4):  # records [0, 1), [1, 2), ...: each a segment, behind each a snapshot
         storage.upsert(PATH, cities((number, "a")), "writer", number)
-        (snapshot,) = storage.snapshot_kv(PATH).values()
+        (snapshot,) = storage.take_kv_snapshots(PATH).values()
         if number == 1:
             storage.acquire_lease("lease", 86_400_000, {TableBucket(table.table_id, ONLY): snapshot.snapshot_id})
     clock.advance(7_200)

@@ -9,10 +9,12 @@ import pytest
 
 from support.embedded import DAYS, PATH, SCHEMA, ManualClock, make_table, orders, scan_all
 from tiering.cluster.base import Cluster
+from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable, UnsupportedType
-from tiering.model.tables import TablePath
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, TablePath
 
 LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "30 s", "iceberg.write.format.default": "parquet"}
 
@@ -213,6 +215,58 @@ def test_altering_sets_options_and_keeps_the_others(cluster: EmbeddedCluster, cl
 
     assert (altered.lake_enabled, altered.lake_enabled_at, altered.freshness_ms) == (True, enabled_at, 300_000)
     assert cluster.alter_table(PATH, {"table.datalake.enabled": "false"}).lake_enabled_at is None
+
+
+def test_one_option_is_set_and_taken_back_to_its_default(cluster: EmbeddedCluster, clock: ManualClock) -> None:
+    make_table(cluster, properties={"comment": "kept"})
+    enabled_at = clock.advance(60)
+    assert cluster.set_table_option(PATH, "table.datalake.enabled", "true").lake_enabled_at == enabled_at
+    clock.advance(60)
+    assert cluster.set_table_option(PATH, "table.datalake.freshness", "PT5M").freshness_ms == 300_000
+
+    table = cluster.set_table_option(PATH, "table.datalake.freshness", None)
+
+    assert table.freshness_ms == DEFAULT_FRESHNESS_MS
+    assert table.properties == {"comment": "kept", "table.datalake.enabled": "true"}
+    assert table.lake_enabled_at == enabled_at
+    assert cluster.set_table_option(PATH, "table.datalake.freshness", None) == table == cluster.table(PATH)
+    assert not cluster.set_table_option(PATH, "table.datalake.enabled", None).lake_enabled
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("table.datalake.freshness", "soon", "table.datalake.freshness"),
+        ("table.log.tl", "7 d", "unknown table option"),
+        ("table.log.tl", None, "unknown table option"),
+        ("", None, "is empty"),
+        ("iceberg.py-io-impl", "os.system", "is not one that a table may have"),
+        ("note", "two\nlines", "control character"),
+    ],
+)
+def test_an_option_that_no_table_is_made_with_cannot_be_set_either(
+    cluster: EmbeddedCluster, name: str, value: str | None, reason: str
+) -> None:
+    table = make_table(cluster)
+    with pytest.raises(InvalidArgument, match=reason):
+        cluster.set_table_option(PATH, name, value)
+    assert cluster.table(PATH) == table
+
+
+def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(
+    storage: EmbeddedStorage, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "LAKE_FORMATS", ("iceberg", "paimon"))
+    table = make_table(cluster)
+    assert cluster.set_table_option(PATH, "table.datalake.format", "paimon").lake_format == "paimon"
+    assert cluster.set_table_option(PATH, "table.datalake.format", None).lake_format == "iceberg"
+    storage.record_lake_snapshot(table, RecordedLakeSnapshot(1, {}))
+
+    with pytest.raises(InvalidArgument, match="its lake table is iceberg already"):
+        cluster.set_table_option(PATH, "table.datalake.format", "paimon")
+    with pytest.raises(InvalidArgument, match="its lake table is iceberg already"):
+        cluster.alter_table(PATH, {"table.datalake.format": "paimon"})
+    assert cluster.set_table_option(PATH, "table.datalake.format", "iceberg").lake_format == "iceberg"
 
 
 def test_a_table_made_anew_has_a_new_id_and_no_rows(cluster: EmbeddedCluster) -> None:

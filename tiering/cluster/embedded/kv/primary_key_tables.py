@@ -21,6 +21,7 @@ import structlog
 
 from tiering import crash_points
 from tiering.clock import Clock, Ids
+from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
 from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
@@ -40,7 +41,6 @@ from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, i
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
 from tiering.cluster.embedded.metadata.times import SteadyTime, to_us
 from tiering.cluster.embedded.writable import AppendedRange, Rows
-from tiering.cluster.skipping import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
@@ -128,7 +128,7 @@ class KeyedTables:
                 raise stopped(table.info, bucket, part.partition_name, record)
 
     def skip(self, request: SkipRequest) -> SkippedRecord:
-        """As `SkipsRecords.skip_record`."""
+        """As `RecordSkipping.skip_record`."""
         with self._opened(request.path) as table:
             bucket = self._bucket(table.info, request)
             self._using(table.info, lambda _: None)  # finds out where it stands
@@ -197,7 +197,7 @@ class KeyedTables:
             _log.warning("kv_state_behind_its_log", table=str(table.path), error=str(error))
 
     def snapshot(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `EmbeddedCluster.snapshot_kv`. Writers wait for one bucket at a time."""
+        """As `KvSnapshotsOnDemand.take_kv_snapshots`. Writers wait for one bucket at a time."""
         with self._opened(path) as table:
             info, bounds = table.info, self._changes.offsets(table.info.table_id)
         with self._metadata.read() as connection:

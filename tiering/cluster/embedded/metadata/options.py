@@ -69,15 +69,22 @@ def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
     if len(properties) > MAX_OPTIONS:
         raise InvalidArgument(f"a table may have at most {MAX_OPTIONS} options; this one has {len(properties)}")
     for name, value in properties.items():
-        if not name or max(len(name), len(value)) > MAX_OPTION_LENGTH:
-            raise InvalidArgument(f"the option {name[:60]!r} is empty or longer than {MAX_OPTION_LENGTH} characters")
-        if name.startswith("table.") and name not in KNOWN_OPTIONS:
-            raise InvalidArgument(f"unknown table option {name!r}", hint=f"Known options: {', '.join(KNOWN_OPTIONS)}.")
+        check_option_name(name)
+        if len(value) > MAX_OPTION_LENGTH:
+            raise InvalidArgument(f"the option {name!r} is longer than {MAX_OPTION_LENGTH} characters")
     return LakeOptions(
         enabled=_boolean(LAKE_ENABLED, properties.get(LAKE_ENABLED, DEFAULTS[LAKE_ENABLED])),
         freshness_ms=_positive_ms(properties, LAKE_FRESHNESS) or DEFAULT_FRESHNESS_MS,
         format=_format(properties.get(LAKE_FORMAT, DEFAULTS[LAKE_FORMAT])),
     )
+
+
+def check_option_name(name: str) -> None:
+    """Raises InvalidArgument for a name that no option may have."""
+    if not name or len(name) > MAX_OPTION_LENGTH:
+        raise InvalidArgument(f"the option {name[:60]!r} is empty or longer than {MAX_OPTION_LENGTH} characters")
+    if name.startswith("table.") and name not in KNOWN_OPTIONS:
+        raise InvalidArgument(f"unknown table option {name!r}", hint=f"Known options: {', '.join(KNOWN_OPTIONS)}.")
 
 
 def _boolean(name: str, value: str) -> bool:

@@ -24,7 +24,7 @@ from tiering.cluster.embedded.metadata.database import (
     segments,
     tables,
 )
-from tiering.cluster.embedded.metadata.options import parse_lake_options, parse_upkeep_options
+from tiering.cluster.embedded.metadata.options import check_option_name, parse_lake_options, parse_upkeep_options
 from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
 from tiering.cluster.embedded.metadata.times import from_us, to_us
@@ -151,11 +151,18 @@ def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
     check_partition_keys(schema, spec.partition_keys, spec.bucket_keys)
 
 
-def update_properties(connection: sa.Connection, path: TablePath, set_properties: Mapping[str, str], now: datetime) -> TableInfo:
-    """Raises as `EmbeddedCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not."""
+def update_properties(connection: sa.Connection, path: TablePath, changes: Mapping[str, str | None], now: datetime) -> TableInfo:
+    """Sets options, or takes them back to their defaults with None; the table as it is then.
+
+    Raises as `EmbeddedCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not.
+    """
     info = find_table(connection, path).info
+    for name in changes:
+        check_option_name(name)
+    set_properties = {name: value for name, value in changes.items() if value is not None}
     check_table_options(set_properties)  # of an older version's table the others may be more than is allowed now: they have no effect
-    properties = {**info.properties, **set_properties}
+    kept = {name: value for name, value in info.properties.items() if name not in changes}
+    properties = {**kept, **set_properties}
     enabled = parse_lake_options(properties).enabled
     parse_upkeep_options(properties)
     since = (info.lake_enabled_at or now) if enabled else None

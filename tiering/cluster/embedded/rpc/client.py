@@ -118,6 +118,11 @@ class RemoteEmbeddedCluster:
         request = messages.AlterTableRequest(table_path=embedded.path_to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
+    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+        """As `TableOptionSetting.set_table_option`."""
+        request = messages.SetTableOptionRequest(table_path=embedded.path_to_pb(path), name=name, value=value)
+        return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
+
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
         """As `Cluster.tables`."""
         found: list[TableInfo] = []
@@ -182,8 +187,8 @@ class RemoteEmbeddedCluster:
         answer = self._repeatable(partial(self._stub.Delete, request, timeout=KEYED_TIMEOUT_S))
         return [embedded.range_from_pb(appended) for appended in answer.ranges]
 
-    def snapshot_kv(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
-        """As `EmbeddedCluster.snapshot_kv`."""
+    def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """As `KvSnapshotsOnDemand.take_kv_snapshots`."""
         request = messages.SnapshotKvRequest(table_path=embedded.path_to_pb(path))
         answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=KEYED_TIMEOUT_S))
         return embedded.snapshots_from_pb(answer.snapshots)

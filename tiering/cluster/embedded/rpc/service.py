@@ -95,6 +95,11 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
         return messages.AlterTableResponse(table=embedded.table_to_pb(await self._run(context, alter)))
 
+    async def SetTableOption(self, request: messages.SetTableOptionRequest, context: Context) -> messages.SetTableOptionResponse:
+        value = request.value if request.HasField("value") else None
+        work = partial(self._storage.set_table_option, embedded.path_from_pb(request.table_path), request.name, value)
+        return messages.SetTableOptionResponse(table=embedded.table_to_pb(await self._run(context, work)))
+
     async def ListTables(self, request: messages.ListTablesRequest, context: Context) -> messages.ListTablesResponse:
         return await self._run(context, partial(self._list_tables, request))
 
@@ -152,7 +157,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return await self._run(context, delete, self._keyed_pool)
 
     async def SnapshotKv(self, request: messages.SnapshotKvRequest, context: Context) -> messages.SnapshotKvResponse:
-        work = partial(self._storage.snapshot_kv, embedded.path_from_pb(request.table_path))
+        work = partial(self._storage.take_kv_snapshots, embedded.path_from_pb(request.table_path))
         return messages.SnapshotKvResponse(snapshots=embedded.snapshots_to_pb(await self._run(context, work, self._keyed_pool)))
 
     async def ListKvSnapshots(self, request: messages.ListKvSnapshotsRequest, context: Context) -> messages.ListKvSnapshotsResponse:

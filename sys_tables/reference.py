@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from sys_tables.declare.columns import comment_of
-from sys_tables.declare.definitions import Procedure, SystemTable
-from sys_tables.declare.registry import Registry
+from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.sql_types import spark_type
+from sys_tables.declare.system_table import SystemTable
+from sys_tables.registry import Registry
 from tiering.model.names import SYSTEM_DATABASE
 
 

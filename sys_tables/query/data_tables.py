@@ -1,9 +1,13 @@
-"""Data tables as SQL sees them: what the cluster says of one, how its tiering stands, and where the lake has its rows."""
+"""Data tables as SQL sees them: the cluster's columns and options, how tiering stands, and where the lake has the rows."""
 
 from __future__ import annotations
 
-from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from sys_tables.server.lookup import resolve_table
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sys_tables.query.lookup import resolve_table
 from tiering.coordinator.interface import CoordinatorView, TableStatus
 from tiering.errors import LakeDisabled
 from tiering.lake_table_options import told_options
@@ -12,22 +16,39 @@ from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import redact
 
 
-def describe_data_table(view: CoordinatorView, path: TablePath) -> pb.DescribeTableResponse:
+@dataclass(frozen=True)
+class DataTable:
+    """A data table as DESCRIBE shows it.
+
+    `properties` are the table's own options, then its shape and, of a tiered table, how its lake copy stands. `lake_path` is
+    empty for a table whose lake is disabled; `not_in_lake` is the error message for a lake that does not have the table.
+    """
+
+    name: str
+    comment: str
+    schema: pa.Schema
+    properties: Mapping[str, str]
+    lake_path: Sequence[str]
+    not_in_lake: str
+    primary_key: Sequence[str]
+    partition_keys: Sequence[str]
+
+
+def describe_data_table(view: CoordinatorView, path: TablePath) -> DataTable:
     """The table that `path` names, in any case, with the user's columns. May ask the cluster.
 
-    Properties are its own, then what its shape is and, of a tiered one, how its lake copy stands. The
-    values of its own are shown if the option means something here; any other may be a secret.
+    Values of the table's own options are shown if the option means something here; any other may be a secret.
     Raises UnknownDatabase, UnknownTable, InvalidArgument for an ambiguous name.
     """
     table = resolve_table(view, path)
     status = status_of(view, table)
-    own = {name: redact(value) for name, value in told_options(table.properties).items()}
-    said = _shape(table) | _lake(table, status)
-    return pb.DescribeTableResponse(
+    options = {name: redact(value) for name, value in told_options(table.properties).items()}
+    described = _shape(table) | _lake(table, status)
+    return DataTable(
         name=table.path.table_name,
         comment=table.properties.get("comment", ""),
-        schema=table.schema.serialize().to_pybytes(),
-        properties=own | {name: value for name, value in said.items() if value},
+        schema=table.schema,
+        properties=options | {name: value for name, value in described.items() if value},
         lake_path=[table.path.database_name, table.path.table_name] if table.lake_enabled else [],
         not_in_lake=why_not_in_lake(table, status),
         primary_key=table.primary_key,
@@ -50,11 +71,11 @@ def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
     """Durations in ms, times in ISO 8601, UTC. What is unknown is empty."""
     if not table.lake_enabled:
         return {"lake.enabled": "false"}
-    said = {"lake.enabled": "true", "lake.format": table.lake_format, "lake.freshness-ms": str(table.freshness_ms)}
+    properties = {"lake.enabled": "true", "lake.format": table.lake_format, "lake.freshness-ms": str(table.freshness_ms)}
     if status is None:
-        return said
+        return properties
     tiered = status.last_tiered_time
-    return said | {
+    return properties | {
         "lake.status": status.status,
         "lake.lag-ms": "" if status.lag_ms is None else str(status.lag_ms),
         "lake.last-tiered-time": "" if tiered is None else tiered.isoformat(),
@@ -62,13 +83,13 @@ def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
 
 
 def status_of(view: CoordinatorView, table: TableInfo) -> TableStatus | None:
-    """How its tiering stands; None for one that is not tiered, or that the coordinator has not met yet."""
+    """How the table's tiering stands; None for a table that is not tiered, or that the coordinator does not know yet."""
     statuses = view.table_statuses(table.path.database_name, table.path.table_name) if table.lake_enabled else ()
     return statuses[0] if statuses else None
 
 
 def why_not_in_lake(table: TableInfo, status: TableStatus | None) -> str:
-    """What to say to whoever wants rows that the lake does not have."""
+    """The error message for a query of rows that the lake does not have."""
     if not table.lake_enabled:
         return f"{table.path} is not tiered: its lake is disabled. {LakeDisabled.default_hint}"
     if status is not None and status.last_tiered_time is not None:

@@ -9,8 +9,9 @@ import pytest
 
 import sys_tables
 from sys_tables.declare.columns import column
-from sys_tables.declare.definitions import Call, Procedure, SystemTable, procedure, system_table
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.declare.procedure import Call, Procedure, procedure
+from sys_tables.declare.system_table import SystemTable, system_table
+from sys_tables.registry import Registry, default_registry
 from tiering.errors import UnknownProcedure, UnknownTable
 
 

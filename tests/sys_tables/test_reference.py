@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sys_tables.declare.reference import render
-from sys_tables.declare.registry import Registry, default_registry
+from sys_tables.reference import render
+from sys_tables.registry import Registry, default_registry
 
 
 def test_the_reference_names_everything_that_is_served() -> None:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from sys_tables.declare.definitions import Call
+from sys_tables.declare.procedure import Call
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.names import NAME_LIMIT, SYSTEM_DATABASE

@@ -1,21 +1,17 @@
-"""What a statement wants of a system table: columns, conditions, order, limit, or aggregates. Plain values; nothing is done here.
+"""What a statement wants of a system table: columns, conditions, order, limit, or aggregates. Plain values.
 
-`conditions` evaluates conditions, `ordering` sorts, `aggregates` counts, `reading` puts them together. A table may narrow its
-own work with `ScanRequest.equals`; all filters are applied to its rows afterwards in any case.
+`sys_tables.query` evaluates them. A table may narrow its own work with `ScanRequest.equals`; all filters are applied to its rows
+afterwards in any case.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sys_tables.declare.definitions import Procedure
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+from sys_tables.declare.procedure import Procedure
+from sys_tables.declare.sql_types import Value
 
 
 class Operator(Enum):
@@ -33,36 +29,6 @@ class Operator(Enum):
     STARTS_WITH = "LIKE 'x%'"
     ENDS_WITH = "LIKE '%x'"
     CONTAINS = "LIKE '%x%'"
-
-
-@dataclass(frozen=True)
-class Instant:
-    """A point in time as SQL has it: microseconds since the epoch, UTC. Spark's range is wider than datetime's."""
-
-    microseconds: int
-
-    def __repr__(self) -> str:
-        return f"TIMESTAMP({self.microseconds} us)"
-
-    @staticmethod
-    def of(moment: datetime) -> Instant:
-        """An aware datetime, exactly."""
-        return Instant((moment - _EPOCH) // _MICROSECOND)
-
-    def as_datetime(self) -> datetime:
-        """Raises OverflowError outside the years 1 to 9999."""
-        return _EPOCH + timedelta(microseconds=self.microseconds)
-
-
-Value = str | int | float | bool | Instant | None
-"""A literal of a statement; None is NULL."""
-
-_SHOWN_CHARACTERS = 100
-
-
-def shown(value: Value) -> str:
-    """The literal as an error message has it, cut: it may be as long as a whole request."""
-    return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from sys_tables import procedures as procedure_modules
 from sys_tables import tables as table_modules
-from sys_tables.declare.definitions import Procedure, SystemTable
-from sys_tables.server.lookup import near_hint
+from sys_tables.declare.procedure import Procedure
+from sys_tables.declare.system_table import SystemTable
+from sys_tables.query.lookup import near_hint
 from tiering.errors import UnknownProcedure, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE
 

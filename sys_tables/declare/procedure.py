@@ -1,12 +1,15 @@
-"""What a system table and a procedure are, as plain values. `registry` collects them, `service` serves them.
+"""A procedure: its name, the dataclasses of its parameters and of its output rows, and the coroutine that does it.
 
-A module of `sys_tables/tables` or `sys_tables/procedures` defines one with `@system_table` or `@procedure`; nothing else
-has to be told about it.
+    @procedure("reset_errors", Parameters, Output, comment="Forgets a table's past errors.", mutates=True)
+    async def run(call: Call, parameters: Parameters) -> AsyncIterator[str | Output]:
+        ...
+
+`sys_tables.registry` finds whatever the modules of `sys_tables/procedures` define.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -14,8 +17,7 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
 from sys_tables.declare.parameters import CallOptions, Parameter, parameters_of
-from sys_tables.query.scan import ScanRequest
-from tiering.coordinator.interface import Columns, CoordinatorHandle, CoordinatorView
+from tiering.coordinator.interface import CoordinatorHandle
 from tiering.coordinator.requests import CallRequest, Mutation, Progress, ResultT
 
 RowT = TypeVar("RowT")
@@ -23,27 +25,8 @@ InputT = TypeVar("InputT")
 
 
 @dataclass(frozen=True)
-class SystemTable:
-    """A table of `sys`: its row dataclass says the schema, `rows` makes them from one moment of the coordinator.
-
-    `rows` runs in a thread and may take its time; what it yields passes the scan's conditions and limit afterwards. It may
-    also give them by column, for a table with very many rows.
-    """
-
-    name: str
-    row_class: type
-    comment: str
-    rows: Callable[[CoordinatorView, ScanRequest], Iterable[object] | Columns]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Its columns, with comments."""
-        return schema_of(self.row_class)
-
-
-@dataclass(frozen=True)
 class Call:
-    """One CALL, beside its own arguments. `caller` is the Spark user's name, unauthenticated (DESIGN 12).
+    """One CALL, without its own arguments. `caller` is the Spark user's name, unauthenticated (DESIGN 12).
 
     `options` are the defaults for a procedure that only reads. `procedures` are those being served.
     """
@@ -69,7 +52,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A procedure of `sys`: input and output dataclasses, and the coroutine that does it.
+    """A procedure of `sys`.
 
     `run` yields lines of progress (str) and output rows, in any order; it is closed at once when the caller has gone.
     """
@@ -97,21 +80,11 @@ class Procedure:
         return "OPERATE" if self.mutates else "READ"
 
 
-def system_table(
-    name: str, row_class: type[RowT], *, comment: str
-) -> Callable[[Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]], SystemTable]:
-    """Makes a function that yields rows, or has columns of the same names, a system table `sys.<name>`."""
-
-    def define(rows: Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]) -> SystemTable:
-        return SystemTable(name, row_class, comment, rows)
-
-    return define
-
-
 def procedure(
     name: str, input_class: type[InputT], output_class: type[RowT], *, comment: str, mutates: bool
 ) -> Callable[[Callable[[Call, InputT], AsyncIterator[str | RowT]]], Procedure]:
-    """Makes an async generator a procedure `sys.<name>`. One that changes something gets `dry_run` and `idempotency_key`."""
+    """A decorator for an async generator: the procedure `sys.<name>`. One that changes something gets `dry_run` and
+    `idempotency_key`."""
 
     def define(run: Callable[[Call, InputT], AsyncIterator[str | RowT]]) -> Procedure:
         return Procedure(name, input_class, output_class, comment, mutates, run)  # type: ignore[arg-type]  # an async generator

@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from sys_tables.declare.columns import comment_of
-from sys_tables.declare.registry import Registry
 from sys_tables.declare.sql_types import quote_identifier, spark_type
 from sys_tables.offline.answers import Answer
 from sys_tables.offline.parsing import Describe, Show
 from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, Found, lake_table, resolve
-from sys_tables.server.data_tables import describe_data_table
-from sys_tables.server.lookup import resolve_database
+from sys_tables.query.data_tables import describe_data_table
+from sys_tables.query.lookup import resolve_database
+from sys_tables.registry import Registry
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake
-from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TablePath
 
@@ -95,8 +94,8 @@ def _described(
         return lake_table(view, open_lake, lake_format, found).columns, {}
     if database == SYSTEM_DATABASE:
         return registry.table(name).schema, {"Comment": registry.table(name).comment}
-    said = describe_data_table(view, TablePath(database, name))
-    return read_schema(said.schema), dict(said.properties)
+    table = describe_data_table(view, TablePath(database, name))
+    return table.schema, dict(table.properties)
 
 
 def catalog_type(arrow_type: pa.DataType) -> str:

@@ -1,0 +1,84 @@
+"""What only some clusters can do beside `tiering.cluster.base`: one small protocol a capability.
+
+Whoever needs one asks with `isinstance` and tells the user plainly when the cluster cannot do it; no cluster implements a method
+only to refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from tiering.model.leases import KvSnapshot
+from tiering.model.tables import BucketKey, TableInfo, TablePath
+
+
+@dataclass(frozen=True)
+class SkipRequest:
+    """Which record is to be skipped, who says so and why."""
+
+    path: TablePath
+    partition_name: str | None
+    bucket_id: int
+    offset: int
+    caller: str
+    reason: str | None = None
+    dry_run: bool = False
+
+
+class SkipOutcome(StrEnum):
+    """What became of a SkipRequest."""
+
+    SKIPPED = "skipped"
+    ALREADY_SKIPPED = "already_skipped"
+    WOULD_SKIP = "would_skip"
+
+
+@dataclass(frozen=True)
+class SkippedRecord:
+    """The record of a SkipRequest, with its value as text, cut."""
+
+    table_id: int
+    value: str
+    outcome: SkipOutcome
+
+
+@runtime_checkable
+class RecordSkipping(Protocol):
+    """A cluster that can leave records out: the way on for a bucket whose rows cannot take a record of its log."""
+
+    def skip_record(self, request: SkipRequest) -> SkippedRecord:
+        """Leaves out the record at which a bucket stands, for good: readers get a change of nothing in its place.
+
+        Durable before it takes effect, and harmless to repeat. Raises UnknownTable, UnknownPartition, InvalidArgument (a log
+        table, a bucket that does not stand there), ClusterUnavailable.
+        """
+        ...
+
+
+@runtime_checkable
+class TableOptionSetting(Protocol):
+    """A cluster whose table options can be set after the table was made."""
+
+    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+        """Sets one option, or takes it back to its default with None, in one transaction; the table as it is then.
+
+        Checked as when a table is made. The lake format is refused once the cluster has recorded a lake snapshot of the table; whether a
+        lake table exists before that is known to the coordinator alone, which refuses by itself. Harmless to repeat.
+        Raises UnknownTable, UnknownDatabase, InvalidArgument (names the option), BadRequest (the lake cannot hold the table).
+        """
+        ...
+
+
+@runtime_checkable
+class KvSnapshotsOnDemand(Protocol):
+    """A cluster that takes KV snapshots when it is asked to, and not only by its own interval."""
+
+    def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
+        """Takes a KV snapshot of each bucket that changed since its last one; the newest of every bucket that has one.
+
+        Raises UnknownTable, InvalidArgument (a log table), ClusterUnavailable.
+        """
+        ...
