@@ -36,7 +36,7 @@ from rich.table import Table
 
 from tiering.lake.base import CommitterInitContext, LakeTieringFactory, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
-from tiering.lake.iceberg.primary_key.bucket_files import decode_base
+from tiering.lake.iceberg.primary_key.bucket_files import decode_bucket_files
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
 from tiering.model.tables import TableInfo
@@ -85,7 +85,7 @@ class Lakeward:
         start = time.perf_counter()
         view = self.lake.ensure_table(self._table)
         before = {} if view.marker is None else view.marker.buckets
-        bases = self.lake.bucket_bases(self._table, view, dict.fromkeys(changes.logs))
+        bases = self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs))
         factory = self.lake.tiering_factory(self._table)
         tasks = [
             BucketTask(
@@ -114,10 +114,10 @@ class Lakeward:
     def floor(self, changes: Round, folder: Path) -> float:
         """Seconds; to be measured before the round, on the files that it finds."""
         view = self.lake.ensure_table(self._table)
-        bases = self.lake.bucket_bases(self._table, view, dict.fromkeys(changes.logs))
+        bases = self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs))
         jobs = [
             pk_ways.FloorJob(
-                tuple(file.location.removeprefix("file://") for file in decode_base(bases[key]).data),
+                tuple(file.location.removeprefix("file://") for file in decode_bucket_files(bases[key]).data),
                 str(log),
                 str(folder / f"{key}.parquet"),
             )

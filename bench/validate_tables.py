@@ -56,7 +56,7 @@ class World:
         view = self.lake.ensure_table(table)
         before = {} if view.marker is None else view.marker.buckets
         logs = self.storage.offsets(table)
-        bases = self.lake.bucket_bases(table, view, dict.fromkeys(logs)) if table.primary_key else {}
+        bases = self.lake.bucket_files(table, view, dict.fromkeys(logs)) if table.primary_key else {}
         factory, round_id = self.lake.tiering_factory(table), f"r{self.rounds}"
         results = []
         for bucket, log in logs.items():

@@ -18,7 +18,8 @@ import pyarrow as pa
 from sys_tables.declare.columns import schema_of
 from sys_tables.declare.parameters import CallOptions, Parameter, parameters_of
 from tiering.coordinator.interface import CoordinatorHandle
-from tiering.coordinator.requests import CallRequest, Mutation, Progress, ResultT
+from tiering.coordinator.requests import CallRequest, Mutation, ResultT
+from tiering.model.call_results import Progress
 
 RowT = TypeVar("RowT")
 InputT = TypeVar("InputT")

@@ -26,9 +26,10 @@ from sys_tables.registry import Registry
 from tiering.coordinator.calls.validate_table import ValidateTable, level_of
 from tiering.coordinator.interface import CheckResult, CoordinatorView
 from tiering.coordinator.memory.open_calls import OpenCalls
-from tiering.coordinator.requests import CallRequest, Progress, ResultT
+from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.library_guards.duckdb_guard import lock
+from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE
 
 Validate = Callable[[ValidateTable], Sequence[CheckResult]]

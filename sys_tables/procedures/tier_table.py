@@ -11,9 +11,8 @@ from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.requests import Progress
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import TierTableResult
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import TablePath
 
 NAME = "tier_table"

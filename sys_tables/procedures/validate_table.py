@@ -11,7 +11,7 @@ from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_table
 from sys_tables.tables.validation_results import ValidationResultRow, row_of
 from tiering.coordinator.calls.validate_table import ValidateTable
-from tiering.coordinator.requests import Progress
+from tiering.model.call_results import Progress
 from tiering.model.tables import TablePath
 
 NAME = "validate_table"

@@ -18,7 +18,7 @@ from support.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.lake.base import LakeView
-from tiering.lake.rules.ways_out import is_empty
+from tiering.lake.rules.hints import is_empty
 from tiering.model.rounds import RoundState
 
 STEPS = 3

@@ -19,13 +19,6 @@ from tiering.wire.request_bounds import caller_name
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """A line for people while a call goes on."""
-
-    message: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class CallRequest(Generic[ResultT]):
     """Arguments of one procedure, and who calls it; `ResultT` is what it is answered with.

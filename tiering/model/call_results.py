@@ -1,4 +1,4 @@
-"""What calls over the wire are answered with: plain values that the service and its clients share."""
+"""What calls answer that clients outside of the coordinator's process make too: tiering a table, sweeping the lake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiering.model.tables import TablePath
 
 @dataclass(frozen=True)
 class TierTableResult:
-    """Of `CALL sys.tier_table`. `state` is the round's, or EMPTY; the table's state when the call did not wait for the end."""
+    """What `CALL sys.tier_table` answers. `state` is the round's, or EMPTY; the table's state when the call did not wait for the end."""
 
     path: TablePath
     round_id: str | None
@@ -28,7 +28,7 @@ class TierTableResult:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Of `lakeward sweep`, for one lake table. `removed`: files that were (or would be) deleted; `kept`: how many stay, by reason."""
+    """What a sweep did to one lake table. `removed`: files that were (or would be) deleted; `kept`: how many others stay, by reason."""
 
     path: TablePath
     files: int
@@ -36,3 +36,10 @@ class SweepResult:
     removed_bytes: int
     kept: Mapping[str, int]
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A line for people while a call goes on."""
+
+    message: str

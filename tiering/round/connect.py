@@ -8,7 +8,7 @@ from tiering.cluster.base import Cluster
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.errors import SetupError
 from tiering.lake.base import Lake
-from tiering.lake.catalog_properties import told_properties
+from tiering.lake.catalog_properties import accepted_properties
 from tiering.lake.registry import open_lake, own_settings
 from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 
@@ -28,7 +28,7 @@ def own_lake_properties(config: GetServiceConfigResponse) -> dict[str, str]:
     What its own environment says goes before that: there a URI has its user and password.
     """
     own = own_settings(config.lake_format)
-    return {name: value for name, value in told_properties(config.lake_properties).items() if name not in own}
+    return {name: value for name, value in accepted_properties(config.lake_properties).items() if name not in own}
 
 
 def lake_opener(config: GetServiceConfigResponse) -> Callable[[str], Lake]:

@@ -203,7 +203,7 @@ class RoundRunner:
         lake = world.lake(table.lake_format)
         factory = lake.tiering_factory(table)
         names = {split.bucket: split.partition_name for split in plan.splits}
-        bases = {} if table.table_type is TableType.LOG else lake.bucket_bases(table, action.base, names)
+        bases = {} if table.table_type is TableType.LOG else lake.bucket_files(table, action.base, names)
         snapshots = {split.bucket: world.cluster.reader(table, split) for split in plan.snapshots}
         ranks: Counter[BucketKey] = Counter()
         tasks = []

@@ -9,7 +9,7 @@ from typing import Protocol
 from tiering.cluster.base import SplitReader
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.file_lists import FileLists, ListsFiles
+from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -92,7 +92,7 @@ def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: in
             hint="Tier it first, for instance with CALL sys.tier_table.",
             table_path=path,
         )
-    if not isinstance(lake, ListsFiles):
+    if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
     files = lake.file_lists(view, snapshot_id)
     logs = source.offsets(table)

@@ -15,7 +15,7 @@ from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.options import parse_lake_options
 from tiering.cluster.embedded.metadata.times import from_us, to_us
 from tiering.cluster.embedded.writable import AppendedRange, TableSpec
-from tiering.lake_table_options import told_options
+from tiering.lake_table_options import shown_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath, TableType
@@ -52,7 +52,7 @@ def table_to_pb(table: TableInfo) -> embedded_pb2.PbTable:
         bucket_keys=table.bucket_keys,
         primary_key=table.primary_key,
         partition_keys=table.partition_keys,
-        properties=told_options(table.properties),
+        properties=shown_options(table.properties),
         created_at=time_to_pb(table.created_at),
         lake_enabled_at=None if table.lake_enabled_at is None else time_to_pb(table.lake_enabled_at),
         added_columns=table.added_columns,

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from support.processes import Process, wait_for
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.requests import Progress
+from tiering.model.call_results import Progress
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WITHIN_S = 1.0

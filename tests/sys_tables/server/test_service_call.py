@@ -16,9 +16,8 @@ from sys_tables.registry import Registry, default_registry
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.requests import Progress
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable
-from tiering.model.call_results import TierTableResult
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import TablePath
 
 Run = Callable[[Any], None]

@@ -20,7 +20,7 @@ from tiering.cli.spark.properties import (
 from tiering.cli.spark.views import view_statements
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, UriOption, check_property
-from tiering.lake.catalog_properties import told_properties
+from tiering.lake.catalog_properties import accepted_properties
 from tiering.model.names import check_name
 from tiering.round.transport import GrpcTransport
 from tiering.wire.channel import target
@@ -107,7 +107,7 @@ def spark_views(
 def _lake_properties(uri: str) -> dict[str, str]:
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        properties = told_properties(transport.service_config_now().lake_properties)
+        properties = accepted_properties(transport.service_config_now().lake_properties)
         for name, value in properties.items():
             check_property(f"the service at {uri} has the lake property", name, value)
         return properties

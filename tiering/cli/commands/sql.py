@@ -175,11 +175,11 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
 
 def _lake_conf(uri: str) -> dict[str, str]:
     from tiering.cli.spark.properties import catalog_lake_properties
-    from tiering.lake.catalog_properties import told_properties
+    from tiering.lake.catalog_properties import accepted_properties
     from tiering.round.transport import GrpcTransport
 
     transport = GrpcTransport(uri, "sql")
     try:
-        return catalog_lake_properties(told_properties(transport.service_config_now().lake_properties))
+        return catalog_lake_properties(accepted_properties(transport.service_config_now().lake_properties))
     finally:
         transport.close()

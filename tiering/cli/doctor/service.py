@@ -12,10 +12,10 @@ from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.model.status import TableStatus
 from tiering.redaction.redact import outside_text, remember_secrets
 from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from tiering.coordinator.calls.effects import BlockingEffect, CallParts, Pool, effect_of
-from tiering.coordinator.requests import CallRequest, Progress, ResultT
+from tiering.coordinator.requests import CallRequest, ResultT
+from tiering.model.call_results import Progress
 
 
 class Control:

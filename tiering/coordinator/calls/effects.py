@@ -23,10 +23,11 @@ from tiering.cluster.base import Cluster
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
-from tiering.coordinator.observing.lag import Observer
+from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.coordinator.requests import CallRequest, Progress
+from tiering.coordinator.requests import CallRequest
 from tiering.library_guards.panics import contained
+from tiering.model.call_results import Progress
 
 if TYPE_CHECKING:
     from tiering.coordinator.calls.validate_table import Validator
@@ -72,7 +73,7 @@ class CallParts:
     cluster: Cluster
     lakes: Lakes
     discovery: Discovery
-    observer: Observer
+    observer: LagObserver
     operations: IdempotentOperations
     table_lock: Callable[[int], AbstractContextManager[object]]
     """By table id the lock that acks take too."""

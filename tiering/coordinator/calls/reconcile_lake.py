@@ -24,10 +24,11 @@ from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliat
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
-from tiering.lake.maintenance import LakeCare, LakeSurvey
+from tiering.lake.maintenance import LakeMaintenance, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import check_base, tiered_offsets
-from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
     Ranges,
     ReconcileAction,
@@ -41,7 +42,6 @@ from tiering.lake.rules.reconcile import (
     records_left_out,
     retiered,
 )
-from tiering.lake.rules.ways_out import is_empty, made_anew, reconcile_call
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo, TablePath
 
@@ -196,7 +196,7 @@ class _Reconciler:
             path = inspection.info.path
             others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, inspection)]
             ways = " or ".join(reconcile_call(path, other) for other in others)
-            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else made_anew(path)
+            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
             raise errors.CannotReconcile(refusal.message, hint=f"{refusal.hint} {ways}".strip(), **refusal.ids) from refusal
 
     def _is_way_out(self, action: ReconcileAction, inspection: _Inspection) -> bool:
@@ -224,13 +224,13 @@ class _Reconciler:
                 ranges = adopted(situation, foreign)
         return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
 
-    def _held(self, inspection: _Inspection) -> HeldOffsets:
+    def _held(self, inspection: _Inspection) -> RowOffsets:
         if inspection.survey is None:
-            return HeldOffsets()
+            return RowOffsets()
         partitions = {name for name, _ in inspection.situation.places.values() if name is not None}
-        return self._care(inspection.record).held(inspection.info, inspection.survey.view, partitions)
+        return self._care(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
 
-    def _held_if_readable(self, inspection: _Inspection) -> HeldOffsets | None:
+    def _held_if_readable(self, inspection: _Inspection) -> RowOffsets | None:
         """For an action that does not go by the rows: those that cannot be read stop it not."""
         try:
             return self._held(inspection)
@@ -346,8 +346,8 @@ class _Reconciler:
     def _lake(self, record: TableRecord) -> Lake:
         return self._lakes.of(record.lake_format)
 
-    def _care(self, record: TableRecord) -> LakeCare:
+    def _care(self, record: TableRecord) -> LakeMaintenance:
         lake = self._lake(record)
-        if not isinstance(lake, LakeCare):
+        if not isinstance(lake, LakeMaintenance):
             raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
         return lake

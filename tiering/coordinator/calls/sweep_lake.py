@@ -19,8 +19,8 @@ from tiering.coordinator.decisions.records import CommitState, TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.requests import CallRequest
-from tiering.lake.maintenance import LakeCare, StoredFile
-from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
+from tiering.lake.maintenance import LakeMaintenance, StoredFile
+from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.model.call_results import SweepResult
 from tiering.model.tables import TablePath
 
@@ -74,7 +74,7 @@ class Sweeper:
 
     def _sweep(self, request: SweepLake, record: TableRecord) -> SweepResult:
         lake = self._lakes.of(record.lake_format)
-        if not isinstance(lake, LakeCare):
+        if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
         fates = self.fates(record)
         first = lake.survey(record.path)
@@ -91,8 +91,8 @@ class Sweeper:
             )
         view = survey.view
         rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
-        now = LakeNow(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
-        verdicts = judge(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
+        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
+        verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
         for file in () if request.dry_run else doomed:

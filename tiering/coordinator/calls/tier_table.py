@@ -24,10 +24,10 @@ from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.memory.wake_ups import Subscription
-from tiering.coordinator.requests import Mutation, Progress
+from tiering.coordinator.requests import Mutation
 from tiering.errors import cut_message
 from tiering.lake.rules.base_check import Base, reaches
-from tiering.model.call_results import TierTableResult
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import TableInfo, TablePath, TableType
@@ -335,7 +335,7 @@ class _Steps:
 
     def _lag_ms(self, record: TableRecord) -> int | None:
         lag = self._observer.observe(record)
-        return None if lag is None else lag.lag_ms(self._table_records.now().wall)
+        return None if lag is None else lag.age_ms(self._table_records.now().wall)
 
     def _round(self, record: TableRecord, goal: Goal) -> RoundRecord | None:
         """The round that the call hopes for; None = queued behind the running one, or unknown."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
-from tiering.coordinator.requests import CallRequest, Progress
+from tiering.coordinator.requests import CallRequest
 from tiering.errors import InvalidArgument
+from tiering.model.call_results import Progress
 from tiering.model.tables import TablePath
 from tiering.validate.results import CheckResult, Level
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
 from tiering.lake.marker import Marker, TieredRange
-from tiering.lake.rules.ways_out import made_anew, reconcile_call, tier_call
+from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
@@ -126,7 +126,7 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
         raise LogBehindLake(
             f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
             hint="The cluster lost records that were tiered already, or was restored from an older copy: bring its newest state back, then "
-            f"{tier_call(table.path)}. Or: {made_anew(table.path)}",
+            f"{tier_call(table.path)}. Or: {new_table_hint(table.path)}",
             table_path=table.path,
             bucket=bucket,
         )
@@ -136,7 +136,7 @@ def _without_the_missing(table: TableInfo) -> str:
     """A log table goes on behind the gap; a primary-key table would keep keys whose deletion is among the missing changes."""
     what = "The missing records cannot be tiered any more. "
     if table.table_type is TableType.PRIMARY_KEY:
-        return what + made_anew(table.path)
+        return what + new_table_hint(table.path)
     accept = reconcile_call(table.path, "accept")
     return f"{what}To go on without them: {accept}; the column records_left_out says how many they are."
 

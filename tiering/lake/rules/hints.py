@@ -16,7 +16,7 @@ def tier_call(path: TablePath | None) -> str:
     return f"CALL sys.tier_table('{path or '<table>'}')"
 
 
-def made_anew(path: TablePath | None) -> str:
+def new_table_hint(path: TablePath | None) -> str:
     """The way out of every error: tiering goes to a new lake table, and the present one keeps its rows under another name."""
     return (
         f"Rename or drop the lake table {path or ''} in the lake's catalog, then {reconcile_call(path, 'retier')}: a new one is made and "
@@ -29,7 +29,7 @@ def is_empty(view: LakeView | None) -> bool:
     return view is None or view.head is None or view.records == 0
 
 
-def go_on(view: LakeView, path: TablePath, retier: str, accept: str) -> str:
+def go_on_hint(view: LakeView, path: TablePath, retier: str, accept: str) -> str:
     """To go on with the lake table as it is. `accept` is left out of an empty one: all rows that were tiered would stay out of it."""
     hint = f"{reconcile_call(path, 'retier')} ({retier})"
     if is_empty(view):
