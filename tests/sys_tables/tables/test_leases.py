@@ -12,6 +12,7 @@ import pytest
 
 from support.lake_world import KEYED_SCHEMA, LakeWorld
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info
+from sys_tables.declare.parameters import CallOptions
 from sys_tables.declare.procedure import Call
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
@@ -51,7 +52,7 @@ def call(name: str, **given: Any) -> tuple[list[Any], MemoryCoordinator]:
     found = REGISTRY.procedure(name)
 
     async def run() -> list[Any]:
-        return [step async for step in found.run(Call(handle, "ann", "k", False), found.input_class(**given))]
+        return [step async for step in found.run(Call(handle, "ann", CallOptions(idempotency_key="k")), found.input_class(**given))]
 
     return asyncio.run(run()), handle
 
