@@ -20,7 +20,7 @@ from tiering.lake.registry import local_lake_properties
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.ports import SplitTask
-from tiering.round.tasks.task import run_split
+from tiering.round.tasks.split_work import run_split
 
 BUCKETS = 4
 CHANGED_SHARE = 0.1

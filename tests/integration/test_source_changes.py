@@ -17,8 +17,8 @@ from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, TaskRunner, WorkLimits
 from tiering.round.steps import actions as act
-from tiering.round.tasks.session import DEFAULTS
-from tiering.round.tasks.spark import SparkTaskRunner
+from tiering.round.tasks.spark_runner import SparkTaskRunner
+from tiering.round.tasks.spark_session import DEFAULTS
 
 PARTED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64())])
 

@@ -111,8 +111,8 @@ class Deployment:
 
         def probe() -> TableStatus | None:
             status = self.status(path)
-            seen = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
-            return status if seen and status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
+            is_fresh = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
+            return status if is_fresh and status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
 
         return wait_for(f"{path} is tiered", probe, seconds)
 
@@ -120,8 +120,8 @@ class Deployment:
         """The lake has every offset of the log once, and exactly the rows `0 .. count-1`."""
         with self.cluster() as cluster:
             ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
-        found = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
-        assert sorted(found["id"].to_pylist()) == list(range(count))
+        offsets = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
+        assert sorted(offsets["id"].to_pylist()) == list(range(count))
 
     def close(self) -> None:
         for process in reversed(self.processes):

@@ -32,7 +32,7 @@ from tiering.model.tables import BucketKey, TablePath
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.offsets import offsets_to_pb
 from tiering.wire.round_reports import Report, renewal

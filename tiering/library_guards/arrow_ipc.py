@@ -97,15 +97,15 @@ def _known_schema(message: bytes) -> pa.Schema:
 class _border:
     """Turns whatever Arrow or a damaged message raises into InvalidData."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, pa.ArrowException | OSError | EOFError | struct.error | ValueError | IndexError | OverflowError):
-            raise InvalidData(f"{self._what}: {error}") from error
+            raise InvalidData(f"{self._subject}: {error}") from error
 
 
 def _messages(data: pa.Buffer) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The coordinator over gRPC, as a tierer sees it. Repeats a call while the coordinator is away; none of them minds."""
+"""The coordinator over gRPC, as a tierer sees it. Calls are repeated while the coordinator is away: repeating any of them is harmless."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ T = TypeVar("T")
 CALL_TIMEOUT_SECONDS = 30
 """Of one attempt. An ack may read the lake on the coordinator's side."""
 MAX_SERVICE_TIMEOUT_MS = 7 * 24 * 3_600_000
-"""A tierer beats four times as often, and sleeps in between."""
+"""Heartbeats come at a quarter of it; a longer one is taken for a mistake."""
 COMMAND_TIMEOUT_SECONDS = 5
-"""Of a call on whose answer a person waits."""
+"""Of a call whose answer a person waits for."""
 
 
 class GrpcHeartbeatCall:
@@ -68,7 +68,7 @@ class GrpcTransport:
         self._warned_of_age = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
-        """What a tierer must know to open cluster and lake; waits for the coordinator. Raises InvalidAnswer for what none can be."""
+        """Settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an absurd time-out."""
         config = self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
         if not 0 < config.service_timeout_ms <= MAX_SERVICE_TIMEOUT_MS:
             raise InvalidAnswer(
@@ -141,13 +141,13 @@ class GrpcTransport:
             stop=stop_when_event_set(self._stop),
             wait=wait_exponential_jitter(multiplier=0.1, max=2),
             sleep=sleep_using_event(self._stop),
-            before_sleep=self._say,
+            before_sleep=self._log_first_wait,
             reraise=True,
         )
         answer: T = retrying(self._call, method, request, CALL_TIMEOUT_SECONDS)
         return answer
 
-    def _say(self, state: RetryCallState) -> None:
+    def _log_first_wait(self, state: RetryCallState) -> None:
         if state.attempt_number == 1:
             log.warning("the coordinator does not answer; trying again until it does", uri=self._uri)
 

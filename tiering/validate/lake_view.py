@@ -21,8 +21,8 @@ def make_lake_view(run: RunQuery, table: TableInfo, files: FileLists, declared: 
     `declared`: the type of a column that no file has yet. At least one data file. Raises duckdb.Error, InvalidArgument (equality
     deletes by a column that the table does not have).
     """
-    rows = live_rows(run, files, LakeColumns({one: declared[one] for one in table.lake_schema().names}), table.path)
-    picked = ", ".join(f"{expression} AS {quoted(one)}" for one, expression in rows.expressions.items())
+    rows = live_rows(run, files, LakeColumns({column: declared[column] for column in table.lake_schema().names}), table.path)
+    picked = ", ".join(f"{expression} AS {quoted(column)}" for column, expression in rows.expressions.items())
     run(f"CREATE TEMP VIEW {name} AS SELECT {picked}, {place_of(table, rows.expressions)} AS {PLACE_COLUMN} FROM {rows.relation}", {})
     return rows.types
 

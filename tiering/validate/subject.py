@@ -97,7 +97,7 @@ def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: in
     files = lake.file_lists(view, snapshot_id)
     logs = source.offsets(table)
     # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
-    names = {one.partition_id: one.partition_name for one in source.partitions(table)}
+    names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     copies = () if recorded is None else (recorded,)
     known = KnownLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
     try:

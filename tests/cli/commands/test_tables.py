@@ -66,10 +66,10 @@ def test_a_reader_that_goes_away_is_no_error_to_read_about(stocked: Deployment) 
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    said = process.stderr.read()
+    messages = process.stderr.read()
     process.stderr.close()
     assert process.wait(30) == 141
-    assert said == ""
+    assert messages == ""
 
 
 def test_what_was_loaded_is_told_to_programs_too(lakeward: Lakeward, stocked: Deployment, tmp_path: Path) -> None:

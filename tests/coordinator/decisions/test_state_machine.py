@@ -96,7 +96,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def get_as_far_as_the_grant(self, name: str, records: int) -> None:
         """The way to where it gets interesting, in one step."""
         self.switch_the_lake(enabled=True)
-        self.pause_or_resume(pause=False)
+        self.pause_or_resume(resume)
         self.world.append(records)
         self.renew(name)
         self.world.due()

@@ -11,7 +11,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.served import at_uri
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
@@ -28,8 +28,8 @@ MINUTE_MS = 60_000
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
     """Leases `a` (four buckets of one table), `b` (two of them, with an owner) and `c` (ended, not swept yet)."""
     lake_world = LakeWorld(tmp_path)
-    table = lake_world.keyed_table("planes", buckets=4)
-    lake_world.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
+    table = lake_world.primary_key_table("planes", buckets=4)
+    lake_world.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=PRIMARY_KEY_SCHEMA), "test", 0)
     held = {
         TableBucket(table.table_id, bucket): snapshot.snapshot_id
         for bucket, snapshot in lake_world.storage.take_kv_snapshots(table.path).items()

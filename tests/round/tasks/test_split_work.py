@@ -17,8 +17,8 @@ from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.round.ports import SplitTask, WorkLimits, working_order
-from tiering.round.tasks.inline import InlineTaskRunner
-from tiering.round.tasks.task import as_lakeward_error, run_split
+from tiering.round.tasks.inline_runner import InlineTaskRunner
+from tiering.round.tasks.split_work import as_lakeward_error, run_split
 from tiering.wire.errors import to_pb
 
 BUCKET = BucketKey(None, 0)
@@ -42,10 +42,10 @@ class Reader:
     fails_after: int | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for number, one in enumerate(self.batches):
+        for number, rows in enumerate(self.batches):
             if number == self.fails_after:
                 raise KvSnapshotGone("it is gone")
-            yield one
+            yield rows
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Lake:
 
 
 def task(lake: Any, start: int, batches: Sequence[pa.RecordBatch], snapshot: Reader | None = None) -> SplitTask:
-    stop = start + sum(one.num_rows for one in batches)
+    stop = start + sum(rows.num_rows for rows in batches)
     split = TieringLogSplit(PATH, BUCKET, None, start, stop, stop)
     context = WriterInitContext(TABLE, "uuid", BUCKET, None, "round", "")
     return SplitTask(Reader(split, batches), split, lake, context, 0, snapshot)

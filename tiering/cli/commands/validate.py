@@ -54,8 +54,8 @@ def validate(
         lake_properties=with_default_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties),
     )
     results = run_validation(request)
-    print_rows([vars(one) for one in results], output, COLUMNS, {"ok": _colour})
-    if any(one.ok is False for one in results):
+    print_rows([vars(result) for result in results], output, COLUMNS, {"ok": _colour})
+    if any(result.ok is False for result in results):
         raise typer.Exit(1)
 
 

@@ -1,7 +1,7 @@
 """A round of a primary-key table, side by side with MERGE and with its floor, in one run: the lake layer alone, without a cluster.
 
     .venv/bin/uv pip install --target build/bench --group bench
-    PYTHONPATH=build/bench .venv/bin/python bench/pk_round.py --rows 1000000 --rows 10000000 [--share 0.01] [--buckets 4]
+    PYTHONPATH=build/bench .venv/bin/python bench/primary_key_round.py --rows 1000000 --rows 10000000 [--share 0.01] [--buckets 4]
 
 The first line puts deltalake beside the environment, which stays as requirements.lock has it.
 
@@ -28,9 +28,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pk_ways
+import primary_key_competitors
 import pyarrow as pa
-from pk_source import KeyedSource, Round, keyed_table
+from primary_key_source import PrimaryKeySource, Round, primary_key_table
 from rich.console import Console
 from rich.table import Table
 
@@ -47,7 +47,7 @@ WARM_ROWS = 20_000
 
 @dataclass(frozen=True)
 class BucketTask:
-    """What a worker process is given."""
+    """One bucket's work in a round; pickled to a worker process."""
 
     factory: LakeTieringFactory
     context: WriterInitContext
@@ -58,14 +58,14 @@ class BucketTask:
 
 def run_bucket(task: BucketTask) -> tuple[bytes, float]:
     """One bucket's task, as an executor does it; the write result, and the peak memory in MiB."""
-    pk_ways.forget_peak()
+    primary_key_competitors.forget_peak()
     writer = task.factory.create_writer(task.context)
     with pa.OSFile(task.log) as source:
         reader = pa.ipc.open_file(source)
         for number in range(reader.num_record_batches):
             writer.write(reader.get_batch(number))
     result = writer.complete(task.starting_offset, task.reached_offset)
-    return task.factory.serialize_write_result(result), pk_ways.peak_mb()
+    return task.factory.serialize_write_result(result), primary_key_competitors.peak_mb()
 
 
 class Lakeward:
@@ -78,7 +78,7 @@ class Lakeward:
         self._pool = pool
         self._rounds = 0
 
-    def tier(self, changes: Round, source: KeyedSource) -> tuple[float, float, dict[str, str]]:
+    def tier(self, changes: Round, source: PrimaryKeySource) -> tuple[float, float, dict[str, str]]:
         """Seconds, peak MiB of a worker, and the snapshot's summary."""
         self._rounds += 1
         round_id = f"r{self._rounds}"
@@ -100,7 +100,7 @@ class Lakeward:
         done = list(self._pool.map(run_bucket, tasks))
         committer = factory.create_committer(CommitterInitContext(self._table, round_id))
         results = [factory.deserialize_write_result(data) for data, _ in done]
-        after = {one.bucket: TieredRange(0, one.reached_offset) for one in results}
+        after = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
         marker = Marker("bench", self._table.table_id, view.table_uuid, round_id, 1, base_round, after)
         committer.commit(committer.to_committable(results), view, marker)
@@ -116,7 +116,7 @@ class Lakeward:
         view = self.lake.ensure_table(self._table)
         bases = self.lake.bucket_files(self._table, view, dict.fromkeys(changes.logs))
         jobs = [
-            pk_ways.FloorJob(
+            primary_key_competitors.FloorJob(
                 tuple(file.location.removeprefix("file://") for file in decode_bucket_files(bases[key]).data),
                 str(log),
                 str(folder / f"{key}.parquet"),
@@ -124,7 +124,7 @@ class Lakeward:
             for key, log in changes.logs.items()
         ]
         start = time.perf_counter()
-        list(self._pool.map(pk_ways.floor, jobs))
+        list(self._pool.map(primary_key_competitors.floor, jobs))
         return time.perf_counter() - start
 
 
@@ -141,45 +141,49 @@ class Figures:
 
     def as_json(self) -> dict[str, object]:
         ratios = {
-            f"lakeward_over_{way}": round(self.seconds["lakeward"] / taken, 3) for way, taken in self.seconds.items() if way != "lakeward"
+            f"lakeward_over_{name}": round(self.seconds["lakeward"] / taken, 3)
+            for name, taken in self.seconds.items()
+            if name != "lakeward"
         }
-        seconds = {way: round(taken, 3) for way, taken in self.seconds.items()}
-        peaks = {way: round(peak) for way, peak in self.peak_mb.items()}
+        seconds = {name: round(taken, 3) for name, taken in self.seconds.items()}
+        peaks = {name: round(peak) for name, peak in self.peak_mb.items()}
         return {**vars(self), "seconds": seconds, "peak_mb": peaks, **ratios}
 
 
-def measure(rows: int, shares: list[float], buckets: int, work: Path, pool: ProcessPoolExecutor, ways: dict[str, Any]) -> list[Figures]:
+def measure(
+    rows: int, shares: list[float], buckets: int, work: Path, pool: ProcessPoolExecutor, competitors: dict[str, Any]
+) -> list[Figures]:
     """The first load, then a round for each of `shares`."""
-    with pk_ways.clean(work / f"{rows}") as folder:
-        source = KeyedSource(folder, keyed_table(buckets))
+    with primary_key_competitors.clean(work / f"{rows}") as folder:
+        source = PrimaryKeySource(folder, primary_key_table(buckets))
         mine = Lakeward(folder / "data", pool, source.table)
         first = source.load(rows)
         taken, peak, _ = mine.tier(first, source)
-        found = [Figures(rows, 1.0, rows, {"lakeward": taken}, {"lakeward": peak})]
-        for way in ways.values():
-            way.load(f"keyed{rows}", first)
+        measured = [Figures(rows, 1.0, rows, {"lakeward": taken}, {"lakeward": peak})]
+        for competitor in competitors.values():
+            competitor.load(f"rows{rows}", first)
         for share in shares:
             changes = source.change(share)
             figures = Figures(rows, share, changes.changes)
             figures.seconds["floor"] = mine.floor(changes, folder)
             figures.seconds["lakeward"], figures.peak_mb["lakeward"], summary = mine.tier(changes, source)
             figures.rewritten = "deleted-data-files" in summary
-            for name, way in ways.items():
-                figures.seconds[name] = way.merge(f"keyed{rows}", changes)
-            found.append(figures)
-    return found
+            for name, competitor in competitors.items():
+                figures.seconds[name] = competitor.merge(f"rows{rows}", changes)
+            measured.append(figures)
+    return measured
 
 
-def show(figures: list[Figures], buckets: int) -> None:
-    """A row a round and way."""
+def show(rounds: list[Figures], buckets: int) -> None:
+    """Prints a row for each round and competitor."""
     table = Table(
         "keys", "changed", "way", "seconds", "lakeward is", "peak MiB", title=f"Primary-key rounds, {buckets} buckets, {CORES} cores"
     )
-    for one in figures:
-        for way, taken in one.seconds.items():
-            ratio = "" if way == "lakeward" else f"{taken / one.seconds['lakeward']:.2f} x as fast"
-            peak = f"{one.peak_mb[way]:.0f}" if way in one.peak_mb else ""
-            table.add_row(f"{one.rows:,}", f"{one.share:.0%}", way, f"{taken:.2f}", ratio, peak)
+    for figures in rounds:
+        for name, taken in figures.seconds.items():
+            ratio = "" if name == "lakeward" else f"{taken / figures.seconds['lakeward']:.2f} x as fast"
+            peak = f"{figures.peak_mb[name]:.0f}" if name in figures.peak_mb else ""
+            table.add_row(f"{figures.rows:,}", f"{figures.share:.0%}", name, f"{taken:.2f}", ratio, peak)
     Console(width=100).print(table)
 
 
@@ -194,20 +198,31 @@ def main() -> None:
     shares = arguments.share or [0.01, 0.1]
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(dir=arguments.work) as name, ProcessPoolExecutor(CORES, mp_context=spawn) as pool:
-        work, ways = Path(name), {}
+        work, competitors = Path(name), {}
         if not arguments.without_spark:
-            ways["merge"] = pk_ways.SparkMerge(work, CORES, arguments.buckets)
+            competitors["merge"] = primary_key_competitors.SparkMerge(work, CORES, arguments.buckets)
         if find_spec("deltalake") is not None:
-            ways["delta"] = pk_ways.DeltaMerge(work)
+            competitors["delta"] = primary_key_competitors.DeltaMerge(work)
         else:
             print("deltalake is not installed, so its merge is left out: see the head of this file")
-        measure(WARM_ROWS, shares, arguments.buckets, work, pool, ways)
-        figures = [one for rows in arguments.rows or [1_000_000] for one in measure(rows, shares, arguments.buckets, work, pool, ways)]
-        if "merge" in ways:
-            figures[-1].peak_mb["merge"] = ways["merge"].memory_mb()
-            ways["merge"].stop()
-    show(figures, arguments.buckets)
-    print(json.dumps({"bench": "pk_round", "cores": CORES, "buckets": arguments.buckets, "rounds": [one.as_json() for one in figures]}))
+        measure(WARM_ROWS, shares, arguments.buckets, work, pool, competitors)
+        rounds: list[Figures] = []
+        for rows in arguments.rows or [1_000_000]:
+            rounds += measure(rows, shares, arguments.buckets, work, pool, competitors)
+        if "merge" in competitors:
+            rounds[-1].peak_mb["merge"] = competitors["merge"].memory_mb()
+            competitors["merge"].stop()
+    show(rounds, arguments.buckets)
+    print(
+        json.dumps(
+            {
+                "bench": "primary_key_round",
+                "cores": CORES,
+                "buckets": arguments.buckets,
+                "rounds": [figures.as_json() for figures in rounds],
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a round reads: from the lake's marker and the log's ends to splits. Pure (DESIGN 6 step 3)."""
+"""What a round reads: from the lake's marker and the log's ends to splits, and how a bucket far behind is cut. Pure (DESIGN 6 step 3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, T
 from tiering.round.steps.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
-"""Of log a task reads: some seconds of work, so that Spark's cost of a task does not show, and a lost one is soon done again."""
+"""Of log a task reads: some seconds of work. Spark's cost of a task is small beside that, and a lost task is soon repeated."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ def plan_round(
 
 
 def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, newest: KvSnapshot | None) -> KvSnapshot | None:
-    """What a bucket begins with that was never tiered; None = with its log."""
+    """The KV snapshot that a bucket begins with that was never tiered; None if it begins with its log."""
     if table.table_type is TableType.LOG or log.log_end == 0:
         return None
     if newest is not None and newest.log_offset >= log.log_start:
         return newest
     if log.log_start == 0:
         return None
-    what = "has no KV snapshot" if newest is None else f"has a KV snapshot at offset {newest.log_offset} only"
+    shortage = "has no KV snapshot" if newest is None else f"has a KV snapshot at offset {newest.log_offset} only"
     raise KvSnapshotGone(
-        f"bucket {bucket} of {table.path} was never tiered: its log starts at {log.log_start}, and it {what}",
+        f"bucket {bucket} of {table.path} was never tiered: its log starts at {log.log_start}, and it {shortage}",
         hint="The next round tries again; a newer KV snapshot of the bucket is needed.",
         table_path=table.path,
         bucket=bucket,
@@ -134,11 +134,11 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
 
 def _without_the_missing(table: TableInfo) -> str:
     """A log table goes on behind the gap; a primary-key table would keep keys whose deletion is among the missing changes."""
-    what = "The missing records cannot be tiered any more. "
+    loss = "The missing records cannot be tiered any more. "
     if table.table_type is TableType.PRIMARY_KEY:
-        return what + new_table_hint(table.path)
+        return loss + new_table_hint(table.path)
     accept = reconcile_call(table.path, "accept")
-    return f"{what}To go on without them: {accept}; the column records_left_out says how many they are."
+    return f"{loss}To go on without them: {accept}; the column records_left_out says how many they are."
 
 
 def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:

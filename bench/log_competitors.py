@@ -12,18 +12,18 @@ from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
 
 
 def measure(source: Path, warm_source: Path, work: Path, cores: int) -> dict[str, float]:
-    """Seconds of each way over the Parquet files in `source`, after one over `warm_source`."""
+    """Seconds of each over the Parquet files in `source`, after one over `warm_source`."""
     spark = _session(work, cores)
-    ways: dict[str, Callable[[SparkSession, Path, Path, str], None]] = {"streaming": _stream, "batch": _insert}
+    competitors: dict[str, Callable[[SparkSession, Path, Path, str], None]] = {"streaming": _stream, "batch": _insert}
     seconds = {}
     try:
-        for name, way in ways.items():
+        for name, write in competitors.items():
             for files, table in ((warm_source, f"{name}_warm"), (source, name)):
                 spark.read.parquet(str(files)).limit(0).writeTo(f"ice.bench.{table}").tableProperty(
                     "write.parquet.compression-codec", "zstd"
                 ).create()
                 start = time.perf_counter()
-                way(spark, files, work, table)
+                write(spark, files, work, table)
                 seconds[name] = time.perf_counter() - start
         return seconds
     finally:
@@ -33,7 +33,7 @@ def measure(source: Path, warm_source: Path, work: Path, cores: int) -> dict[str
 def _session(work: Path, cores: int) -> SparkSession:
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
-        .appName("other ways")
+        .appName("log competitors")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "4g")

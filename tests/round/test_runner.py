@@ -19,7 +19,7 @@ from tiering.model.tables import BucketKey, Offsets
 from tiering.round.ports import Grant
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 
 TABLE = log_table()
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
@@ -107,10 +107,10 @@ class Scene:
 
 @pytest.fixture
 def scene() -> Scene:
-    made = Scene(MemoryCluster(TABLE), MemoryLake(), Coordinator(), itertools.count(1))
-    made.cluster.append(TABLE, 0, 7)
-    made.cluster.append(TABLE, 1, 2)
-    return made
+    scene = Scene(MemoryCluster(TABLE), MemoryLake(), Coordinator(), itertools.count(1))
+    scene.cluster.append(TABLE, 0, 7)
+    scene.cluster.append(TABLE, 1, 2)
+    return scene
 
 
 WHOLE = sorted([(0, offset) for offset in range(7)] + [(1, offset) for offset in range(2)])
@@ -276,19 +276,19 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
 
 
 def test_several_splits_of_one_bucket_are_committed_together(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 16)
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 16)
     outcome = scene.run()
     assert (outcome.state, outcome.stats.splits) == (RoundState.SUCCEEDED, 5)
     assert scene.offsets_in_lake() == WHOLE
 
 
 def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 16)
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 16)
     outcome = scene.run(max_duration_ms=0)
     assert outcome.state is RoundState.FORCE_FINISHED
     while outcome.state is not RoundState.EMPTY:
         in_lake = scene.offsets_in_lake()
-        assert in_lake == [one for one in WHOLE if one in in_lake]
+        assert in_lake == [offset for offset in WHOLE if offset in in_lake]
         for number in (0, 1):
             offsets = [offset for at, offset in in_lake if at == number]
             assert offsets == list(range(len(offsets)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
-from tiering.round.tasks.task import deadline, run_split
+from tiering.round.tasks.split_work import deadline, run_split
 
 
 class InlineTaskRunner:
-    """A `TaskRunner` without Spark. Stops at the first failure: what follows would be thrown away."""
+    """A `TaskRunner` without Spark. Stops at the first failure: a failed round commits nothing."""
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
         over = deadline(limits.budget_ms)

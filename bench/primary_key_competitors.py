@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pk_source import Round
+from primary_key_source import Round
 from pyspark.sql import SparkSession
 
 from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
@@ -35,7 +35,7 @@ def floor(job: FloorJob) -> int:
     with pa.OSFile(job.log) as source:
         rows = pa.ipc.open_file(source).read_all()
     stay = pc.is_in(rows["__change_type"], value_set=pa.array([ChangeType.INSERT, ChangeType.UPDATE_AFTER], pa.int8()))
-    encodings = dict.fromkeys(("id", "visits", "seen", "__bucket", "__offset", "__timestamp"), "DELTA_BINARY_PACKED")
+    encodings = dict.fromkeys(("id", "visits", "visited_at", "__bucket", "__offset", "__timestamp"), "DELTA_BINARY_PACKED")
     pq.write_table(
         rows.filter(stay).drop_columns(["__change_type"]),
         job.target,
@@ -71,17 +71,18 @@ class SparkMerge:
     def load(self, name: str, first: Round) -> None:
         modes = ", ".join(f"'write.{kind}.mode' = 'merge-on-read'" for kind in ("delete", "update", "merge"))
         self._spark.sql(
-            f"CREATE TABLE ice.bench.{name} (id BIGINT NOT NULL, visits INT, amount DOUBLE, seen TIMESTAMP_NTZ, name STRING) USING iceberg "
+            f"CREATE TABLE ice.bench.{name} (id BIGINT NOT NULL, visits INT, amount DOUBLE, visited_at TIMESTAMP_NTZ, name STRING) "
+            "USING iceberg "
             f"PARTITIONED BY (bucket({self._buckets}, id)) "
             f"TBLPROPERTIES ('format-version' = '2', 'write.parquet.compression-codec' = 'zstd', {modes})"
         )
         self._view(first)
-        self._spark.sql(f"INSERT INTO ice.bench.{name} SELECT id, visits, amount, seen, name FROM changes")
+        self._spark.sql(f"INSERT INTO ice.bench.{name} SELECT id, visits, amount, visited_at, name FROM changes")
 
     def merge(self, name: str, changes: Round) -> float:
         """Seconds."""
         self._view(changes)
-        columns = ("id", "visits", "amount", "seen", "name")
+        columns = ("id", "visits", "amount", "visited_at", "name")
         start = time.perf_counter()
         self._spark.sql(
             f"MERGE INTO ice.bench.{name} t USING changes s ON t.id = s.id "

@@ -24,15 +24,15 @@ SCHEMA = pa.schema(
         pa.field("id", pa.int64(), nullable=False),
         pa.field("visits", pa.int32()),
         pa.field("amount", pa.float64()),
-        pa.field("seen", pa.timestamp("us")),
+        pa.field("visited_at", pa.timestamp("us")),
         pa.field("name", pa.string()),
     ]
 )
 
 
-def keyed_table(buckets: int) -> TableInfo:
+def primary_key_table(buckets: int) -> TableInfo:
     """The source table of all rounds."""
-    path = TablePath("bench", "keyed")
+    path = TablePath("bench", "primary_key")
     return TableInfo(1, path, TableType.PRIMARY_KEY, SCHEMA, buckets, datetime(2024, 1, 1, tzinfo=UTC), primary_key=("id",))
 
 
@@ -47,7 +47,7 @@ class Round:
 
 
 @dataclass
-class KeyedSource:
+class PrimaryKeySource:
     """Makes rounds one after the other."""
 
     folder: Path
@@ -109,5 +109,5 @@ class KeyedSource:
     def _rows(self, ids: npt.NDArray[np.int64]) -> list[pa.Array]:
         salt = self.rounds
         names = pa.array(np.char.add("user-", ((ids * 7919 + salt) % 100_000).astype(str)), pa.string())
-        seen = pa.array(ids * 1_000_003 + salt).cast(pa.timestamp("us"))
-        return [pa.array(ids), pa.array(((ids + salt) % 1_000).astype(np.int32)), pa.array((ids + salt) * 0.37), seen, names]
+        visited_at = pa.array(ids * 1_000_003 + salt).cast(pa.timestamp("us"))
+        return [pa.array(ids), pa.array(((ids + salt) % 1_000).astype(np.int32)), pa.array((ids + salt) * 0.37), visited_at, names]
