@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sys_tables.query.lookup import resolve_table
-from tiering.coordinator.interface import CoordinatorView, TableStatus
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import LakeDisabled
 from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import redact
 

@@ -20,7 +20,7 @@ from tiering.round.ports import Grant
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server
-from tiering.wire.errors import to_pb
+from tiering.wire.errors import error_to_pb
 
 ASSIGNMENT = Assignment(7, TablePath("sales", "orders"), 3, 1, "round-3")
 GRANT = Grant(None, None, {BucketKey(None, 0): 5}, 5, 1)
@@ -36,7 +36,7 @@ class OldCoordinator(TieringCoordinatorServicer):
     def BeginLakeCommit(self, request: pb.BeginLakeCommitRequest, context: Any) -> pb.BeginLakeCommitResponse:
         if self.refusal is None:
             return pb.BeginLakeCommitResponse(granted=True)
-        return pb.BeginLakeCommitResponse(granted=False, error=to_pb(self.refusal))
+        return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(self.refusal))
 
 
 class Odd(OldCoordinator):

@@ -92,6 +92,14 @@ class Deployment:
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
 
+    def drop(self, path: TablePath) -> None:
+        """Drops the table, and waits until the coordinator does not list it any more."""
+        with self.cluster() as cluster:
+            cluster.drop_table(path)
+        with LakewardClient(self.uri) as client:
+            paths = lambda: {TablePath(status.database_name, status.table_name) for status in client.list_tiering_statuses()}  # noqa: E731
+            wait_for(f"the coordinator forgets {path}", lambda: path not in paths())
+
     def append(self, path: TablePath, start: int, count: int, pieces: int = BUCKETS) -> None:
         """Rows in several appends, so that every bucket gets some."""
         with self.cluster() as cluster:
@@ -112,7 +120,7 @@ class Deployment:
         def probe() -> TableStatus | None:
             status = self.status(path)
             is_fresh = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
-            return status if is_fresh and status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
+            return status if is_fresh and status.pending_records == 0 and status.status == "Scheduled" else None
 
         return wait_for(f"{path} is tiered", probe, seconds)
 

@@ -40,7 +40,7 @@ from tiering.model.tables import TableInfo, TablePath
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
-from tiering.wire.round_requests import assignment_from_pb
+from tiering.wire.rounds import assignment_from_pb
 
 NAMES = ("a", "b")
 REGIONS = ("eu", "us", "asia")

@@ -29,14 +29,14 @@ from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
+from tiering.round.messages import RoundReport, ack_to_pb, grant_to_pb, plan_to_pb, report_to_pb
 from tiering.round.ports import Grant, HeartbeatCall, TaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.error_status import from_pb
-from tiering.wire.round_reports import Report
-from tiering.wire.round_requests import assignment_from_pb, begin_request, commit_request, plan_request
+from tiering.wire.errors import error_from_pb
+from tiering.wire.rounds import assignment_from_pb
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 PRIMARY_KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
@@ -58,17 +58,17 @@ class DirectTransport(DirectLeaseCalls):
         raise AssertionError("a round sends no heartbeat")
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        self._coordinator().commits.record_plan(plan_request(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
+        self._coordinator().commits.record_plan(plan_to_pb(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        answer = self._coordinator().commits.begin_lake_commit(begin_request(assignment, TIERER, grant))
+        answer = self._coordinator().commits.begin_lake_commit(grant_to_pb(assignment, TIERER, grant))
         if not answer.granted:
-            raise from_pb(answer.error)
+            raise error_from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         if self.lose_acks:
             raise ConnectionError("the ack was lost")
-        self._coordinator().commits.commit_lake_snapshot(commit_request(assignment, TIERER, marker, lake_snapshot_id))
+        self._coordinator().commits.commit_lake_snapshot(ack_to_pb(assignment, TIERER, marker, lake_snapshot_id))
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         """Not looked at."""
@@ -91,8 +91,8 @@ class SteppedRound:
     def end(self) -> act.RoundOutcome:
         """To its end; the coordinator is told."""
         outcome = self.runner.run()
-        report = Report(self.assignment, outcome)
-        reports = {"finished_tables": [report.to_pb()]} if report.finished else {"failed_tables": [report.to_pb()]}
+        report = RoundReport(self.assignment, outcome)
+        reports = {"finished_tables": [report_to_pb(report)]} if report.finished else {"failed_tables": [report_to_pb(report)]}
         self.world.beat(**reports)
         return outcome
 

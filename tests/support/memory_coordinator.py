@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
-from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.coordinator.calls.retry_tiering import RetryResult, RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.interface import CheckResult, TableStatus
+from tiering.coordinator.interface import CheckResult
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -120,7 +120,7 @@ class MemoryView:
         raise UnknownTable(f"there is no table {path}")
 
     def status_columns(self) -> RowColumns:
-        return RowColumns(self.table_statuses(), schema_of(LakeTieringStatusRow))
+        return RowColumns(self.table_statuses(), schema_of(TableStatus))
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         self.lookups.append((database_name, table_name))

@@ -24,7 +24,6 @@ __all__ = [
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
-    "TableStatus",
 ]
 
 

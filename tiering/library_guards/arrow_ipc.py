@@ -73,6 +73,14 @@ def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
         return table
 
 
+def rows_bytes(batch: pa.RecordBatch) -> bytes:
+    """The rows as an Arrow IPC stream, which `read_rows` reads."""
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
 def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """The one record batch of an Arrow file, which must be of `schema` and have `rows` rows; copies nothing."""
     with _border("the content is not an Arrow file"):

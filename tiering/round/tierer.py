@@ -15,12 +15,12 @@ import structlog
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Assignment, RoundState
+from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.round_reports import Report, renewal
-from tiering.wire.round_requests import assignment_from_pb
+from tiering.wire.rounds import assignment_from_pb
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class Tierer:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._running: dict[str, _RunningRound] = {}
-        self._outbox: list[Report] = []
+        self._outbox: list[RoundReport] = []
         self._sequence = 0
 
     def stop(self) -> None:
@@ -125,7 +125,7 @@ class Tierer:
             return max(self._options.poll_ms - held_ms, 0)
         return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, 10_000)
 
-    def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[Report]]:
+    def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[RoundReport]]:
         options = self._options
         with self._lock:
             self._sequence += 1
@@ -144,9 +144,9 @@ class Tierer:
                 slots=options.slots,
                 incarnation=options.incarnation,
             ),
-            tiering_tables=[renewal(assignment) for assignment in running],
-            finished_tables=[report.to_pb() for report in reports if report.finished],
-            failed_tables=[report.to_pb() for report in reports if not report.finished],
+            tiering_tables=[renewal_to_pb(assignment) for assignment in running],
+            finished_tables=[report_to_pb(report) for report in reports if report.finished],
+            failed_tables=[report_to_pb(report) for report in reports if not report.finished],
             force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=wants,
             max_wait_ms=0 if reports or running or not wants else options.service_timeout_ms // 4,
@@ -161,9 +161,9 @@ class Tierer:
                 del self._running[round_id]
                 error = RoundFailed("the thread of the round ended without a report", cause_class="RoundLost", round_id=round_id)
                 log.error("a round was lost", table=str(running.assignment.path), round_id=round_id)
-                self._outbox.append(Report(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
+                self._outbox.append(RoundReport(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
 
-    def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[Report]) -> None:
+    def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
         """Takes in an answer: the reports that it answers are done with, and refused rounds are cancelled."""
         with self._lock:
             self._outbox = [report for report in self._outbox if report not in reports]
@@ -186,7 +186,7 @@ class Tierer:
             except Exception as error:  # no memory for a thread: another tierer may have some
                 log.exception("a round could not be started", table=str(assignment.path), round_id=assignment.round_id)
                 self._running.pop(assignment.round_id, None)
-                self._outbox.append(Report(assignment, RoundOutcome(RoundState.FAILED, error=as_lakeward_error(error))))
+                self._outbox.append(RoundReport(assignment, RoundOutcome(RoundState.FAILED, error=as_lakeward_error(error))))
         return True
 
     def _start_thread(self, assignment: Assignment) -> None:
@@ -211,7 +211,7 @@ class Tierer:
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         with self._lock:
             self._running.pop(assignment.round_id, None)
-            self._outbox.append(Report(assignment, outcome, tierer_stopped=self._stopping.is_set()))
+            self._outbox.append(RoundReport(assignment, outcome, tierer_stopped=self._stopping.is_set()))
         self._wake.set()
 
     def _give_back(self) -> None:
@@ -238,7 +238,7 @@ class Tierer:
             for running_round in self._running.values():
                 if not running_round.runner.granted:
                     outcome = RoundOutcome(RoundState.CANCELLED, error=Cancelled("tierer stopped"))
-                    self._outbox.append(Report(running_round.assignment, outcome, tierer_stopped=True))
+                    self._outbox.append(RoundReport(running_round.assignment, outcome, tierer_stopped=True))
             self._running.clear()
 
 

@@ -23,7 +23,7 @@ from tiering.model.names import table_path
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.run import validate
-from tiering.wire.errors import from_pb, to_pb
+from tiering.wire.errors import error_from_pb, error_to_pb
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
     for line in answers.splitlines():
         message = json.loads(line)
         if "error" in message:
-            raise from_pb(PbError.FromString(base64.b64decode(message["error"])))
+            raise error_from_pb(PbError.FromString(base64.b64decode(message["error"])))
         if "done" in message:
             return results
         results.append(CheckResult.from_plain(message))
@@ -84,7 +84,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
             _say(sink, result.to_plain())
         _say(sink, {"done": True})
     except LakewardError as error:
-        _say(sink, {"error": base64.b64encode(to_pb(error).SerializeToString()).decode("ascii")})
+        _say(sink, {"error": base64.b64encode(error_to_pb(error).SerializeToString()).decode("ascii")})
 
 
 def _say(sink: IO[str], message: Mapping[str, Any]) -> None:

@@ -21,9 +21,9 @@ from support.processes import Process, wait_for
 from support.terminals import Terminal
 from tiering.cli.status.view import StatusScreen, short_duration, status_style
 from tiering.cli.status.watch import Watch
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.model.states import TableState
+from tiering.model.status import TableStatus
 
 URI = "127.0.0.1:7707"
 FAILED: dict[str, Any] = {

@@ -18,7 +18,7 @@ from tiering.errors import InvalidArgument
 from tiering.model.tables import TableBucket
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.wire.error_status import from_rpc_error
+from tiering.wire.error_status import error_from_rpc
 from tiering.wire.leases import joined, parts
 
 MINUTE_MS = 60_000
@@ -77,7 +77,7 @@ def test_all_pages_show_the_moment_of_the_first(world: LakeWorld) -> None:
         assert (second.observed_time, second.next_page_token) == (first.observed_time, "")
         with pytest.raises(grpc.RpcError) as refused:
             stub.ListKvSnapshotLeases(ListKvSnapshotLeasesRequest(page_token="guessed:1"))
-        assert isinstance(from_rpc_error(refused.value, uri), InvalidArgument)
+        assert isinstance(error_from_rpc(refused.value, uri), InvalidArgument)
 
 
 def test_a_lease_is_taken_apart_and_put_together_again(world: LakeWorld) -> None:

@@ -15,11 +15,11 @@ from support.operators import pause, resume
 from support.processes import wait_for
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.cluster.embedded.read_only import OfflineCluster
-from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import SetupError, StoreError
+from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo, TablePath
 
 ONLY_WHILE_IT_RUNS = {"heartbeat_time", "status_reason"}

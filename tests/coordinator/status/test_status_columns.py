@@ -14,12 +14,12 @@ from support.coordinator_world import START, World
 from support.memory_cluster import log_table
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
-from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.observing import lag
 from tiering.coordinator.status import status_columns
 from tiering.coordinator.status.live_view import View
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
+from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TablePath
 
 NAMES = [field.name for field in fields(TableStatus)]

@@ -19,7 +19,7 @@ from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, Ta
 from tiering.round.ports import SplitTask, WorkLimits, working_order
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tasks.split_work import as_lakeward_error, run_split
-from tiering.wire.errors import to_pb
+from tiering.wire.errors import error_to_pb
 
 BUCKET = BucketKey(None, 0)
 PATH = TablePath("sales", "planes")
@@ -136,7 +136,7 @@ def test_whatever_ends_a_split_is_its_outcome(monkeypatch: pytest.MonkeyPatch, e
 
 def test_an_error_whose_text_is_no_unicode_travels_all_the_same() -> None:
     error = as_lakeward_error(OSError("no such file: " + os.fsdecode(b"caf\xe9")))
-    assert "caf\\udce9" in to_pb(error).message
+    assert "caf\\udce9" in error_to_pb(error).message
 
 
 def test_the_rounds_first_task_reads_its_snapshot_however_late_it_is() -> None:

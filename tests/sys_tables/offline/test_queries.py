@@ -16,8 +16,8 @@ from support.lake_world import PRIMARY_KEY_SCHEMA
 from support.operators import pause
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import StatementFailed
+from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
 
 

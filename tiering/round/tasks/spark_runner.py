@@ -13,7 +13,7 @@ from tiering.model.rounds import Phase
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.tasks.executor import OUTCOME_SCHEMA, executor_work
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire.errors import from_pb
+from tiering.wire.errors import error_from_pb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def _max_failures(spark: SparkSession) -> int:
 
 def _outcome(task: SplitTask, row: Any) -> TaskOutcome:
     result = None if row["result"] is None else task.factory.deserialize_write_result(bytes(row["result"]))
-    error: LakewardError | None = None if row["error"] is None else from_pb(PbError.FromString(bytes(row["error"])))
+    error: LakewardError | None = None if row["error"] is None else error_from_pb(PbError.FromString(bytes(row["error"])))
     return TaskOutcome(result, error, Phase(row["phase"]))
 
 
