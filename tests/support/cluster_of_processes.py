@@ -18,7 +18,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.writable import TableSpec
-from tiering.coordinator.interface import TableStatus
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])

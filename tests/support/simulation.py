@@ -82,10 +82,10 @@ class HurriedTaskRunner(InlineTaskRunner):
 class Simulation:
     """See the module. `step` does one random thing."""
 
-    def __init__(self, seed: int, tierers: int = 2) -> None:
+    def __init__(self, seed: int, tierers: int = 2, lake: SweptMemoryLake | None = None) -> None:
         self.random = random.Random(seed)
         self.clock, self.ids = SimulatedClock(), SeededIds()
-        self.cluster, self.lake, self.store = MemoryCluster(TABLE), SweptMemoryLake(), MemoryStore()
+        self.cluster, self.lake, self.store = MemoryCluster(TABLE), lake or SweptMemoryLake(), MemoryStore()
         self.lake.faults, self.lake.now = self._lake_fault, self.clock.now
         self.cluster.before_rewind = self._dies
         self.faulty = True
@@ -227,18 +227,19 @@ class Simulation:
         record = self.coordinator.table_records.get(TABLE.table_id)
         owns = record is not None and record.running is not None and record.running.round_id == assignment.round_id
         table, base = self.lake.tables.get(TABLE.path), None if state.base is None else state.base.view
-        tag = None if table is None else table.tag
+        tiered = None if table is None else self.lake.tiered(table)
         uuid = None if table is None else table.uuid
         if state.committable is None or not (runner.granted or owns) or base is None or state.failure is not None:
             return ()
-        if (base.table_uuid, base.tag) != (uuid, tag):
+        if (base.table_uuid, base.tiered) != (uuid, tiered):
             return ()
         return ranges_of(state.committable)
 
     def _check_rows(self, table: MemoryTable) -> None:
         assert table.head is not None
-        assert table.tag is not None
-        marker, ends = table.markers[table.tag], self._ends()
+        tiered = self.lake.tiered(table)
+        assert tiered is not None
+        marker, ends = table.markers[tiered], self._ends()
         for bucket, end in ends.items():
             ranges = sorted((start, stop) for at, start, stop, _ in table.rows[table.head] if at == bucket)
             reached = 0

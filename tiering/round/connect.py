@@ -9,7 +9,7 @@ from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.errors import SetupError
 from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import accepted_properties
-from tiering.lake.registry import open_lake, own_settings
+from tiering.lake.registry import lake_opener, own_settings
 from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 
 
@@ -31,13 +31,6 @@ def own_lake_properties(config: GetServiceConfigResponse) -> dict[str, str]:
     return {name: value for name, value in accepted_properties(config.lake_properties).items() if name not in own}
 
 
-def lake_opener(config: GetServiceConfigResponse) -> Callable[[str], Lake]:
-    """Opens a lake by its format, once."""
-    opened: dict[str, Lake] = {}
-
-    def lake(lake_format: str) -> Lake:
-        if lake_format not in opened:
-            opened[lake_format] = open_lake(lake_format, own_lake_properties(config))
-        return opened[lake_format]
-
-    return lake
+def lakes_of(config: GetServiceConfigResponse) -> Callable[[str], Lake]:
+    """Opens a lake by its format, once. Raises InvalidArgument."""
+    return lake_opener(own_lake_properties(config))

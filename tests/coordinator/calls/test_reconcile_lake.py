@@ -15,7 +15,8 @@ from tiering import crash_points, errors
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
 from tiering.model.call_results import TierTableResult
@@ -86,7 +87,7 @@ def test_accept_after_a_rollback_leaves_the_rows_out_and_goes_on(world: LakeWorl
     before = world.view(table)
     result = reconcile(world, table, "accept")
     view = world.view(table)
-    assert view.head == view.tag == result.lake_snapshot_id
+    assert view.head == view.tiered == result.lake_snapshot_id
     assert view.head not in before.snapshots
     run_due(world, table)
     assert ids(world, table) == [*range(20), *range(40, 60)]

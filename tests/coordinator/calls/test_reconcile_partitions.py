@@ -14,7 +14,7 @@ from support.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
-from tiering.lake.base import TAG
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 

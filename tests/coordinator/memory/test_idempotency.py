@@ -110,7 +110,7 @@ def test_a_reconciliation_that_landed_and_died_is_ended_and_not_done_again(
     landed = world.view(table)
     world.restart()
     again = reconcile(world, table)
-    assert (again.outcome, again.lake_snapshot_id, again.round_id) == ("reconciled", landed.tag, landed.marker.round_id)  # type: ignore[union-attr]
+    assert (again.outcome, again.lake_snapshot_id, again.round_id) == ("reconciled", landed.tiered, landed.marker.round_id)  # type: ignore[union-attr]
     assert world.view(table).snapshots == landed.snapshots
     assert reconcile(world, table) == again
     assert world.begin(table).end().state in (RoundState.SUCCEEDED, RoundState.EMPTY)

@@ -137,7 +137,7 @@ def test_the_size_of_the_lake_table_is_observed_and_kept(world: World) -> None:
     world.coordinator.observer.observe_all()
     world.restart()
     status = look(world)
-    assert status.lake_snapshot_id == measured.tag
+    assert status.lake_snapshot_id == measured.tiered
     assert (status.lake_records, status.lake_bytes, status.lake_files) == (10, 800, 1)
 
 

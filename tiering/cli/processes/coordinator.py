@@ -27,7 +27,7 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
-from tiering.lake.registry import open_lake
+from tiering.lake.registry import lake_opener
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -120,12 +120,12 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     )
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
-    lake = open_lake(options.lake_format, lake_properties)
-    storage = EmbeddedStorage(folder.cluster, check_lake=lake.check_schema)
+    lake_of = lake_opener(lake_properties)
+    storage = EmbeddedStorage(folder.cluster, check_lake=lambda table: lake_of(table.lake_format).check_schema(table))
     stack.callback(storage.close)
     stack.enter_context(running_upkeep(storage.upkeep))
     validator = _validator(folder, options)
-    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options, validator=validator), storage
+    return Coordinator(store, storage, lake_of, options, validator=validator), storage
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:

@@ -16,7 +16,7 @@ from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
-from tiering.round.connect import connect_cluster, lake_opener
+from tiering.round.connect import connect_cluster, lakes_of
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -62,7 +62,7 @@ def run_tierer(settings: TiererSettings) -> None:
     world = RoundWorld(
         transport=transport,
         cluster=connect_cluster(config, settings.uri),
-        lake=lake_opener(config),
+        lake=lakes_of(config),
         inline=InlineTaskRunner(),
         spark=SparkTaskRunner(spark),
         clock=clock,

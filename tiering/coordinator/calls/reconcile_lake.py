@@ -23,7 +23,7 @@ from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
-from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
+from tiering.lake.base import Committable, Lake, LakeView
 from tiering.lake.maintenance import LakeMaintenance, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import check_base, tiered_offsets
@@ -244,7 +244,7 @@ class _Reconciler:
         with self._table_records.changing():
             ctx = self._table_records.context(request.caller)
             wanted = Reconciliation(
-                request.action, ctx.new_round_id, view.table_uuid, base_round, view.tag, decision.offsets, decision.records_left_out
+                request.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
             )
             change = reconciliation.claim(ctx, self._record(info), wanted)
             # The operation names the round before anything is sent: a repeat looks whether that one landed.
@@ -290,7 +290,7 @@ class _Reconciler:
     def _send(self, inspection: _Inspection, base: LakeView, marker: Marker) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
         factory = self._lake(inspection.record).tiering_factory(inspection.info)
-        committer = factory.create_committer(CommitterInitContext(inspection.info, marker.round_id))
+        committer = factory.create_committer()
         try:
             committer.commit(Committable(marker.round_id, ()), base, marker)
         except errors.CommitOutcomeUnknown:
@@ -309,7 +309,7 @@ class _Reconciler:
         again = self._care(inspection.record).survey(inspection.info.path)
         view = None if again is None else again.view
         landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
-        if view is None or not landed or view.tag is None or view.marker is None or view.head is None:
+        if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:
             with self._table_records.changing():
                 self._table_records.put(reconciliation.abandoned(self._record(inspection.info), row, CommitState.UNKNOWN))
             raise errors.CommitOutcomeUnknown(
@@ -318,7 +318,7 @@ class _Reconciler:
                 table_path=inspection.info.path,
                 round_id=row.round_id,
             )
-        return Reconciled(view.tag, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
+        return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
 
     def _not_needed(self, request: ReconcileLake, inspection: _Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.
@@ -329,7 +329,7 @@ class _Reconciler:
         view, row = inspection.view, self._own_commit(inspection)
         offsets = to_text(tiered_offsets(inspection.marker))
         left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
-        tag = None if view is None else view.tag
+        tag = None if view is None else view.tiered
         result = ReconcileResult(request.path, request.action, None, tag, NOT_NEEDED, offsets, left_out)
         if not request.dry_run:
             with self._table_records.changing():

@@ -91,7 +91,7 @@ class Sweeper:
             )
         view = survey.view
         rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
-        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
+        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, lake.live_files(view), rounds)
         verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)

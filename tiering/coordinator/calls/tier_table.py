@@ -261,7 +261,7 @@ class _Steps:
         return self._end_well(request, reached, self._round(record, reached), RoundState.SUCCEEDED, record, base)
 
     def _nothing_to_do(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
-        snapshot_id = base.view.tag if base.view else None
+        snapshot_id = base.view.tiered if base.view else None
         result = empty_row(goal, record, snapshot_id, self._table_records.now(), self._lag_ms(record))
         self._ended(request, goal, result)
         return result
@@ -300,7 +300,7 @@ class _Steps:
     def _end_well(
         self, request: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
     ) -> TierTableResult:
-        snapshot_id = base.view.tag if base.view else None
+        snapshot_id = base.view.tiered if base.view else None
         lag = self._lag_ms(record)
         result = row(goal, state.value, record, ended, self._table_records.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
         self._ended(request, goal, result)

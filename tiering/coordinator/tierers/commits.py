@@ -207,7 +207,7 @@ class Commits:
 
     def _contents(self, ref: RoundRef, base: Base) -> LakeContents:
         view, marker = base.view, base.marker
-        if view is None or marker is None or view.tag is None:
+        if view is None or marker is None or view.tiered is None:
             raise errors.Fenced(
                 f"the lake holds nothing that round {ref.round_id} could have committed: its table has no marker",
                 hint="Nothing to do: the next round goes on from what the lake holds.",
@@ -215,7 +215,7 @@ class Commits:
                 round_id=ref.round_id,
             )
         return LakeContents(
-            snapshot_id=view.tag,
+            snapshot_id=view.tiered,
             offsets=to_text(tiered_offsets(marker)),
             marker_round_id=marker.round_id,
             table_uuid=view.table_uuid,
