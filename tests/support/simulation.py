@@ -20,8 +20,8 @@ from support.memory_lake import MemoryTable, Range, ranges_of
 from support.memory_store import MemoryStore
 from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator.calls.sweep_lake import Sweeper
-from tiering.coordinator.interface import ReconcileLake, SweepLake
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.sweep_lake import Sweeper, SweepLake
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -108,7 +108,7 @@ class Simulation:
         sweeper = Sweeper(self.coordinator.table_records, Lakes(self.cluster, lambda _: self.lake))
         self.lake.meanwhile = self._meanwhile
         try:
-            results = sweeper.sweep(SweepLake(None, "alice", 0, False))
+            results = sweeper.sweep(SweepLake(None, 0, False, caller="alice"))
         finally:
             self.lake.meanwhile = lambda: None
         for result in results:
@@ -157,7 +157,7 @@ class Simulation:
         assert "'retier')" in record.error.hint, f"{record.error}"
         meanwhile, self.lake.meanwhile = self.lake.meanwhile, lambda: None  # it holds the table's lock: in one thread, acks would hang
         try:
-            done = self.coordinator.control._reconciler.reconcile(ReconcileLake(TABLE.path, "retier", caller="alice"))
+            done = reconcile_lake(self.coordinator.call_parts, ReconcileLake(TABLE.path, "retier", caller="alice"))
             assert done.records_left_out == 0
             self.outcomes[done.outcome] += 1
         except (CommitOutcomeUnknown, CannotReconcile) as error:
