@@ -43,7 +43,7 @@ class TableState:
     schema_json: str
     spec_json: str
     properties: Mapping[str, str]
-    """Those that a lake table may be gone by; the others stay behind."""
+    """The allowed ones (`lake_table_options`); all others stay on the driver."""
     places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
     """Settings of the storage alone, by the catalog's properties; may hold its keys."""
