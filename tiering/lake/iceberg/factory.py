@@ -1,4 +1,4 @@
-"""The `LakeTieringFactory` for Iceberg: writers wherever it was carried to, committers in the process that made it.
+"""The `LakeTieringFactory` for Iceberg: writers in any process, committers in the one that made it.
 
 It carries what a writer needs of the table (schema, partition spec, location, properties) and the settings of the
 storage, so executors never open the catalog. The catalog itself and its settings, passwords included, stay behind.

@@ -52,7 +52,7 @@ def _newest_marker(view: LakeView, table: Table) -> Marker | None:
 
 
 def _head_marker(view: LakeView, table: Table) -> Marker | None:
-    """An older ancestor's marker would not do: what was tiered after it is in the head, too."""
+    """The marker of the head or of its nearest ancestor that is a round's; None if that one cannot be read."""
     current, visited = view.head, set[int]()
     while current is not None and current not in visited:
         visited.add(current)
