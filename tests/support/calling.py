@@ -18,7 +18,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def during(world: World, act: Callable[[], Awaitable[None]], **arguments: Any) -> TierTableResult:
-    """A CALL that waits, and `act` once it said that it does."""
+    """The result of a CALL that waits; `act` runs once the CALL has reported that it waits."""
     world.progress_lines.clear()
 
     async def both() -> TierTableResult:
@@ -31,5 +31,5 @@ def during(world: World, act: Callable[[], Awaitable[None]], **arguments: Any) -
 
 
 def connect(world: World) -> None:
-    """Some tierer is there, though it asks for nothing."""
+    """Connects a tierer that requests no table."""
     world.tierer("other").beat()

@@ -1,4 +1,4 @@
-"""A service that means no good: what it sends to its clients, over real gRPC."""
+"""A service that sends malformed, huge and endless answers to its clients, over real gRPC."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows(number: int) -> pa.RecordBatch:
 
 
 def _beyond() -> bytes:
-    """Texts whose offsets point behind their buffer, and far."""
+    """A stream with texts whose offsets point far behind their buffer."""
     batch = pa.RecordBatch.from_pydict({"number": [1, 2], "text": ["0123456789", "x"]}, schema=SCHEMA)
     whole, offsets = stream_of(batch), struct.pack("<iii", 0, 10, 11)
     assert offsets in whole
@@ -54,7 +54,7 @@ def _nulls(number: int) -> bytes:
 
 
 def answers() -> dict[str, bytes]:
-    """What a read is answered with, by name."""
+    """The streams that a read can be answered with, by name."""
     whole = stream_of(rows(10))
     schema = SCHEMA.serialize().to_pybytes()
     return {
@@ -81,9 +81,9 @@ class HostileCatalog(SysCatalogServicer):
 
     async def Describe(self, request: Any, context: Any) -> pb.DescribeResponse:
         known = default_registry()
-        said = description_to_pb(known, ["demo"])
-        said.system_tables.append(pb.SystemTable(namespace="sys", name=TABLE, schema=self._schema()))
-        return said
+        description = description_to_pb(known, ["demo"])
+        description.system_tables.append(pb.SystemTable(namespace="sys", name=TABLE, schema=self._schema()))
+        return description
 
     def _schema(self) -> bytes:
         return self.streams["metadata of 2 GB"] if self.answer == "a schema of 2 GB" else SCHEMA.serialize().to_pybytes()
@@ -116,7 +116,7 @@ class HostileCatalog(SysCatalogServicer):
 
 
 class HostileStatus(TieringStatusServicer):
-    """Pages that come again."""
+    """Answers every listing with pages that never end."""
 
     async def ListTieringStatuses(self, request: Any, context: Any) -> status_pb2.ListTieringStatusesResponse:
         return status_pb2.ListTieringStatusesResponse(tiering_statuses=[status_pb2.PbTableTieringStatus()], next_page_token="again")
@@ -126,7 +126,7 @@ class HostileStatus(TieringStatusServicer):
 
 
 class HostileCluster(EmbeddedClusterServicer):
-    """Pages that come again, and a table with a time in the year 300,000."""
+    """Answers listings with pages that never end, and a table with a time in the year 300,000."""
 
     async def ListTables(self, request: Any, context: Any) -> embedded_pb2.ListTablesResponse:
         return embedded_pb2.ListTablesResponse(next_page_token="again")
@@ -152,7 +152,7 @@ def _pieces(stream: bytes) -> Iterator[bytes]:
 
 @contextmanager
 def hostile_service() -> Iterator[tuple[str, HostileCatalog]]:
-    """Its uri, and what to set its answers on."""
+    """Serves until it is left: its uri, and the catalog whose `answer` a test sets."""
     loop, catalog = asyncio.new_event_loop(), HostileCatalog()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -62,7 +62,7 @@ class Served:
         return page
 
     async def held(self, *tierers: HandTierer) -> list[asyncio.Future[coordinator_pb2.LakeTieringHeartbeatResponse]]:
-        """Requests that the coordinator holds by now: they were handled, and wait."""
+        """Sends a request of each tierer, and returns once the coordinator holds all of them."""
         messages = [tierer.message(request=True, max_wait_ms=30_000) for tierer in tierers]
         calls = [asyncio.ensure_future(self.send(message)) for message in messages]
         sent = {(tierer.name, tierer.sequence) for tierer in tierers}
@@ -90,7 +90,7 @@ async def serving(world: World) -> AsyncIterator[Served]:
 
 @contextmanager
 def at_uri(world: World) -> Iterator[str]:
-    """Serves from an event loop in a thread, for clients that block or are processes; gives the uri."""
+    """Serves from an event loop in a thread, for clients that block or are processes. Yields the uri."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

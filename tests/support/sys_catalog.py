@@ -24,11 +24,11 @@ from tiering.wire.server_guard import RpcGuard
 
 @dataclass(frozen=True)
 class Client:
-    """Typed short forms over the stub. `raises` of a call is the error the trailing metadata carries."""
+    """Typed short forms of the calls over the stub."""
 
     stub: Any
     port: int = 0
-    """Of the server, for other clients."""
+    """The server's port, for other clients."""
 
     async def token(self) -> str:
         return (await self.stub.Describe(pb.DescribeRequest())).token
@@ -55,8 +55,8 @@ class Client:
         return [answer.progress for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
 
     def start(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
-        given = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
-        request = pb.CallProcedureRequest(namespace="sys", name=name, arguments=given, idempotency_key=key, caller=caller)
+        literals = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
+        request = pb.CallProcedureRequest(namespace="sys", name=name, arguments=literals, idempotency_key=key, caller=caller)
         return self.stub.CallProcedure(request)
 
 

@@ -27,11 +27,11 @@ PIECE = b"x" * (1 << 20)
 
 
 class Held:
-    """What one read keeps while its reader takes it."""
+    """Memory that one read holds until its reader has taken it."""
 
 
 class Service(SysCatalogServicer):
-    """CALLs wait until they are let go; a read of `endless` never ends; a Describe fails as nobody thought of."""
+    """CALLs and listings wait until `go` is set, a read of `endless` never ends, and a Describe raises `failure`."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -105,7 +105,7 @@ def collected(held: weakref.WeakSet[Held]) -> bool:
 
 
 def channel_of(uri: str, **options: int) -> grpc.aio.Channel:
-    """With a connection of its own."""
+    """A channel with a connection of its own."""
     return grpc.aio.insecure_channel(uri, options=[("grpc.use_local_subchannel_pool", 1), *options.items()])
 
 
@@ -133,7 +133,7 @@ def test_calls_that_wait_are_counted_and_a_select_still_gets_through() -> None:
                 del more
             for call in calls:
                 call.cancel()
-            # Whoever has gone holds no place.
+            # Calls that were cancelled hold no place.
             service.waiting = 0
             service.go.set()
             again = [stub.CallProcedure(pb.CallProcedureRequest()) for _ in range(CALLS.connection)]
@@ -225,7 +225,7 @@ def test_an_unknown_method_of_any_name_is_refused_and_the_service_goes_on(path: 
 
 
 class Panic(BaseException):
-    """As a library in Rust raises it."""
+    """What a panic of a library in Rust raises: no `Exception`."""
 
 
 @pytest.mark.parametrize("kind", [KeyError, Panic])

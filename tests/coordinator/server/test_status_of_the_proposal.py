@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from grpc_tools import protoc
 
 from support.memory_coordinator import MemoryCoordinator, table_status
 from support.served import Served, error_of, many, over_grpc
+from tiering.client import LakewardClient
 from tiering.coordinator.server import listings
 from tiering.errors import InvalidArgument
 from tiering.model.status import TableStatus
@@ -147,8 +149,9 @@ def test_what_fits_into_4_mib_comes_whole_and_one_table_more_is_an_error(excess:
         else:
             with pytest.raises(grpc.aio.AioRpcError, match=f"{count} entries .* page_size"):
                 await listed(served)
-        page = await served.page(page_size=1_000)
-        assert len(page.tiering_statuses) == 1_000
+        assert len((await served.page(page_size=1_000)).tiering_statuses) == 1_000
+        with LakewardClient(served.server.address) as client:
+            assert len(await asyncio.to_thread(client.list_tiering_statuses)) == count
 
     over_grpc(test, world)
 
