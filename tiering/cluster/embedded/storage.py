@@ -39,6 +39,7 @@ from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_r
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, Metadata, partitions, segments, tables
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record, write_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.metadata.options import check_documented_option
 from tiering.cluster.embedded.metadata.partitions import list_partitions
 from tiering.cluster.embedded.metadata.snapshot_rows import all_paths
 from tiering.cluster.embedded.metadata.times import SteadyTime
@@ -166,11 +167,14 @@ class EmbeddedStorage:
         """As `EmbeddedCluster.alter_table`."""
         return self._alter(path, set_properties, add_columns)
 
-    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """As `TableOptionSetting.set_table_option`."""
-        return self._alter(path, {name: value})
+        check_documented_option(name)
+        return self._alter(path, {name: value}, dry_run=dry_run)
 
-    def _alter(self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
+    def _alter(
+        self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = (), *, dry_run: bool = False
+    ) -> TableInfo:
         _check_path(path)
         with self._listing.altering() as (connection, touched):
             before = table_rows.find_table(connection, path).info
@@ -185,7 +189,10 @@ class EmbeddedStorage:
             # What an older version let in may still be altered in other ways, such as to disable the lake.
             if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
                 self._check_lake(info)
-            touched.add(info.table_id)
+            if dry_run:
+                connection.rollback()
+            else:
+                touched.add(info.table_id)
         return info
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
