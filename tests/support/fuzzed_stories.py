@@ -26,7 +26,7 @@ from support.validated import check, faults
 from tiering import errors
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
 from tiering.coordinator.interface import ReconcileLake, RetryTiering, SkipRecord, SweepLake, TierTable
 from tiering.model.tables import TableInfo, TablePath

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tiering.child_process import module_command
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.errors import LakewardError, RoundFailed
 from tiering.lake.registry import open_lake
 from tiering.model.names import table_path
@@ -73,7 +73,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
     """The child's side."""
     try:
         request = ValidationRequest(**json.load(source))
-        cluster = OfflineCluster(Path(request.cluster_folder))
+        cluster = ReadOnlyEmbeddedCluster(Path(request.cluster_folder))
         try:
             lake = open_lake(request.lake_format, request.lake_properties)
             path = table_path(request.database_name, request.table_name)

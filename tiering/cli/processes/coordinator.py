@@ -17,7 +17,7 @@ import structlog
 import sys_tables.server.service
 import tiering.cluster.embedded.rpc.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
-from tiering.cluster.embedded.maintenance import running_upkeep
+from tiering.cluster.embedded.maintenance import running_maintenance
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.coordinator.calls.validate_table import ValidateTable, Validator
 from tiering.coordinator.memory.sql_store import SqlStore
@@ -123,7 +123,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     lake = open_lake(options.lake_format, lake_properties)
     storage = EmbeddedStorage(folder.cluster, check_lake=lake.check_schema)
     stack.callback(storage.close)
-    stack.enter_context(running_upkeep(storage.upkeep))
+    stack.enter_context(running_maintenance(storage.maintenance))
     validator = _validator(folder, options)
     return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options, validator=validator), storage
 

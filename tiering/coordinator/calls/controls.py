@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tiering import errors
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.calls.mutations import (
     CancelOutcome,
     CancelResult,
@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 class Controls:
     """One method a procedure; each has one effect for one idempotency key, and none for a dry run."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster, discovery: Discovery, operations: IdempotentOperations) -> None:
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog, discovery: Discovery, operations: IdempotentOperations) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery

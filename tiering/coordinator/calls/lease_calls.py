@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.calls.mutations import Mutation
 from tiering.coordinator.decisions.records import EventRecord, Level
@@ -92,7 +92,7 @@ def lease_state(lease: KvSnapshotLease, now: datetime) -> str:
 class LeaseCalls:
     """They block."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster, operations: IdempotentOperations) -> None:
+    def __init__(self, table_records: TableRecords, cluster: ClusterOwner, operations: IdempotentOperations) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._operations = operations

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
@@ -91,7 +91,7 @@ class Reconciler:
     def __init__(
         self,
         table_records: TableRecords,
-        cluster: Cluster,
+        cluster: ClusterOwner,
         lakes: Lakes,
         table_lock: Callable[[int], AbstractContextManager[object]],
         noticed: Callable[[int], None],

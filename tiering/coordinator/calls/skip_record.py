@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.cluster.capabilities import RecordSkipping, SkipOutcome, SkippedRecord, SkipRequest
 from tiering.coordinator.calls.mutations import Mutation
 from tiering.coordinator.decisions import reconciliation
@@ -49,7 +49,7 @@ class SkipRecord(Mutation[SkipRecordResult]):
 class RecordSkips:
     """They block."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster, operations: IdempotentOperations) -> None:
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog, operations: IdempotentOperations) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._operations = operations

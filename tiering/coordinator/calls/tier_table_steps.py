@@ -8,7 +8,7 @@ from datetime import datetime
 import structlog
 
 from tiering import errors
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import SplitSource
 from tiering.coordinator.calls.tier_table_rows import (
     Goal,
     cancelled_error,
@@ -63,7 +63,7 @@ class CallSteps:
     def __init__(
         self,
         table_records: TableRecords,
-        cluster: Cluster,
+        cluster: SplitSource,
         lakes: Lakes,
         discovery: Discovery,
         observer: Observer,

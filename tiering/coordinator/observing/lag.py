@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import LogOffsets
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.memory.table_records import TableRecords
@@ -93,14 +93,6 @@ def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets |
     return {bucket: (log, max(reached.get(bucket, log.log_start), log.log_start)) for bucket, log in buckets.items()}
 
 
-class Log(Protocol):
-    """The part of a `Cluster` that is observed."""
-
-    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]: ...
-
-    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]: ...
-
-
 class Seen(Protocol):
     """What a look at the coordinator goes by."""
 
@@ -114,7 +106,7 @@ class Seen(Protocol):
     def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None: ...
 
 
-def look(log: Log, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
+def look(log: LogOffsets, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
     """Asks for the offsets, and for the age of the oldest row that the lake does not have. Raises what the cluster raises."""
     return observed(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
 
@@ -154,7 +146,7 @@ def partition_count(seen: Observation) -> int:
 class Observer:
     """Observations of all lake tables, by table id."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster, lakes: Lakes, discovery: Discovery) -> None:
+    def __init__(self, table_records: TableRecords, cluster: LogOffsets, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery

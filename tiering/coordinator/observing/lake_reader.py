@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
@@ -19,7 +19,7 @@ LakeOpener = Callable[[str], Lake]
 class Lakes:
     """Opens each format once. All methods do I/O: never call them under the book's lock."""
 
-    def __init__(self, cluster: Cluster, open_lake: LakeOpener) -> None:
+    def __init__(self, cluster: TableCatalog, open_lake: LakeOpener) -> None:
         self._cluster = cluster
         self._open = open_lake
         self._lock = threading.Lock()

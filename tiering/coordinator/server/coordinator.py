@@ -12,7 +12,7 @@ from datetime import datetime
 
 from tiering import errors
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.calls.control import Calls
 from tiering.coordinator.calls.controls import Controls
 from tiering.coordinator.calls.lease_calls import LeaseCalls
@@ -46,7 +46,7 @@ class Coordinator:
     def __init__(
         self,
         store: Store,
-        cluster: Cluster,
+        cluster: ClusterOwner,
         open_lake: LakeOpener,
         options: CoordinatorOptions | None = None,
         clock: Clock | None = None,

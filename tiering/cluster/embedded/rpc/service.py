@@ -29,7 +29,7 @@ from tiering.wire import embedded
 from tiering.wire.error_status import status_code, status_text, trailing_metadata
 from tiering.wire.offsets import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 
-KEYED_THREADS = 4
+PRIMARY_KEY_THREADS = 4
 """Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
 STORAGE_THREADS = 8
 """Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
@@ -55,7 +55,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     def __init__(self, storage: EmbeddedStorage) -> None:
         self._storage = storage
         self._pool = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="embedded-cluster")
-        self._keyed_pool = ThreadPoolExecutor(KEYED_THREADS, thread_name_prefix="embedded-cluster-keyed")
+        self._primary_key_pool = ThreadPoolExecutor(PRIMARY_KEY_THREADS, thread_name_prefix="embedded-cluster-primary-key")
 
     async def _run(self, context: Context, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
         try:
@@ -146,7 +146,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.upsert(embedded.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return messages.UpsertResponse(ranges=map(embedded.range_to_pb, ranges))
 
-        return await self._run(context, upsert, self._keyed_pool)
+        return await self._run(context, upsert, self._primary_key_pool)
 
     async def Delete(self, request: messages.DeleteRequest, context: Context) -> messages.DeleteResponse:
         def delete() -> messages.DeleteResponse:
@@ -154,11 +154,11 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.delete(embedded.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
             return messages.DeleteResponse(ranges=map(embedded.range_to_pb, ranges))
 
-        return await self._run(context, delete, self._keyed_pool)
+        return await self._run(context, delete, self._primary_key_pool)
 
     async def SnapshotKv(self, request: messages.SnapshotKvRequest, context: Context) -> messages.SnapshotKvResponse:
         work = partial(self._storage.take_kv_snapshots, embedded.path_from_pb(request.table_path))
-        return messages.SnapshotKvResponse(snapshots=embedded.snapshots_to_pb(await self._run(context, work, self._keyed_pool)))
+        return messages.SnapshotKvResponse(snapshots=embedded.snapshots_to_pb(await self._run(context, work, self._primary_key_pool)))
 
     async def ListKvSnapshots(self, request: messages.ListKvSnapshotsRequest, context: Context) -> messages.ListKvSnapshotsResponse:
         found = await self._run(context, partial(self._storage.list_kv_snapshots, request.table_id))
