@@ -19,9 +19,10 @@ from types import TracebackType
 import grpc
 import grpc.aio
 
-from tiering.coordinator.interface import SweepResult, TableStatus, TierTableResult
 from tiering.errors import ServiceUnreachable
+from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest

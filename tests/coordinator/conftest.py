@@ -18,9 +18,9 @@ Reopen = Callable[[Store], Store]
 @pytest.fixture
 def world() -> Iterator[World]:
     """One lake-enabled table, just discovered."""
-    made = World()
-    yield made
-    made.coordinator.close()
+    new_world = World()
+    yield new_world
+    new_world.coordinator.close()
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -29,12 +29,12 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
     if request.param == "memory":
         yield MemoryStore(), lambda store: store
         return
-    made = [SqlStore(sqlite_url(tmp_path / "coordinator.db"))]
+    stores = [SqlStore(sqlite_url(tmp_path / "coordinator.db"))]
 
     def again(_: Store) -> Store:
-        made.append(SqlStore(sqlite_url(tmp_path / "coordinator.db")))
-        return made[-1]
+        stores.append(SqlStore(sqlite_url(tmp_path / "coordinator.db")))
+        return stores[-1]
 
-    yield made[0], again
-    for store in made:
+    yield stores[0], again
+    for store in stores:
         store.close()

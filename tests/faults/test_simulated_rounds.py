@@ -10,7 +10,7 @@ import pytest
 from support.simulation import Simulation, recorded_everywhere
 from support.swept_lake import SweptMemoryLake
 from tiering.coordinator.calls.sweep_lake import Sweeper
-from tiering.coordinator.decisions.lake_acks import Found
+from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeSize
 from tiering.coordinator.tierers.commits import Commits
 from tiering.lake.base import LakeView
@@ -29,16 +29,24 @@ def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("block", range(4))
 def test_no_fault_loses_or_doubles_an_offset(block: int) -> None:
-    seen: set[str] = set()
+    outcomes: set[str] = set()
     for seed in range(block * 50, block * 50 + 50):
         simulation = Simulation(seed, tierers=2 + seed % 2)
         for _ in range(STEPS):
             simulation.step()
         simulation.heal()
-        seen |= set(simulation.outcomes)
-    assert {"SUCCEEDED", "FORCE_FINISHED", "FENCED", "FAILED", "killed", "forged", "clock set"} <= seen  # else the faults were no faults
-    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= seen  # else the sweep had nothing to decide
-    assert {"reconciled", "CommitOutcomeUnknown"} <= seen  # else nobody lost a lake table
+        outcomes |= set(simulation.outcomes)
+    assert {
+        "SUCCEEDED",
+        "FORCE_FINISHED",
+        "FENCED",
+        "FAILED",
+        "killed",
+        "forged",
+        "clock set",
+    } <= outcomes  # else the faults were no faults
+    assert {"swept", "LIVE", "OPEN_ROUND", "MAY_STILL_LAND", "OF_ANOTHER_TABLE"} <= outcomes  # else the sweep had nothing to decide
+    assert {"reconciled", "CommitOutcomeUnknown"} <= outcomes  # else nobody lost a lake table
 
 
 def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
@@ -111,7 +119,7 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
         record = self._live(ref)
         if record.running is None or record.running.round_id != ref.round_id:
             return
-        told = Found(
+        claimed = LakeContents(
             snapshot_id=request.marker.lake_snapshot_id,
             offsets=heartbeats.offsets_text(request.marker.offsets),
             marker_round_id=ref.round_id,
@@ -120,7 +128,7 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
             head=None,
             size=LakeSize(None, None, None, None),
         )
-        self._take(self._table(record), told)
+        self._record(self._table(record), claimed)
 
     monkeypatch.setattr(Commits, "commit_lake_snapshot", believe)
 

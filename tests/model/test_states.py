@@ -26,9 +26,9 @@ def test_the_diagram_shows_exactly_the_table() -> None:
 
 
 def test_every_state_can_be_reached_and_left() -> None:
-    for each in TableState:
-        assert any(target is each for _, target in TRANSITIONS)
-        assert any(source is each and target is not None for source, target in TRANSITIONS)
+    for state in TableState:
+        assert any(target is state for _, target in TRANSITIONS)
+        assert any(source is state and target is not None for source, target in TRANSITIONS)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def during(world: World, act: Callable[[], Awaitable[None]], **arguments: Any) -> TierTableResult:
     """A CALL that waits, and `act` once it said that it does."""
-    world.said.clear()
+    world.progress_lines.clear()
 
     async def both() -> TierTableResult:
         call = asyncio.create_task(world.calling(**arguments))
-        await until(lambda: bool(world.said) or call.done())
+        await until(lambda: bool(world.progress_lines) or call.done())
         await act()
         return await asyncio.wait_for(call, 10)
 

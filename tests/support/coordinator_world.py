@@ -67,7 +67,7 @@ class World:
         self.ids = CountingIds()
         self.cluster = MemoryCluster(*self.tables)
         self.lake = MemoryLake()
-        self.said: list[str] = []
+        self.progress_lines: list[str] = []
         self.coordinator = self.another()
         self.coordinator.tick()
 
@@ -119,10 +119,10 @@ class World:
         return asyncio.run(self.calling(path, caller, **arguments))
 
     async def calling(self, path: TablePath | None = None, caller: str = "alice", **arguments: Any) -> TierTableResult:
-        """The same in an event loop; progress lines are kept in `said`."""
+        """The same in an event loop; progress lines are kept in `progress_lines`."""
         async for step in self.coordinator.control.tier_table(TierTable(path or self.table.path, caller=caller, **arguments)):
             if isinstance(step, Progress):
-                self.said.append(step.message)
+                self.progress_lines.append(step.message)
             else:
                 result = step
         return result
@@ -216,7 +216,7 @@ class HandTierer:
         request = pb.RecordPlanRequest(round=self.ref(info), lake_table_uuid=view.table_uuid, splits=2)
         request.planned_stops.extend(offsets_to_pb(self.ends(info)))
         if view.head is not None:
-            request.passed_head, request.has_passed_head = view.head, True
+            request.passed_head = view.head
         self.world.coordinator.commits.record_plan(request)
 
     def prepare(self, info: pb.PbLakeTieringTableInfo) -> Request:
@@ -273,8 +273,8 @@ class HandTierer:
 
     def fail(self, info: pb.PbLakeTieringTableInfo, **fields: Any) -> pb.LakeTieringHeartbeatResponse:
         self.running.pop(info.round_id, None)
-        told = {"error_message": "no disk left", "error_class": "OSError", "error_phase": "WRITE", "error_retryable": True} | fields
-        return self.beat(failed=(self.about(info, **told),))
+        error = {"error_message": "no disk left", "error_class": "OSError", "error_phase": "WRITE", "error_retryable": True} | fields
+        return self.beat(failed=(self.about(info, **error),))
 
     def run(self, info: pb.PbLakeTieringTableInfo) -> None:
         """A whole round, well."""

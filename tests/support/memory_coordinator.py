@@ -85,7 +85,7 @@ class MemoryView:
     infos: Sequence[TableInfo]
     statuses: Sequence[TableStatus]
     empty_databases: Sequence[str]
-    asked: list[tuple[str | None, str | None]]
+    lookups: list[tuple[str | None, str | None]]
     cluster_answers: bool = True
     calls: Sequence[OpenCall] = ()
     all_leases: Sequence[KvSnapshotLease] = ()
@@ -109,7 +109,7 @@ class MemoryView:
         return sorted({info.path.database_name for info in self.infos} | set(self.empty_databases))
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
-        self.asked.append((database_name, None))
+        self.lookups.append((database_name, None))
         if database_name not in self.databases():
             raise UnknownDatabase(f"there is no database {database_name!r}")
         return sorted((info for info in self.infos if info.path.database_name == database_name), key=lambda info: info.path)
@@ -118,7 +118,7 @@ class MemoryView:
         return self.lake_locations.get(table_id)
 
     def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
-        return {one.table_id: self.partition_numbers[one.table_id] for one in tables if one.table_id in self.partition_numbers}
+        return {info.table_id: self.partition_numbers[info.table_id] for info in tables if info.table_id in self.partition_numbers}
 
     def table(self, path: TablePath) -> TableInfo:
         for info in self.tables(path.database_name):
@@ -130,7 +130,7 @@ class MemoryView:
         return RowColumns(self.table_statuses(), schema_of(LakeTieringStatusRow))
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
-        self.asked.append((database_name, table_name))
+        self.lookups.append((database_name, table_name))
         wanted = (s for s in self.statuses if database_name in (None, s.database_name) and table_name in (None, s.table_name))
         return sorted(wanted, key=lambda status: (status.database_name, status.table_name))
 
@@ -146,7 +146,7 @@ class MemoryCoordinator:
     tier: Callable[[TierTable], TierSteps] | None = None
     calls: list[TierTable] = field(default_factory=list)
     others: list[ReconcileLake | RetryTiering | LeaseCall] = field(default_factory=list)
-    asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+    lookups: list[tuple[str | None, str | None]] = field(default_factory=list)
     cluster_answers: bool = True
     leases: Sequence[KvSnapshotLease] = ()
     partitions: Sequence[Partition] = ()
@@ -161,7 +161,7 @@ class MemoryCoordinator:
     def view(self) -> MemoryView:
         infos, statuses, calls = list(self.infos), list(self.statuses), self.open_calls.list()
         return MemoryView(
-            self.now, infos, statuses, self.empty_databases, self.asked, self.cluster_answers, calls, self.leases, self.partitions
+            self.now, infos, statuses, self.empty_databases, self.lookups, self.cluster_answers, calls, self.leases, self.partitions
         )
 
     async def knows(self, idempotency_key: str) -> bool:

@@ -269,9 +269,9 @@ class Simulation:
         options = CoordinatorOptions(
             service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=KEEP_ROUNDS
         )
-        made = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, self.random.random)
-        made.tick()
-        return made
+        coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, self.random.random)
+        coordinator.tick()
+        return coordinator
 
     def _restart_coordinator(self) -> None:
         self.coordinator.close()
@@ -352,7 +352,7 @@ class Simulation:
         """One heartbeat; its request or its answer may be lost."""
         tierer.sequence += 1
         running = [] if tierer.running is None else [tierer.running[0]]
-        told = list(tierer.outbox)
+        reports = list(tierer.outbox)
         request = pb.LakeTieringHeartbeatRequest(
             tierer=pb.PbTierer(
                 tierer_id=tierer.tierer_id,
@@ -362,9 +362,9 @@ class Simulation:
                 incarnation=tierer.incarnation,
             ),
             tiering_tables=[renewal(assignment) for assignment in running],
-            finished_tables=[report.to_pb() for report in told if report.finished],
-            failed_tables=[report.to_pb() for report in told if not report.finished],
-            force_finished_tables=[report.assignment.table_id for report in told if report.forced],
+            finished_tables=[report.to_pb() for report in reports if report.finished],
+            failed_tables=[report.to_pb() for report in reports if not report.finished],
+            force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=not running,
         )
         if self._lost():
@@ -373,7 +373,7 @@ class Simulation:
         answer, _ = self.coordinator.heartbeats.handle(request)
         if self._lost():
             return
-        tierer.outbox = [report for report in tierer.outbox if report not in told]
+        tierer.outbox = [report for report in tierer.outbox if report not in reports]
         if any(item.cancel for item in answer.tiering_table_resp) and tierer.running is not None:
             tierer.running[1].cancel("the coordinator cancelled the round")
         if answer.HasField("tiering_table"):

@@ -56,6 +56,7 @@ def cluster_kind(name: str) -> ClusterKind:
     return _KINDS[name]
 
 
-def cluster_kinds() -> Mapping[str, ClusterKind]:
-    """All kinds by name."""
-    return _KINDS
+def preload_readers() -> None:
+    """Imports what `SplitReader`s of every kind need, ahead of a fork."""
+    for kind in _KINDS.values():
+        kind.preload()

@@ -13,20 +13,20 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
-def check_length(name: str, what: str) -> str:
+def check_length(name: str, kind: str) -> str:
     """`name`, if it is no longer than a name can be, whatever it is written with; raises InvalidName."""
     if len(name) > NAME_LIMIT:
-        raise InvalidName(f"the {what} name {name[:40]!r}... has {len(name)} characters; at most {NAME_LIMIT} are allowed")
+        raise InvalidName(f"the {kind} name {name[:40]!r}... has {len(name)} characters; at most {NAME_LIMIT} are allowed")
     return name
 
 
-def check_name(name: str, what: str) -> str:
-    """`name`, if it keeps the name rule; raises InvalidName saying what (`database`, `table`, ...) is wrong and why."""
-    check_length(name, what)
+def check_name(name: str, kind: str) -> str:
+    """`name`, if it keeps the name rule; raises InvalidName, which names its kind (`database`, `table`, ...) and the reason."""
+    check_length(name, kind)
     if not _NAME.fullmatch(name):
-        raise InvalidName(f"{name!r} is not a valid {what} name")
+        raise InvalidName(f"{name!r} is not a valid {kind} name")
     if name.startswith("__"):
-        raise InvalidName(f"the {what} name {name!r} starts with '__', which is kept for system columns")
+        raise InvalidName(f"the {kind} name {name!r} starts with '__', which is kept for system columns")
     return name
 
 

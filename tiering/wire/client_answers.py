@@ -6,13 +6,14 @@ import getpass
 from collections.abc import Iterable
 from datetime import UTC
 
-from tiering.coordinator.interface import SweepResult, TableStatus, TierTableResult
+from tiering.model.call_results import SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesRequest, ListTieringStatusesResponse
-from tiering.wire import table_statuses
+from tiering.wire.statuses import status_from_pb
 
 TableName = TablePath | str
 """A path, or `database.table` as SQL has it."""
@@ -58,7 +59,7 @@ def sweep_request(path: TableName | None, older_than_ms: int, dry_run: bool, cal
 def statuses(page: ListTieringStatusesResponse) -> list[TableStatus]:
     """Of one page."""
     observed = page.observed_time.ToDatetime(tzinfo=UTC)
-    return [table_statuses.from_pb(each, observed) for each in page.tiering_statuses]
+    return [status_from_pb(message, observed) for message in page.tiering_statuses]
 
 
 def result(pb: PbTierTableResult) -> TierTableResult:

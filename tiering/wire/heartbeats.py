@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, Grant, Plan, RoundRef
 from tiering.coordinator.tierers.known_tierers import incarnation_of
@@ -20,13 +18,6 @@ from tiering.wire.offsets import offsets_from_pb, offsets_to_pb
 _PHASE_LIMIT = 40
 UNEXPLAINED = "the tierer gave no reason"
 """Shown for a failure of an older tierer, which has no error_message."""
-
-
-def timestamp(time: datetime) -> Timestamp:
-    """An aware datetime as protobuf has it."""
-    message = Timestamp()
-    message.FromDatetime(time)
-    return message
 
 
 def path_pb(path: TablePath) -> common_pb2.PbTablePath:
@@ -92,7 +83,7 @@ def plan(pb: coordinator_pb2.RecordPlanRequest) -> Plan:
 
 def planned_head(pb: coordinator_pb2.RecordPlanRequest) -> int | None:
     """The head that the plan's base check passed, if it said."""
-    return pb.passed_head if pb.has_passed_head else None
+    return pb.passed_head if pb.HasField("passed_head") else None
 
 
 def grant(pb: coordinator_pb2.BeginLakeCommitRequest) -> Grant:

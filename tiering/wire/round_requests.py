@@ -53,8 +53,7 @@ def plan_request(
         lake_table_uuid=lake_table_uuid,
         planned_stops=offsets_to_pb(stops),
         splits=splits,
-        passed_head=passed_head or 0,
-        has_passed_head=passed_head is not None,
+        passed_head=passed_head,
     )
 
 

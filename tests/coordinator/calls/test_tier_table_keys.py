@@ -122,7 +122,7 @@ def test_a_closed_iterator_ends_the_wait_and_not_the_round(world: World) -> None
 
     async def give_up() -> None:
         call = asyncio.create_task(world.calling())
-        await until(lambda: bool(world.said))
+        await until(lambda: bool(world.progress_lines))
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await until(lambda: world.coordinator.table_records.wake_ups.waiting == 0)

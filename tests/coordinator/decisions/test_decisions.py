@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from support.coordinator_world import START, HandClock
 from support.memory_cluster import log_table
-from tiering.coordinator.decisions.change import Change, Context, backoff_ms, enter_pending
+from tiering.coordinator.decisions.backoff import backoff_ms
+from tiering.coordinator.decisions.change import Change, Context, enter_pending
 from tiering.coordinator.decisions.lake_acks import chain_of, is_behind
 from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.operator_requests import reach_stops
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Trigger, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import RoundRef, assign, is_current
 from tiering.coordinator.decisions.table_lifecycle import discover, due, fingerprint, pick, remove, restore
-from tiering.coordinator.observing.lag import Observation, pending
+from tiering.coordinator.observing.lag import Observation, lag_of
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.model.rounds import RoundState
@@ -74,9 +75,14 @@ def test_entering_pending_makes_epoch_and_round_together() -> None:
     change = due(at(180, "fresh"), scheduled())
     assert change is not None
     assert change.record.tiering_epoch == 1
-    made = change.rounds["fresh"]
-    assert (made.tiering_epoch, made.state, made.trigger, made.attempt) == (1, RoundState.QUEUED, Trigger.SCHEDULE, 1)
-    assert change.record.round == made
+    fresh_round = change.rounds["fresh"]
+    assert (fresh_round.tiering_epoch, fresh_round.state, fresh_round.trigger, fresh_round.attempt) == (
+        1,
+        RoundState.QUEUED,
+        Trigger.SCHEDULE,
+        1,
+    )
+    assert change.record.round == fresh_round
     assert [event.round_id for event in change.events] == ["fresh"]
 
 
@@ -124,7 +130,7 @@ def test_a_fingerprint_changes_with_what_can_mend_a_table() -> None:
 
 
 def test_the_ledger_is_followed_to_its_beginning() -> None:
-    rows = {each.round_id: each for each in (row("c", "b"), row("b", "a"), row("x", "a"))}
+    rows = {entry.round_id: entry for entry in (row("c", "b"), row("b", "a"), row("x", "a"))}
     assert chain_of("c", rows) == {"c", "b", "a"}
     assert chain_of("z", rows) == {"z"}
     assert chain_of("l", {"l": row("l", "l")}) == {"l"}
@@ -150,18 +156,18 @@ def test_offsets_survive_their_text(offsets: dict[BucketKey, int]) -> None:
 
 def test_pending_counts_from_the_lake_or_from_the_logs_start() -> None:
     buckets = {BucketKey(None, 0): BucketOffsets(5, 10, 2.5), BucketKey(None, 1): BucketOffsets(0, 4, 2.5)}
-    seen = Observation(START, buckets, START)
-    assert (pending(seen, None).records, pending(seen, None).size_bytes) == (9, 22)
-    assert pending(seen, {"0": 8, "1": 4}).records == 2
-    done = pending(seen, {"0": 12, "1": 4})
-    assert (done.records, done.size_bytes, done.oldest_time, done.lag_ms(START)) == (0, 0, None, 0)
-    unsized = replace(seen, buckets={BucketKey(None, 0): BucketOffsets(0, 1)}, oldest_time=None)
-    assert (pending(unsized, None).size_bytes, pending(unsized, None).lag_ms(START)) == (None, None)
+    observation = Observation(START, buckets, START)
+    assert (lag_of(observation, None).records, lag_of(observation, None).size_bytes) == (9, 22)
+    assert lag_of(observation, {"0": 8, "1": 4}).records == 2
+    done = lag_of(observation, {"0": 12, "1": 4})
+    assert (done.records, done.size_bytes, done.oldest_time, done.age_ms(START)) == (0, 0, None, 0)
+    unsized = replace(observation, buckets={BucketKey(None, 0): BucketOffsets(0, 1)}, oldest_time=None)
+    assert (lag_of(unsized, None).size_bytes, lag_of(unsized, None).age_ms(START)) == (None, None)
 
 
 def test_lag_is_never_negative() -> None:
-    seen = Observation(START, {BucketKey(None, 0): BucketOffsets(0, 1, 1.0)}, START + timedelta(seconds=9))
-    assert pending(seen, None).lag_ms(START) == 0
+    observation = Observation(START, {BucketKey(None, 0): BucketOffsets(0, 1, 1.0)}, START + timedelta(seconds=9))
+    assert lag_of(observation, None).age_ms(START) == 0
 
 
 def test_steady_time_ignores_a_clock_that_is_set() -> None:

@@ -10,10 +10,10 @@ from tiering.model.rounds import RoundState
 
 def test_failures_back_off_from_a_second_to_five_minutes_and_success_resets(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     waits = []
     for _ in range(11):
-        tierer.fail(given)
+        tierer.fail(assignment)
         deadline = world.record().retry_deadline
         assert deadline is not None
         wait = (deadline - world.coordinator.table_records.now().steady).total_seconds()
@@ -21,17 +21,17 @@ def test_failures_back_off_from_a_second_to_five_minutes_and_success_resets(worl
         world.later(wait - 0.001)
         assert world.state() == "Failed"
         world.later(0.001)
-        given = tierer.get()
+        assignment = tierer.get()
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert world.record().consecutive_failures == 11
-    tierer.run(given)
+    tierer.run(assignment)
     record = world.record()
     assert (record.error, record.consecutive_failures, record.retry_deadline, record.error_count) == (None, 0, None, 11)
 
 
 def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_class="SchemaDrift", error_retryable=False)
     world.later(86_400)
     assert world.state() == "Failed"
     changed = replace(world.table, properties={"note": "mended"})
@@ -41,8 +41,8 @@ def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
 
 
 def test_a_stopped_tierer_does_not_raise_the_back_off(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, tierer_stopped=True, error_class="TiererStopped")
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, tierer_stopped=True, error_class="TiererStopped")
     assert world.record().consecutive_failures == 0
     world.coordinator.tick()
     assert world.state() == "Pending"
@@ -59,7 +59,7 @@ def test_the_last_heartbeat_of_a_tierer_frees_what_it_had(world: World) -> None:
 
 
 def test_a_silent_tierer_loses_its_table_after_the_service_timeout(world: World) -> None:
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     world.later(119)
     tierer.beat()
     world.later(119)
@@ -72,14 +72,14 @@ def test_a_silent_tierer_loses_its_table_after_the_service_timeout(world: World)
     answer = tierer.beat().tiering_table_resp[0]
     assert answer.cancel
     assert answer.error.error_class == "Fenced"
-    assert given.round_id in answer.error.message
+    assert assignment.round_id in answer.error.message
 
 
 def test_a_silent_tierer_whose_ack_came_leaves_the_table_tiered(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     world.later(120)
     record = world.record()
     assert record.error is None
@@ -115,11 +115,11 @@ def test_a_dropped_table_cancels_its_round(world: World) -> None:
 
 
 def test_a_cancelled_round_is_told_and_leaves_no_failure(world: World) -> None:
-    tierer, given = world.assigned()
-    assert world.coordinator.cancel_tiering(given.round_id, "alice")
+    tierer, assignment = world.assigned()
+    assert world.coordinator.cancel_tiering(assignment.round_id, "alice")
     assert tierer.beat().tiering_table_resp[0].cancel
-    assert not tierer.begin(given, tierer.prepare(given)).granted
-    tierer.fail(given, error_class="Cancelled")
+    assert not tierer.begin(assignment, tierer.prepare(assignment)).granted
+    tierer.fail(assignment, error_class="Cancelled")
     record = world.record()
     assert world.state() == "Scheduled"
     assert record.error is None
@@ -129,9 +129,9 @@ def test_a_cancelled_round_is_told_and_leaves_no_failure(world: World) -> None:
 
 def test_after_the_grant_a_cancel_comes_too_late(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.begin(given, tierer.prepare(given))
-    assert not world.coordinator.cancel_tiering(given.round_id, "alice")
+    tierer, assignment = world.assigned()
+    tierer.begin(assignment, tierer.prepare(assignment))
+    assert not world.coordinator.cancel_tiering(assignment.round_id, "alice")
 
 
 def test_a_paused_table_is_not_assigned_until_the_pause_ends(world: World) -> None:
@@ -144,8 +144,8 @@ def test_a_paused_table_is_not_assigned_until_the_pause_ends(world: World) -> No
 
 
 def test_fenced_rounds_in_a_row_wait_for_each_other(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, fenced=True)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, fenced=True)
     assert world.state() == "Pending"
     assert world.record().error is None
     second = tierer.get()

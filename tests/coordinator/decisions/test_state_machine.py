@@ -144,9 +144,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(name=TIERERS, empty=st.booleans(), forced=st.booleans())
     def finish(self, name: str, empty: bool, forced: bool) -> None:
         tierer = self.tierers[name]
-        told = tuple(tierer.about(info, empty=empty) for info in tierer.running.values())
+        reports = tuple(tierer.about(info, empty=empty) for info in tierer.running.values())
         tierer.running.clear()
-        tierer.beat(finished=told, forced=(self.world.table.table_id,) if forced else ())
+        tierer.beat(finished=reports, forced=(self.world.table.table_id,) if forced else ())
 
     @rule(name=TIERERS, retryable=st.booleans(), fenced=st.booleans(), stopped=st.booleans())
     def fail(self, name: str, retryable: bool, fenced: bool, stopped: bool) -> None:
@@ -250,9 +250,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
         assert not landed & aborted
         pending = {request.marker.round_id for request in self.requests}
         for round_id in aborted & pending:
-            request = next(each for each in self.requests if each.marker.round_id == round_id)
+            request = next(candidate for candidate in self.requests if candidate.marker.round_id == round_id)
             assert table is not None
-            assert request.tag != table.tag, "a grant is given up only when it cannot land any more"
+            assert request.tag != table.tag, "a grant is assignment up only when it cannot land any more"
 
     def teardown(self) -> None:
         self.world.coordinator.close()

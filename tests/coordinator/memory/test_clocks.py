@@ -20,7 +20,7 @@ from tiering.coordinator.calls.mutations import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
-from tiering.coordinator.observing.lag import observed, pending
+from tiering.coordinator.observing.lag import lag_of, observation_of
 from tiering.errors import StoreError
 from tiering.lake.maintenance import StoredFile
 from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
@@ -71,10 +71,10 @@ def test_a_round_that_began_while_the_clock_was_ahead_is_followed_by_the_next_in
     restarted(world, AHEAD)
     world.due()
     tierer = world.tierer()
-    given = tierer.get()
+    assignment = tierer.get()
     restarted(world, BACK)
     world.later(5)
-    tierer.finish(given, empty=True)
+    tierer.finish(assignment, empty=True)
     world.due()
     assert world.state() == "Pending"
     assert world.record().last_round_duration_ms == 5_000
@@ -96,8 +96,8 @@ def test_a_table_that_waits_since_the_future_waits_no_longer_than_others() -> No
 
 
 def test_a_table_made_while_the_clock_was_ahead_is_due_as_one_made_now() -> None:
-    made = replace(log_table(), created_at=START + YEARS, lake_enabled_at=START + YEARS)
-    world = World((made,))
+    future_table = replace(log_table(), created_at=START + YEARS, lake_enabled_at=START + YEARS)
+    world = World((future_table,))
     world.due()
     assert world.state() == "Pending"
     world.coordinator.close()
@@ -105,11 +105,11 @@ def test_a_table_made_while_the_clock_was_ahead_is_due_as_one_made_now() -> None
 
 @pytest.mark.parametrize("by", [AHEAD, BACK])
 def test_a_clock_that_is_set_while_the_coordinator_runs_changes_no_deadline(world: World, by: timedelta) -> None:
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     world.clock.wall += by
     world.later(119)
     assert world.state() == "Tiering"
-    tierer.finish(given, empty=True)
+    tierer.finish(assignment, empty=True)
     world.later(FRESHNESS - 120)
     assert world.state() == "Scheduled"
     world.later(120)
@@ -189,8 +189,8 @@ def test_a_key_still_names_its_call_after_the_clock_was_set_ahead(world: World) 
     assert world.store.operation("k") is not None
 
 
-def round_row(number: int, made: datetime) -> RoundRecord:
-    return RoundRecord(f"round-{number}", 1, "sales", "orders", number, 1, Trigger.SCHEDULE, RoundState.SUCCEEDED, made)
+def round_row(number: int, made_at: datetime) -> RoundRecord:
+    return RoundRecord(f"round-{number}", 1, "sales", "orders", number, 1, Trigger.SCHEDULE, RoundState.SUCCEEDED, made_at)
 
 
 def commit_row(row: RoundRecord) -> LakeCommitRecord:
@@ -199,9 +199,9 @@ def commit_row(row: RoundRecord) -> LakeCommitRecord:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = MemoryStore() if request.param == "memory" else SqlStore(sqlite_url(tmp_path / "store.db"))
-    yield made
-    made.close()
+    opened_store = MemoryStore() if request.param == "memory" else SqlStore(sqlite_url(tmp_path / "store.db"))
+    yield opened_store
+    opened_store.close()
 
 
 def test_rounds_from_when_the_clock_was_ahead_push_out_none_that_are_dated_rightly(store: Store) -> None:
@@ -234,9 +234,9 @@ B0 = BucketKey(None, 0)
 def lag_ms(seen_at: datetime, now: datetime, oldest: datetime) -> int | None:
     """Of one row that carries the time `oldest`, first seen at one time and looked at at another."""
     buckets = {B0: BucketOffsets(0, 1, 1.0)}
-    first = observed(buckets, None, seen_at, lambda _: {B0: oldest})
-    again = observed(dict(buckets), None, now, lambda _: {B0: oldest}, first)
-    return pending(again, None).lag_ms(now)
+    first = observation_of(buckets, None, seen_at, lambda _: {B0: oldest})
+    again = observation_of(dict(buckets), None, now, lambda _: {B0: oldest}, first)
+    return lag_of(again, None).age_ms(now)
 
 
 def test_the_lag_of_a_row_from_the_future_grows_from_when_it_was_first_seen() -> None:

@@ -42,8 +42,8 @@ def overdue(ctx: Context, record: TableRecord) -> Change | None:
 
 def expected(table_records: TableRecords) -> dict[int, TableState | None]:
     """The states that a look at every record now would bring."""
-    found = {record.table_id: overdue(table_records.context(), record) for record in table_records.live()}
-    return {table_id: change.record.state for table_id, change in found.items() if change is not None}
+    expected = {record.table_id: overdue(table_records.context(), record) for record in table_records.live()}
+    return {table_id: change.record.state for table_id, change in expected.items() if change is not None}
 
 
 def at(seconds: float) -> datetime:
@@ -66,7 +66,7 @@ def records(draw: st.DrawFn) -> TableRecord:
     """Any mixture of what a first look depends on."""
     times = st.none() | st.integers(0, 9).map(at)
     state = draw(st.sampled_from(AWAKE))
-    made = RoundRecord("r", 1, "sales", "t1", 1, 1, Trigger.SCHEDULE, RoundState.RUNNING, START, tierer_id="one")
+    running = RoundRecord("r", 1, "sales", "t1", 1, 1, Trigger.SCHEDULE, RoundState.RUNNING, START, tierer_id="one")
     call = draw(st.none() | st.just(QueuedCall("r2", "ann", START)))
     return replace(
         scheduled(0),
@@ -74,7 +74,7 @@ def records(draw: st.DrawFn) -> TableRecord:
         due_deadline=draw(times),
         retry_deadline=draw(times),
         heartbeat_deadline=draw(times),
-        round=made if state in (TableState.TIERING, TableState.PENDING) else None,
+        round=running if state in (TableState.TIERING, TableState.PENDING) else None,
         call=call,
         pause=draw(st.none() | times.map(lambda until: Pause("ann", None, START, until))),
     )
@@ -95,8 +95,8 @@ class TimeMachine(RuleBasedStateMachine):
         self.patched.setattr(coordinator, "CHUNK", 2)
         self.store = FailingStore()
         paths = {number: TablePath("sales", f"t{number}") for number in range(1, TABLES + 1)}
-        made = (replace(log_table(number, path, buckets=1), freshness_ms=number * 20_000) for number, path in paths.items())
-        self.world = World(tuple(made), store=self.store)
+        tables = (replace(log_table(number, path, buckets=1), freshness_ms=number * 20_000) for number, path in paths.items())
+        self.world = World(tuple(tables), store=self.store)
         self.tierers = {name: HandTierer(self.world, name) for name in ("one", "two")}
 
     @rule(
@@ -120,12 +120,14 @@ class TimeMachine(RuleBasedStateMachine):
         for drafting in (contextlib.nullcontext, table_records.together):
             with table_records.changing(), drafting():
                 live = table_records.live()
-                waiting = sorted(table_records.waiting(), key=lambda one: one.table_id)
-                assert waiting == [one for one in live if one.state is TableState.PENDING and one.pause is None]
-                assert table_records.running() == [one for one in live if one.running is not None]
+                waiting = sorted(table_records.waiting(), key=lambda record: record.table_id)
+                assert waiting == [record for record in live if record.state is TableState.PENDING and record.pause is None]
+                assert table_records.running() == [record for record in live if record.running is not None]
         assert table_records.work_waits() == bool(table_records.waiting())
         paths = [TablePath("sales", f"t{number}") for number in range(1, TABLES + 1)]
-        assert [table_records.by_path(path) for path in paths] == [next((one for one in live if one.path == path), None) for path in paths]
+        assert [table_records.by_path(path) for path in paths] == [
+            next((record for record in live if record.path == path), None) for path in paths
+        ]
 
     def one_tick(self) -> None:
         table_records = self.world.coordinator.table_records
@@ -146,9 +148,9 @@ class TimeMachine(RuleBasedStateMachine):
         for info in given_up:
             del tierer.running[info.round_id]
         failure = {"error_message": "no disk left", "error_class": "OSError", "error_retryable": retryable}
-        told = tuple(tierer.about(info, **({"empty": True} if well else failure)) for info in given_up)
+        reports = tuple(tierer.about(info, **({"empty": True} if well else failure)) for info in given_up)
         ids = tuple(info.table_id for info in given_up) if forced else ()
-        self._quietly(lambda: tierer.beat(finished=told, forced=ids) if well else tierer.beat(failed=told))
+        self._quietly(lambda: tierer.beat(finished=reports, forced=ids) if well else tierer.beat(failed=reports))
 
     @rule(table_id=TABLE_IDS)
     def call(self, table_id: int) -> None:

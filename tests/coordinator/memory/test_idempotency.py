@@ -40,8 +40,8 @@ def test_a_retry_that_died_has_one_effect_when_it_is_repeated(moment: str) -> No
     store = DyingStore()
     world = World(store=store)
     world.append()
-    tierer, given = world.assigned()
-    tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_class="SchemaDrift", error_retryable=False)
     call = RetryTiering(world.table.path, caller="bob", idempotency_key="k")
     store.dies = moment
     with pytest.raises(KeyboardInterrupt):

@@ -44,20 +44,20 @@ def running() -> tuple[World, WatchedStore, HandTierer, pb.PbLakeTieringTableInf
     world = World(tables=(log_table(1), log_table(2, TablePath("sales", "other"))), store=store)
     world.due()
     tierer = world.tierer()
-    given = tierer.get()
+    assignment = tierer.get()
     store.world = world
-    return world, store, tierer, given
+    return world, store, tierer, assignment
 
 
-def finish_and_ask(tierer: HandTierer, given: pb.PbLakeTieringTableInfo) -> pb.LakeTieringHeartbeatResponse:
-    return tierer.beat(finished=[tierer.about(given, empty=True)], request=True)
+def finish_and_ask(tierer: HandTierer, assignment: pb.PbLakeTieringTableInfo) -> pb.LakeTieringHeartbeatResponse:
+    return tierer.beat(finished=[tierer.about(assignment, empty=True)], request=True)
 
 
 def test_the_end_of_a_round_and_the_next_table_are_one_write(
     running: tuple[World, WatchedStore, HandTierer, pb.PbLakeTieringTableInfo],
 ) -> None:
-    world, store, tierer, given = running
-    answer = finish_and_ask(tierer, given)
+    world, store, tierer, assignment = running
+    answer = finish_and_ask(tierer, assignment)
     assert answer.tiering_table.table_id == 2
     assert store.seen == ["Tiering Pending"]  # as readers saw it until it was stored
     assert store.states() == "Scheduled Tiering"
@@ -68,12 +68,12 @@ def test_the_end_of_a_round_and_the_next_table_are_one_write(
 def test_a_write_that_fails_shows_nothing_of_the_heartbeat_and_its_repeat_does_all(
     running: tuple[World, WatchedStore, HandTierer, pb.PbLakeTieringTableInfo],
 ) -> None:
-    world, store, tierer, given = running
+    world, store, tierer, assignment = running
     store.failing = True
     with pytest.raises(StoreError):
-        finish_and_ask(tierer, given)
+        finish_and_ask(tierer, assignment)
     assert store.states() == "Tiering Pending"
     store.failing = False
-    assert finish_and_ask(tierer, given).tiering_table.table_id == 2
+    assert finish_and_ask(tierer, assignment).tiering_table.table_id == 2
     assert store.states() == "Scheduled Tiering"
     assert [record.tiering_epoch for record in world.coordinator.table_records.live()] == [1, 1]

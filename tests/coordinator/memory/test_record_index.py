@@ -8,7 +8,7 @@ from support.coordinator_world import START, World
 from support.memory_cluster import log_table
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.memory.record_index import Index
+from tiering.coordinator.memory.record_index import RecordIndex
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
 
@@ -19,22 +19,22 @@ def record(table_id: int, path: TablePath, state: TableState | None = TableState
     return TableRecord(table_id, path.database_name, path.table_name, "LOG", "iceberg", 1_000, "", state, START)
 
 
-def told(index: Index, before: dict[int, TableRecord], *records: TableRecord) -> None:
+def renew(index: RecordIndex, before: dict[int, TableRecord], *records: TableRecord) -> None:
     index.renew(records, before)
-    before |= {one.table_id: one for one in records}
+    before |= {record.table_id: record for record in records}
 
 
 def test_a_path_names_the_table_that_has_it_now() -> None:
-    index, before = Index(), dict[int, TableRecord]()
-    told(index, before, record(1, HERE))
-    told(index, before, record(1, HERE, None), record(2, HERE))
+    index, before = RecordIndex(), dict[int, TableRecord]()
+    renew(index, before, record(1, HERE))
+    renew(index, before, record(1, HERE, None), record(2, HERE))
     assert index.by_path(HERE) == 2
-    told(index, before, record(1, HERE, None))
+    renew(index, before, record(1, HERE, None))
     assert index.by_path(HERE) == 2, "that the former one is gone is told once more"
-    told(index, before, record(2, THERE))
+    renew(index, before, record(2, THERE))
     assert (index.by_path(HERE), index.by_path(THERE)) == (None, 2)
-    told(index, before, record(2, HERE), record(3, THERE))
-    told(index, before, record(3, HERE), record(2, THERE))
+    renew(index, before, record(2, HERE), record(3, THERE))
+    renew(index, before, record(3, HERE), record(2, THERE))
     assert (index.by_path(HERE), index.by_path(THERE)) == (3, 2)
 
 
@@ -45,13 +45,13 @@ def test_who_drafts_sees_what_waits_in_the_draft_and_nobody_else_does() -> None:
     with table_records.changing():
         with table_records.together():
             table_records.put(Change(replace(world.record(), state=TableState.PENDING)))
-            assert [one.table_id for one in table_records.waiting()] == [1]
+            assert [record.table_id for record in table_records.waiting()] == [1]
             assert not table_records.work_waits()
             table_records.put(
                 Change(replace(world.record(), state=TableState.SCHEDULED)), Change(replace(world.record(other), state=TableState.PENDING))
             )
-            assert [one.table_id for one in table_records.waiting()] == [2]
-            assert [one.state for one in table_records.live()] == ["Scheduled", "Pending"]
-        assert [one.table_id for one in table_records.waiting()] == [2]
+            assert [record.table_id for record in table_records.waiting()] == [2]
+            assert [record.state for record in table_records.live()] == ["Scheduled", "Pending"]
+        assert [record.table_id for record in table_records.waiting()] == [2]
         assert table_records.work_waits()
     world.coordinator.close()

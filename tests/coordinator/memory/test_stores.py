@@ -60,8 +60,8 @@ def round_record(number: int = 1, state: RoundState = RoundState.SUCCEEDED, tabl
 
 
 def commit_record(number: int = 1, state: CommitState = CommitState.ACKED) -> LakeCommitRecord:
-    made = START + timedelta(seconds=number)
-    return LakeCommitRecord(f"round-{number}", 1, "sales", "orders", number, state, made, base_tag=2**62, offsets={"0": 10})
+    time = START + timedelta(seconds=number)
+    return LakeCommitRecord(f"round-{number}", 1, "sales", "orders", number, state, time, base_tag=2**62, offsets={"0": 10})
 
 
 def full_record(table_id: int = 1) -> TableRecord:
@@ -111,16 +111,16 @@ def event(message: str) -> EventRecord:
 def test_all_of_a_write_is_there_after_a_restart(opened: tuple[Store, Reopen]) -> None:
     store, again = opened
     epoch = store.take_over()
-    record, done, commit, asked = full_record(), round_record(2), commit_record(2), operation("k")
-    store.apply(epoch, Writes((record,), (done,), (commit,), (event("one"), event("two")), (asked,)))
+    record, done, commit, call = full_record(), round_record(2), commit_record(2), operation("k")
+    store.apply(epoch, Writes((record,), (done,), (commit,), (event("one"), event("two")), (call,)))
     store.close()
     reopened = again(store)
     assert list(reopened.load()) == [record]
     assert reopened.round("round-2") == done
     assert list(reopened.rounds()) == [done]
     assert list(reopened.commits(1)) == [commit]
-    assert reopened.operation("k") == asked
-    assert [(each.message, each.event_id) for each in reopened.events()] == [("two", 2), ("one", 1)]
+    assert reopened.operation("k") == call
+    assert [(event.message, event.event_id) for event in reopened.events()] == [("two", 2), ("one", 1)]
 
 
 def test_a_row_with_the_same_id_is_replaced(store: Store) -> None:
@@ -237,5 +237,5 @@ def test_sqlite_syncs_every_commit(tmp_path: Path) -> None:
 
 
 def test_the_tables_can_be_made_in_postgresql() -> None:
-    made = [str(CreateTable(table).compile(dialect=postgresql.dialect())) for table in sql_schema.owner.metadata.sorted_tables]  # type: ignore[no-untyped-call]
-    assert any("event_id BIGSERIAL" in text for text in made)
+    statements = [str(CreateTable(table).compile(dialect=postgresql.dialect())) for table in sql_schema.owner.metadata.sorted_tables]  # type: ignore[no-untyped-call]
+    assert any("event_id BIGSERIAL" in text for text in statements)

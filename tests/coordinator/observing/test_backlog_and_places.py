@@ -12,15 +12,15 @@ import pytest
 from support.coordinator_world import World
 from support.lake_world import LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.coordinator.decisions.lake_acks import backlog_left
+from tiering.coordinator.decisions.backlog import backlog_left
 from tiering.model.rounds import RoundState
 
 
 @pytest.fixture
 def lakes(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    new_world = LakeWorld(tmp_path)
+    yield new_world
+    new_world.close()
 
 
 def backlog(world: World) -> bool | None:
@@ -33,13 +33,13 @@ def backlog(world: World) -> bool | None:
 def test_a_backlog_is_what_was_there_when_reading_began_and_ends_once(world: World) -> None:
     assert backlog(world) is None
     world.append(10)
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     assert backlog(world) is None  # it did not look yet
-    tierer.plan(given)
+    tierer.plan(assignment)
     assert backlog(world) is True
     world.restart()
     assert backlog(world) is True
-    tierer.fail(given)
+    tierer.fail(assignment)
     world.append(5)
     world.later(60)
     again = tierer.get()
@@ -55,8 +55,8 @@ def test_a_backlog_is_what_was_there_when_reading_began_and_ends_once(world: Wor
 
 
 def test_a_table_without_rows_has_no_backlog(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.finish(given, empty=True)
+    tierer, assignment = world.assigned()
+    tierer.finish(assignment, empty=True)
     assert backlog(world) is False
 
 

@@ -37,8 +37,8 @@ def test_enabling_the_lake_later_counts_from_then() -> None:
 
 
 def test_a_dropped_table_is_removed_with_its_errors(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment)
     del world.cluster.by_path[world.table.path]
     world.coordinator.tick()
     assert world.coordinator.table_records.live() == []
@@ -47,9 +47,9 @@ def test_a_dropped_table_is_removed_with_its_errors(world: World) -> None:
 
 
 def test_epochs_go_on_when_the_lake_is_disabled_and_enabled_again(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     _put(world, replace(world.table, lake_enabled=False))
     world.restart()
     assert world.coordinator.table_records.live() == []
@@ -57,20 +57,20 @@ def test_epochs_go_on_when_the_lake_is_disabled_and_enabled_again(world: World) 
     assert world.record().lake.table_uuid == "lake-1"
     assert world.record().error_count == 0
     world.due()
-    assert world.tierer("two").get().tiering_epoch == given.tiering_epoch + 1
+    assert world.tierer("two").get().tiering_epoch == assignment.tiering_epoch + 1
 
 
 def test_a_table_made_anew_is_another_table(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     _put(world, replace(world.table, table_id=2))
     assert world.coordinator.table_records.get(1) is None
-    made = world.coordinator.table_records.get(2)
-    assert made is not None
-    assert (made.lake.table_uuid, made.last_tiered_time) == (None, None)
-    assert made.round is not None
-    assert made.round.round_id != given.round_id
+    record = world.coordinator.table_records.get(2)
+    assert record is not None
+    assert (record.lake.table_uuid, record.last_tiered_time) == (None, None)
+    assert record.round is not None
+    assert record.round.round_id != assignment.round_id
 
 
 def test_a_changed_freshness_moves_the_due_time(world: World) -> None:
@@ -82,10 +82,10 @@ def test_a_changed_freshness_moves_the_due_time(world: World) -> None:
 
 
 def test_a_change_does_not_disturb_a_running_round(world: World) -> None:
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     _put(world, replace(world.table, properties={"note": "new"}))
     assert not tierer.beat().tiering_table_resp[0].HasField("error")
-    assert world.record().tiering_epoch == given.tiering_epoch
+    assert world.record().tiering_epoch == assignment.tiering_epoch
 
 
 def test_a_cluster_that_does_not_answer_takes_no_table_away(world: World) -> None:
@@ -110,16 +110,16 @@ def test_a_restart_meets_tables_at_rest_again_and_leaves_the_others(world: World
     world.cluster.logs[2] = {}
     _put(world, other)
     world.due()
-    seen = len(world.store.events())
+    events_before = len(world.store.events())
     assert (world.state(), world.state(other)) == ("Pending", "Scheduled")
     world.restart()
     assert (world.state(), world.state(other)) == ("Pending", "Scheduled")
-    assert events(world)[seen:] == ["TABLE_INITIALIZED", "TABLE_SCHEDULED"]
+    assert events(world)[events_before:] == ["TABLE_INITIALIZED", "TABLE_SCHEDULED"]
 
 
 def test_every_change_of_state_in_the_events_is_legal(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment)
     world.restart()
     world.later(5)
     tierer.finish(tierer.get(), empty=True)

@@ -10,7 +10,7 @@ import pytest
 from support.coordinator_world import START, World
 from support.memory_cluster import MemoryCluster, log_table
 from tiering.coordinator.observing import lag
-from tiering.coordinator.observing.lag import Pending
+from tiering.coordinator.observing.lag import Lag
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
 
@@ -47,23 +47,23 @@ def many(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world.coordinator.close()
 
 
-def asked(world: World) -> list[int]:
+def observed_table_ids(world: World) -> list[int]:
     """Tables whose times were asked for since."""
     assert isinstance(world.cluster, Listening)
-    found, world.cluster.times = world.cluster.times, []
-    return found
+    times, world.cluster.times = world.cluster.times, []
+    return times
 
 
 def observe(world: World) -> list[int]:
     world.clock.advance(1)
     world.coordinator.observer.observe_all()
-    return asked(world)
+    return observed_table_ids(world)
 
 
-def seen(world: World, table_id: int = 1) -> Pending:
-    found = world.coordinator.observer.pending(world.record(world.tables[table_id - 1]))
-    assert found is not None
-    return found
+def observed_lag(world: World, table_id: int = 1) -> Lag:
+    lag_now = world.coordinator.observer.lag(world.record(world.tables[table_id - 1]))
+    assert lag_now is not None
+    return lag_now
 
 
 def test_tables_are_asked_about_many_at_a_time_and_times_only_where_rows_are_missing(many: World) -> None:
@@ -71,7 +71,7 @@ def test_tables_are_asked_about_many_at_a_time_and_times_only_where_rows_are_mis
     assert observe(many) == [3]
     assert isinstance(many.cluster, Listening)
     assert many.cluster.together == [2, 2, 1]
-    assert [seen(many, number).records for number in range(1, TABLES + 1)] == [0, 0, 3, 0, 0]
+    assert [observed_lag(many, number).records for number in range(1, TABLES + 1)] == [0, 0, 3, 0, 0]
 
 
 def test_of_tables_with_many_buckets_fewer_are_asked_about_at_a_time(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,12 +88,12 @@ def test_of_tables_with_many_buckets_fewer_are_asked_about_at_a_time(many: World
 def test_the_oldest_row_is_asked_for_once_while_the_lake_stays_where_it_is(many: World) -> None:
     many.append(3)
     assert observe(many) == [1]
-    first = seen(many)
+    first = observed_lag(many)
     assert observe(many) == []
-    assert seen(many) == Pending(first.records, first.size_bytes, START, first.observed_time + timedelta(seconds=1))
+    assert observed_lag(many) == Lag(first.records, first.size_bytes, START, first.observed_time + timedelta(seconds=1))
     many.append(4)
     assert observe(many) == []
-    assert (seen(many).records, seen(many).oldest_time) == (7, START)
+    assert (observed_lag(many).records, observed_lag(many).oldest_time) == (7, START)
 
 
 def test_it_is_asked_for_again_when_the_lake_went_on_the_log_was_cut_or_another_bucket_has_rows(many: World) -> None:
@@ -104,15 +104,15 @@ def test_it_is_asked_for_again_when_the_lake_went_on_the_log_was_cut_or_another_
     many.cluster.logs[1][BucketKey(None, 0)] = (1, 3)
     many.cluster.logs[1][BucketKey(None, 1)] = (2, 2)
     assert observe(many) == [1]
-    assert (seen(many).records, seen(many).oldest_time) == (2, START + timedelta(seconds=1))
+    assert (observed_lag(many).records, observed_lag(many).oldest_time) == (2, START + timedelta(seconds=1))
     many.due()
     tierer = many.tierer()
-    given = next(given for given in (tierer.get() for _ in range(TABLES)) if given.table_id == 1)
-    tierer.commit(given)
+    assignment = next(assignment for assignment in (tierer.get() for _ in range(TABLES)) if assignment.table_id == 1)
+    tierer.commit(assignment)
     many.append(5)
-    tierer.ack(given)
+    tierer.ack(assignment)
     observe(many)
-    assert (seen(many).records, seen(many).oldest_time) == (5, START + timedelta(seconds=3))
+    assert (observed_lag(many).records, observed_lag(many).oldest_time) == (5, START + timedelta(seconds=3))
 
 
 def test_times_that_could_not_be_had_are_asked_for_again(many: World) -> None:
@@ -121,11 +121,11 @@ def test_times_that_could_not_be_had_are_asked_for_again(many: World) -> None:
     many.append(3, table=many.tables[1])
     many.cluster.silent = {1}
     assert observe(many) == [1, 2]
-    assert many.coordinator.observer.pending(many.record()) is None
-    assert seen(many, 2).records == 3
+    assert many.coordinator.observer.lag(many.record()) is None
+    assert observed_lag(many, 2).records == 3
     many.cluster.silent = set()
     assert observe(many) == [1]
-    assert seen(many).oldest_time == START
+    assert observed_lag(many).oldest_time == START
 
 
 def test_some_times_are_not_taken_for_all(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,10 +134,10 @@ def test_some_times_are_not_taken_for_all(many: World, monkeypatch: pytest.Monke
     many.append(3)
     many.append(3, bucket=1)
     observe(many)
-    assert seen(many).oldest_time == START + timedelta(seconds=9)
+    assert observed_lag(many).oldest_time == START + timedelta(seconds=9)
     some[BucketKey(None, 0)] = START + timedelta(seconds=4)
     observe(many)
-    assert seen(many).oldest_time == START + timedelta(seconds=4)
+    assert observed_lag(many).oldest_time == START + timedelta(seconds=4)
 
 
 def test_one_chunk_that_fails_does_not_take_the_others_along(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +148,8 @@ def test_one_chunk_that_fails_does_not_take_the_others_along(many: World, monkey
 
     monkeypatch.setattr(many.cluster, "offsets", troubled)
     observe(many)
-    found = [many.coordinator.observer.pending(many.record(table)) for table in many.tables]
-    assert [one is None for one in found] == [True, True, False, False, False]
+    lags = [many.coordinator.observer.lag(many.record(table)) for table in many.tables]
+    assert [entry is None for entry in lags] == [True, True, False, False, False]
 
 
 def test_a_table_that_is_gone_is_forgotten(many: World) -> None:
@@ -158,22 +158,22 @@ def test_a_table_that_is_gone_is_forgotten(many: World) -> None:
     del many.cluster.by_path[gone.path]
     many.coordinator.tick()
     observe(many)
-    assert many.coordinator.observer.pending(gone) is None
+    assert many.coordinator.observer.lag(gone) is None
 
 
 def test_the_background_rests_between_tables_and_stops_when_told_to(many: World) -> None:
     many.coordinator.observer.observe_all(iter([True, True, True, False]).__next__)
-    found = [many.coordinator.observer.pending(many.record(table)) for table in many.tables]
-    assert [one is None for one in found] == [False, False, True, True, True]
+    lags = [many.coordinator.observer.lag(many.record(table)) for table in many.tables]
+    assert [entry is None for entry in lags] == [False, False, True, True, True]
 
 
 def test_a_look_over_many_tables_asks_nothing(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(many.cluster, Listening)
     records = many.coordinator.table_records.live()
     monkeypatch.setattr(lag, "ON_DEMAND_TABLES", TABLES - 1)
-    many.coordinator.observer.refresh_for_a_look(records)
+    many.coordinator.observer.refresh(records)
     assert many.cluster.together == []
-    many.coordinator.observer.refresh_for_a_look(records[1:])
+    many.coordinator.observer.refresh(records[1:])
     assert sum(many.cluster.together) == TABLES - 1
-    many.coordinator.observer.refresh_for_a_look(records[1:])
+    many.coordinator.observer.refresh(records[1:])
     assert sum(many.cluster.together) == TABLES - 1

@@ -41,13 +41,11 @@ def test_time_tables_and_logs_are_looked_at() -> None:
     world.cluster.by_path[world.table.path] = world.table
     world.clock.advance(1_000)
 
-    def seen() -> bool:
-        found = [
-            world.coordinator.observer.pending(record) for record in world.coordinator.table_records.live() if record.state == "Pending"
-        ]
-        return [one.records for one in found if one is not None] == [7]
+    def is_observed() -> bool:
+        lags = [world.coordinator.observer.lag(record) for record in world.coordinator.table_records.live() if record.state == "Pending"]
+        return [lag.records for lag in lags if lag is not None] == [7]
 
-    asyncio.run(running(world, seen))
+    asyncio.run(running(world, is_observed))
 
 
 def test_the_first_look_at_all_logs_may_take_a_larger_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +107,7 @@ def test_the_end_ends_a_pass_that_rests(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_coordinator_whose_store_was_taken_over_says_so() -> None:
-    world, told = World(options=QUICK), threading.Event()
+    world, fenced = World(options=QUICK), threading.Event()
     world.another().close()
     world.clock.advance(1_000)
-    asyncio.run(running(world, told.is_set, told.set))
+    asyncio.run(running(world, fenced.is_set, fenced.set))

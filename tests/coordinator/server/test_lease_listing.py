@@ -27,17 +27,20 @@ MINUTE_MS = 60_000
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
     """Leases `a` (four buckets of one table), `b` (two of them, with an owner) and `c` (ended, not swept yet)."""
-    made = LakeWorld(tmp_path)
-    table = made.keyed_table("planes", buckets=4)
-    made.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
-    held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in made.storage.take_kv_snapshots(table.path).items()}
+    lake_world = LakeWorld(tmp_path)
+    table = lake_world.keyed_table("planes", buckets=4)
+    lake_world.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
+    held = {
+        TableBucket(table.table_id, bucket): snapshot.snapshot_id
+        for bucket, snapshot in lake_world.storage.take_kv_snapshots(table.path).items()
+    }
     assert len(held) == 4
-    made.storage.acquire_lease("c", MINUTE_MS, held)
-    made.clock.advance(61)
-    made.storage.acquire_lease("a", MINUTE_MS, held)
-    made.storage.acquire_lease("b", 2 * MINUTE_MS, dict(list(held.items())[:2]), "tierer-7")
-    yield made
-    made.close()
+    lake_world.storage.acquire_lease("c", MINUTE_MS, held)
+    lake_world.clock.advance(61)
+    lake_world.storage.acquire_lease("a", MINUTE_MS, held)
+    lake_world.storage.acquire_lease("b", 2 * MINUTE_MS, dict(list(held.items())[:2]), "tierer-7")
+    yield lake_world
+    lake_world.close()
 
 
 def test_leases_come_whole_over_pages_of_any_size(world: LakeWorld) -> None:

@@ -6,19 +6,28 @@ import pytest
 
 from support.coordinator_world import START, CountingIds
 from support.memory_coordinator import table_status
-from tiering.coordinator.server.listings import KEPT_ITEMS, KEPT_LISTINGS, Listing, Listings
+from tiering.coordinator.server.listings import KEPT_ITEMS, KEPT_LISTINGS, PAGE_BYTES, Listing, Listings
 from tiering.errors import InvalidArgument
+from tiering.model.status import TableStatus
+
+BYTES = 100
+
+
+def few_bytes() -> Listings[TableStatus]:
+    """Listings whose items are small."""
+    return Listings(CountingIds(), lambda status: BYTES)
+
 
 TWO = Listing((table_status("sales.a"), table_status("sales.b")), START)
 
 
 def test_a_listing_that_fits_on_one_page_is_not_kept() -> None:
-    page = Listings(CountingIds()).first(TWO, 2)
+    page = few_bytes().first(TWO, 2)
     assert (page.items, page.next_token) == (TWO.items, "")
 
 
 def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
-    listings = Listings(CountingIds())
+    listings = few_bytes()
     oldest = listings.first(TWO, 1).next_token
     second = listings.first(TWO, 1).next_token
     for _ in range(KEPT_LISTINGS - 2):
@@ -31,7 +40,7 @@ def test_the_listing_used_longest_ago_is_forgotten_first() -> None:
 
 
 def test_kept_listings_have_a_size_together_and_the_newest_is_always_kept() -> None:
-    listings, large = Listings(CountingIds()), Listing(TWO.items * (KEPT_ITEMS // 4), START)
+    listings, large = few_bytes(), Listing(TWO.items * (KEPT_ITEMS // 4), START)
     first, second, third = (listings.first(large, 1).next_token for _ in range(3))
     with pytest.raises(InvalidArgument, match="too old"):
         listings.next(first, 1)
@@ -42,7 +51,29 @@ def test_kept_listings_have_a_size_together_and_the_newest_is_always_kept() -> N
 
 @pytest.mark.parametrize("position", ["9" * 5_000, "-1", "x", "\u0663" * 20, ""])
 def test_a_position_that_none_of_ours_has_is_refused(position: str) -> None:
-    listings = Listings(CountingIds())
+    listings = few_bytes()
     name = listings.first(TWO, 1).next_token.rpartition(":")[0]
     with pytest.raises(InvalidArgument, match="unknown or too old"):
         listings.next(f"{name}:{position}", 1)
+
+
+def test_a_page_ends_where_its_items_would_be_more_than_an_answer_carries() -> None:
+    listings = Listings(CountingIds(), lambda status: PAGE_BYTES // 3)
+    seven = Listing(tuple(table_status(f"sales.t{number}") for number in range(7)), START)
+    pages = [listings.first(seven, 5)]
+    while pages[-1].next_token:
+        pages.append(listings.next(pages[-1].next_token, 5))
+    assert [len(page.items) for page in pages] == [3, 3, 1]
+    assert tuple(item for page in pages for item in page.items) == seven.items
+
+
+def test_an_item_larger_than_an_answer_is_a_page_of_its_own() -> None:
+    listings = Listings(CountingIds(), lambda status: PAGE_BYTES + 1)
+    first = listings.first(TWO, 0)
+    assert (first.items, listings.next(first.next_token, 0).items) == (TWO.items[:1], TWO.items[1:])
+
+
+def test_a_whole_listing_is_one_page_or_an_error_that_names_page_size() -> None:
+    assert Listings(CountingIds(), lambda status: PAGE_BYTES // 2).whole(TWO).items == TWO.items
+    with pytest.raises(InvalidArgument, match="page_size"):
+        Listings(CountingIds(), lambda status: PAGE_BYTES // 2 + 1).whole(TWO)

@@ -64,8 +64,8 @@ def test_an_unknown_path_is_not_found_and_a_bad_one_is_refused() -> None:
 
 def test_a_path_made_a_moment_ago_is_found() -> None:
     async def test(served: Served) -> None:
-        made = replace(served.world.table, table_id=2, path=TablePath("sales", "brand_new"))
-        served.world.cluster.by_path[made.path] = made
+        new_table = replace(served.world.table, table_id=2, path=TablePath("sales", "brand_new"))
+        served.world.cluster.by_path[new_table.path] = new_table
         served.world.cluster.logs[2] = {}
         path = common_pb2.PbTablePath(database_name="sales", table_name="brand_new")
         assert len((await served.page(table_path=path)).tiering_statuses) == 1
@@ -132,12 +132,12 @@ def test_waiting_calls_starve_neither_reads_nor_tierers() -> None:
         await until(lambda: served.world.coordinator.table_records.wake_ups.waiting >= 79 and served.world.state() == "Tiering")
         async with asyncio.timeout(5):
             assert (await served.page()).tiering_statuses[0].status == "Tiering"
-        winner = next(each for each in held if each.done())
-        given = winner.result().tiering_table
+        winner = next(request for request in held if request.done())
+        assignment = winner.result().tiering_table
         owner = served.world.tierer(served.world.record().round.tierer_id or "")  # type: ignore[union-attr]
         owner.sequence = 10
-        owner.running[given.round_id] = given
-        await asyncio.to_thread(owner.run, given)
+        owner.running[assignment.round_id] = assignment
+        await asyncio.to_thread(owner.run, assignment)
         results = [steps[-1].result for steps in await asyncio.gather(*calls)]
         assert {result.state for result in results} == {"SUCCEEDED"}
         served.world.clock.advance(40)

@@ -41,9 +41,9 @@ def test_a_table_never_tiered(world: World) -> None:
 
 def test_lag_is_the_age_of_the_oldest_row_that_the_lake_lacks_and_grows_while_tiering_fails(world: World) -> None:
     world.append(10)
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     assert look(world).lag_ms == 180_000
-    tierer.fail(given)
+    tierer.fail(assignment)
     world.clock.advance(20)
     status = look(world)
     assert (status.lag_ms, status.pending_records, status.oldest_pending_time) == (200_000, 10, START)
@@ -52,10 +52,10 @@ def test_lag_is_the_age_of_the_oldest_row_that_the_lake_lacks_and_grows_while_ti
 
 def test_an_ack_takes_the_lag_away_at_once(world: World) -> None:
     world.append(10)
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     assert look(world).lag_ms
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     status = look(world)
     assert (status.lag_ms, status.pending_records, status.oldest_pending_time) == (0, 0, None)
 
@@ -88,10 +88,10 @@ def test_what_was_seen_stays_with_its_time_while_the_cluster_is_away(world: Worl
 
 
 def test_a_look_from_an_event_loop_never_asks_the_cluster(world: World) -> None:
-    def asked(table: TableInfo) -> None:
+    def refuse(table: TableInfo) -> None:
         raise AssertionError("the loop was blocked")
 
-    world.cluster.offsets = asked  # type: ignore[assignment, method-assign]
+    world.cluster.offsets = refuse  # type: ignore[assignment, method-assign]
 
     async def from_loop() -> TableStatus:
         return look(world)
@@ -104,8 +104,8 @@ def test_more_tables_than_a_look_may_observe_show_what_the_background_saw() -> N
     statuses = world.coordinator.view().table_statuses()
     assert [status.table_name for status in statuses] == sorted(status.table_name for status in statuses)
     assert {status.pending_records for status in statuses} == {None}
-    [one] = world.coordinator.view().table_statuses("many", "t007")
-    assert one.pending_records == 0
+    [status] = world.coordinator.view().table_statuses("many", "t007")
+    assert status.pending_records == 0
     world.coordinator.observer.observe_all()
     assert {status.pending_records for status in world.coordinator.view().table_statuses()} == {0}
     world.coordinator.close()
@@ -126,12 +126,12 @@ def test_a_view_stays_at_its_moment(world: World) -> None:
 
 def test_the_size_of_the_lake_table_is_observed_and_kept(world: World) -> None:
     world.append(10)
-    tierer, given = world.assigned()
-    tierer.commit(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
     measured = world.lake.view(world.table.path)
     assert measured is not None
     world.lake.view = lambda path: replace(measured, records=10, size_bytes=800, files=1)  # type: ignore[method-assign]
-    tierer.ack(given)
+    tierer.ack(assignment)
     world.coordinator.observer.observe_all()
     world.restart()
     status = look(world)
@@ -141,12 +141,12 @@ def test_the_size_of_the_lake_table_is_observed_and_kept(world: World) -> None:
 
 def test_a_running_round_shows_who_runs_it(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     world.clock.advance(40)
     status = look(world)
-    assert (status.status, status.tierer_id, status.round_id) == ("Tiering", "tierer-1", given.round_id)
+    assert (status.status, status.tierer_id, status.round_id) == ("Tiering", "tierer-1", assignment.round_id)
     assert status.status_reason == "runs on the tierer tierer-1; last heard of 40 s ago"
-    tierer.run(given)
+    tierer.run(assignment)
     after = look(world)
     assert (after.tierer_id, after.round_id, after.heartbeat_time, after.last_round_duration_ms) == (None, None, None, 40_000)
 
@@ -157,8 +157,8 @@ def test_reasons_for_waiting(world: World) -> None:
     tierer = world.tierer()
     tierer.beat()
     assert look(world).status_reason == "waits for a tierer to have room"
-    given = tierer.get()
-    tierer.fail(given)
+    assignment = tierer.get()
+    tierer.fail(assignment)
     assert look(world).status_reason == "back-off: next attempt in 1.0 s"
     assert look(world).next_retry_time == world.clock.now() + timedelta(seconds=1)
     world.later(1)

@@ -26,9 +26,9 @@ ONLY_WHILE_IT_RUNS = {"heartbeat_time", "status_reason"}
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[FolderWorld]:
-    made = FolderWorld(tmp_path / "data")
-    yield made
-    made.close()
+    folder_world = FolderWorld(tmp_path / "data")
+    yield folder_world
+    folder_world.close()
 
 
 class Look:
@@ -73,14 +73,14 @@ def in_states(world: LakeWorld) -> list[TableInfo]:
 
 def test_statuses_are_those_of_the_coordinator_but_for_what_only_it_knows(world: FolderWorld) -> None:
     in_states(world)
-    said = [asdict(status) for status in world.coordinator.view().table_statuses()]
+    live = [asdict(status) for status in world.coordinator.view().table_statuses()]
     with Look(world) as view:
-        seen = [asdict(status) for status in view.table_statuses()]
+        offline = [asdict(status) for status in view.table_statuses()]
         by_column = {name: view.status_columns().column(name).to_pylist() for name in TableStatus.__dataclass_fields__}
-    for one, other in zip(said, seen, strict=True):
-        assert {name for name in one if one[name] != other[name]} <= ONLY_WHILE_IT_RUNS
-    assert [status["heartbeat_time"] for status in seen] == [None] * 4
-    assert {name: [status[name] for status in seen] for name in by_column} == by_column
+    for live_status, offline_status in zip(live, offline, strict=True):
+        assert {name for name in live_status if live_status[name] != offline_status[name]} <= ONLY_WHILE_IT_RUNS
+    assert [status["heartbeat_time"] for status in offline] == [None] * 4
+    assert {name: [status[name] for status in offline] for name in by_column} == by_column
 
 
 def test_reasons_do_not_count_down_and_do_not_say_that_a_tierer_runs(world: FolderWorld) -> None:
@@ -101,7 +101,7 @@ def test_tables_partitions_and_places_are_known(world: FolderWorld) -> None:
     world.tier(table)
     wait_until_measured(world, table)
     with Look(world) as view:
-        assert (view.databases(), [one.path for one in view.tables("sales")]) == (["sales"], [table.path])
+        assert (view.databases(), [info.path for info in view.tables("sales")]) == (["sales"], [table.path])
         assert view.lake_location(table.table_id) == world.view(table).location
         assert (view.leases(), view.validations(), view.open_calls()) == ([], [], ())
 

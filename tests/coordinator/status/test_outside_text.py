@@ -31,10 +31,10 @@ def world() -> World:
 
 @pytest.mark.parametrize("unit", ["a.", "pwd_", "-----BEGIN PRIVATE KEY-----", "a://", "token."])
 def test_a_message_of_megabytes_costs_no_time(world: World, unit: str) -> None:
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     message = unit * (3_000_000 // len(unit))
     begun = time.process_time()
-    tierer.fail(given, error_message=message, error_hint=message, error_class=message)
+    tierer.fail(assignment, error_message=message, error_hint=message, error_class=message)
     assert time.process_time() - begun < 0.5
     error = world.record().error
     assert error is not None
@@ -44,8 +44,8 @@ def test_a_message_of_megabytes_costs_no_time(world: World, unit: str) -> None:
 
 
 def test_what_a_tierer_says_is_stored_clean(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, error_message=HOSTILE, error_hint=HOSTILE, error_class=HOSTILE, error_phase=HOSTILE)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_message=HOSTILE, error_hint=HOSTILE, error_class=HOSTILE, error_phase=HOSTILE)
     error = world.record().error
     assert error is not None
     for text in (error.message, error.hint, error.error_class, str(error.phase)):

@@ -53,7 +53,7 @@ def disturbed(record: TableRecord, seed: random.Random, world: World) -> TableRe
 
     state = seed.choice([state for state in TableState if state is not TableState.NEW])
     error = ErrorInfo("Boom", "it broke", maybe("READ"), seed.choice(["", "mend it"]), seed.random() < 0.5, now.wall)
-    made = RoundRecord(
+    running_round = RoundRecord(
         round_id=f"r{seed.randrange(1_000)}",
         table_id=record.table_id,
         database_name=record.database_name,
@@ -71,8 +71,8 @@ def disturbed(record: TableRecord, seed: random.Random, world: World) -> TableRe
     return replace(
         record,
         state=state,
-        tiering_epoch=made.tiering_epoch,
-        round=made if state is TableState.TIERING else maybe(made),
+        tiering_epoch=running_round.tiering_epoch,
+        round=running_round if state is TableState.TIERING else maybe(running_round),
         error=maybe(error),
         error_count=seed.randrange(5),
         consecutive_failures=seed.randrange(5),
@@ -145,11 +145,11 @@ def test_a_look_shows_the_pending_rows_that_its_first_column_showed(many: World)
 
 
 def test_only_what_is_left_of_a_look_is_looked_for_in_the_cluster(many: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[TablePath] = []
+    looked_up: list[TablePath] = []
     offsets = many.cluster.offsets
-    monkeypatch.setattr(many.cluster, "offsets", lambda table: asked.append(table.path) or offsets(table))
+    monkeypatch.setattr(many.cluster, "offsets", lambda table: looked_up.append(table.path) or offsets(table))
     look = many.coordinator.view().status_columns()
     look.column("status")
-    assert asked == []
+    assert looked_up == []
     assert look.take(pa.array([1])).column("pending_records").to_pylist() == [0]
-    assert len(asked) == 1
+    assert len(looked_up) == 1

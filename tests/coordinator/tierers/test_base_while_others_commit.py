@@ -17,9 +17,9 @@ from tiering.round.steps import actions as act
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    lake_world = LakeWorld(tmp_path)
+    yield lake_world
+    lake_world.close()
 
 
 def asleep_before_its_commit(world: LakeWorld) -> tuple[TableInfo, SteppedRound]:
@@ -42,9 +42,9 @@ def wake_after_the_look(world: LakeWorld, asleep: SteppedRound, monkeypatch: pyt
 
     def view(path: TablePath) -> LakeView | None:
         monkeypatch.undo()
-        seen = look(path)
+        view = look(path)
         assert asleep.runner.run().state is RoundState.SUCCEEDED
-        return seen
+        return view
 
     monkeypatch.setattr(world.lake, "view", view)
 

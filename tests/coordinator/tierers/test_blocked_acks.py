@@ -62,15 +62,15 @@ def hanging(owner: object, name: str) -> Iterator[Hanging]:
 def committed(world: World) -> tuple[HandTierer, pb.PbLakeTieringTableInfo]:
     """A round whose commit is in the lake; its ack is still to come."""
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    return tierer, given
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    return tierer, assignment
 
 
 def test_repeats_of_a_blocked_ack_hold_up_no_heartbeat() -> None:
     async def test(served: Served) -> None:
-        tierer, given = committed(served.world)
-        message = tierer.ack_message(given)
+        tierer, assignment = committed(served.world)
+        message = tierer.ack_message(assignment)
         commits = served.world.coordinator.commits
         submitted = Hanging(commits.submit_ack)
         commits.submit_ack = submitted  # type: ignore[method-assign]
@@ -90,8 +90,8 @@ def test_repeats_of_a_blocked_ack_hold_up_no_heartbeat() -> None:
 
 def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:
     async def test(served: Served) -> None:
-        tierer, given = committed(served.world)
-        message = tierer.ack_message(given)
+        tierer, assignment = committed(served.world)
+        message = tierer.ack_message(assignment)
         with hanging(served.world.lake, "view") as lake:
             with pytest.raises(grpc.aio.AioRpcError):
                 await served.tierers.CommitLakeSnapshot(message, timeout=0.2)  # type: ignore[misc]
@@ -107,8 +107,8 @@ def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:
 def test_another_ack_of_a_blocked_table_is_told_to_try_again() -> None:
     async def test(served: Served) -> None:
         served.world.coordinator.commits._locks._wait_seconds = 0.01
-        tierer, given = committed(served.world)
-        late = tierer.ack_message(given)
+        tierer, assignment = committed(served.world)
+        late = tierer.ack_message(assignment)
         served.world.later(120)  # the round is over; the next one acks too
         served.world.later(10)
         other = served.world.tierer("two")
@@ -127,8 +127,8 @@ def test_another_ack_of_a_blocked_table_is_told_to_try_again() -> None:
 def test_a_first_plan_that_waits_for_the_lake_holds_up_no_heartbeat() -> None:
     async def test(served: Served) -> None:
         served.world.append()
-        tierer, given = served.world.assigned()
-        plan = pb.RecordPlanRequest(round=tierer.ref(given), lake_table_uuid="lake-1", splits=1)
+        tierer, assignment = served.world.assigned()
+        plan = pb.RecordPlanRequest(round=tierer.ref(assignment), lake_table_uuid="lake-1", splits=1)
         with hanging(served.world.lake, "view") as lake:
             plans = [asyncio.ensure_future(served.tierers.RecordPlan(plan)) for _ in range(REPEATS)]  # type: ignore[arg-type]
             await until(lambda: lake.inside > 0)
@@ -149,7 +149,7 @@ def test_leases_of_a_cluster_that_hangs_hold_up_neither_heartbeats_nor_readers()
                 for _ in range(REPEATS)
             ]
             listings = [served.status.ListKvSnapshotLeases(status_pb2.ListKvSnapshotLeasesRequest()) for _ in range(REPEATS)]
-            waiting += [asyncio.ensure_future(each) for each in listings]  # type: ignore[arg-type]
+            waiting += [asyncio.ensure_future(listing) for listing in listings]  # type: ignore[arg-type]
             await until(lambda: drops.inside > 0)
             assert not (await served.heartbeat(tierer)).tiering_table_resp[0].HasField("error")
             assert len((await served.page()).tiering_statuses) == 1

@@ -17,16 +17,16 @@ def test_a_due_table_goes_to_the_tierer_that_asks(world: World) -> None:
     tierer = world.tierer()
     assert not tierer.beat(request=True).HasField("tiering_table")
     world.due()
-    given = tierer.get()
-    assert (given.table_id, given.tiering_epoch) == (1, 1)
-    assert given.max_duration_ms == FRESHNESS * 1_000
+    assignment = tierer.get()
+    assert (assignment.table_id, assignment.tiering_epoch) == (1, 1)
+    assert assignment.max_duration_ms == FRESHNESS * 1_000
     assert world.state() == "Tiering"
 
 
 def test_a_round_that_goes_well_brings_the_table_back_to_scheduled(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.run(given)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
     record = world.record()
     assert world.state() == "Scheduled"
     assert record.last_tiered_time == record.last_checked_time == world.clock.now()
@@ -37,8 +37,8 @@ def test_a_round_that_goes_well_brings_the_table_back_to_scheduled(world: World)
 
 
 def test_an_empty_round_sets_only_the_checked_time(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.finish(given, empty=True)
+    tierer, assignment = world.assigned()
+    tierer.finish(assignment, empty=True)
     record = world.record()
     assert world.state() == "Scheduled"
     assert (record.last_tiered_time, record.last_checked_time) == (None, world.clock.now())
@@ -48,11 +48,11 @@ def test_an_empty_round_sets_only_the_checked_time(world: World) -> None:
 
 def test_freshness_counts_from_when_the_round_looked_at_the_log(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
     world.later(100)
     tierer.beat()
-    tierer.run(given)
+    tierer.run(assignment)
     world.later(FRESHNESS - 101)
     assert world.state() == "Scheduled"
     world.later(1)
@@ -61,14 +61,14 @@ def test_freshness_counts_from_when_the_round_looked_at_the_log(world: World) ->
 
 def test_a_round_that_stopped_early_goes_on_at_once_under_a_new_epoch(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     tierer.running.clear()
-    response = tierer.beat(finished=(tierer.about(given),), forced=(1,), request=True)
-    assert response.tiering_table.tiering_epoch == given.tiering_epoch + 1
-    assert response.tiering_table.round_id != given.round_id
-    stored = world.store.round(given.round_id)
+    response = tierer.beat(finished=(tierer.about(assignment),), forced=(1,), request=True)
+    assert response.tiering_table.tiering_epoch == assignment.tiering_epoch + 1
+    assert response.tiering_table.round_id != assignment.round_id
+    stored = world.store.round(assignment.round_id)
     assert stored is not None
     assert stored.state is RoundState.FORCE_FINISHED
 
@@ -77,8 +77,8 @@ def test_a_lost_answer_is_repeated_under_the_same_epoch_and_round(world: World) 
     world.due()
     tierer = world.tierer()
     lost = tierer.lose_answer()
-    given = tierer.get()
-    assert (given.round_id, given.tiering_epoch) == (lost.round_id, lost.tiering_epoch)
+    assignment = tierer.get()
+    assert (assignment.round_id, assignment.tiering_epoch) == (lost.round_id, lost.tiering_epoch)
 
 
 def test_a_heartbeat_that_requests_nothing_never_hands_over(world: World) -> None:
@@ -103,13 +103,13 @@ def test_a_lost_table_never_goes_to_another_tierer_before_the_timeout(world: Wor
 
 def test_a_granted_round_is_never_handed_over(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    assert tierer.begin(given, tierer.prepare(given)).granted
+    tierer, assignment = world.assigned()
+    assert tierer.begin(assignment, tierer.prepare(assignment)).granted
     tierer.running.clear()  # its process forgot the round
     again = tierer.get()
-    assert again.round_id != given.round_id
-    assert again.tiering_epoch == given.tiering_epoch + 1
-    ended = world.store.round(given.round_id)
+    assert again.round_id != assignment.round_id
+    assert again.tiering_epoch == assignment.tiering_epoch + 1
+    ended = world.store.round(assignment.round_id)
     assert ended is not None
     assert ended.state is RoundState.FENCED
     [grant] = world.store.commits()
@@ -118,9 +118,9 @@ def test_a_granted_round_is_never_handed_over(world: World) -> None:
 
 def test_a_granted_round_whose_ack_came_is_finished_when_its_tierer_forgets_it(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     tierer.running.clear()
     assert not tierer.beat(request=True).HasField("tiering_table")
     assert world.state() == "Scheduled"
@@ -129,12 +129,12 @@ def test_a_granted_round_whose_ack_came_is_finished_when_its_tierer_forgets_it(w
 @pytest.mark.parametrize("report", ["finish", "fail"])
 def test_repeating_a_report_is_harmless(world: World, report: str) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
-    getattr(tierer, report)(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
+    getattr(tierer, report)(assignment)
     before, events = world.record(), len(world.store.events())
-    response = getattr(tierer, report)(given)
+    response = getattr(tierer, report)(assignment)
     [answer] = [*response.finished_table_resp, *response.failed_table_resp]
     assert not answer.HasField("error")
     assert (world.record(), len(world.store.events())) == (before, events)
@@ -152,18 +152,18 @@ def test_a_report_of_an_older_round_is_harmless_after_newer_ones(world: World) -
 
 
 def test_a_contradicting_report_is_fenced(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given)
-    response = tierer.finish(given)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment)
+    response = tierer.finish(assignment)
     assert response.finished_table_resp[0].error.error_class == "Fenced"
     assert world.state() == "Failed"
 
 
 def test_reports_are_taken_before_the_request(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     tierer.running.clear()
-    response = tierer.beat(failed=(tierer.about(given, tierer_stopped=True, error_message="stopping"),), request=True)
+    response = tierer.beat(failed=(tierer.about(assignment, tierer_stopped=True, error_message="stopping"),), request=True)
     # The failure counted first: with no back-off the table is given out again only after the next tick.
     assert not response.HasField("tiering_table")
     world.coordinator.tick()
@@ -193,9 +193,11 @@ def test_a_tierer_that_started_anew_under_its_name_counts_from_one_again(world: 
 def test_an_older_peer_needs_neither_message_nor_round_id_nor_sequence(world: World) -> None:
     world.due()
     handle = world.coordinator.heartbeats.handle
-    given, _ = handle(pb.LakeTieringHeartbeatRequest(request_table=True))
+    assignment, _ = handle(pb.LakeTieringHeartbeatRequest(request_table=True))
     table = pb.PbHeartbeatReqForTable(
-        table_id=given.tiering_table.table_id, coordinator_epoch=given.coordinator_epoch, tiering_epoch=given.tiering_table.tiering_epoch
+        table_id=assignment.tiering_table.table_id,
+        coordinator_epoch=assignment.coordinator_epoch,
+        tiering_epoch=assignment.tiering_table.tiering_epoch,
     )
     response, _ = handle(pb.LakeTieringHeartbeatRequest(failed_tables=[table]))
     assert not response.failed_table_resp[0].HasField("error")
@@ -205,8 +207,8 @@ def test_an_older_peer_needs_neither_message_nor_round_id_nor_sequence(world: Wo
 
 
 def test_secrets_and_length_are_taken_out_of_what_a_tierer_says(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, error_message="s3.secret-access-key=abc " + "ü" * 3_000)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_message="s3.secret-access-key=abc " + "ü" * 3_000)
     error = world.record().error
     assert error is not None
     assert "abc" not in error.message
@@ -214,13 +216,13 @@ def test_secrets_and_length_are_taken_out_of_what_a_tierer_says(world: World) ->
 
 
 def test_a_renewal_from_before_the_restart_is_accepted(world: World) -> None:
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     world.restart()
     answer = tierer.beat().tiering_table_resp[0]
     assert not answer.HasField("error")
     assert not answer.cancel
     assert tierer.epoch == 2
-    assert world.record().tiering_epoch == given.tiering_epoch
+    assert world.record().tiering_epoch == assignment.tiering_epoch
 
 
 def test_a_called_table_goes_first_then_the_overdue_then_the_one_that_waits_longest() -> None:
@@ -250,8 +252,8 @@ def test_answers_name_the_round_that_they_are_about(world: World) -> None:
 
 
 def test_an_older_tierer_without_round_ids_is_answered_without(world: World) -> None:
-    tierer, given = world.assigned()
-    given.round_id = ""  # as its report has it
+    tierer, assignment = world.assigned()
+    assignment.round_id = ""  # as its report has it
     [answer] = tierer.beat().tiering_table_resp
     assert not answer.HasField("round_id")
     assert not answer.HasField("error")
@@ -261,11 +263,11 @@ def test_an_older_tierer_without_round_ids_is_answered_without(world: World) -> 
 def test_a_report_says_itself_whether_its_round_stopped_early(world: World, forced: bool) -> None:
     """The list of tables may name this one because of another round that is reported beside it."""
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    tierer.ack(given)
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    tierer.ack(assignment)
     tierer.running.clear()
-    tierer.beat(finished=(tierer.about(given, forced=forced),), forced=(1,))
-    ended = world.store.round(given.round_id)
+    tierer.beat(finished=(tierer.about(assignment, forced=forced),), forced=(1,))
+    ended = world.store.round(assignment.round_id)
     assert ended is not None
     assert ended.state is (RoundState.FORCE_FINISHED if forced else RoundState.SUCCEEDED)

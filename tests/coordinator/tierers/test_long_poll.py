@@ -60,9 +60,9 @@ def test_a_request_with_a_report_is_answered_at_once() -> None:
     async def test(served: Served) -> None:
         served.world.clock.advance(180)
         tierer = served.world.tierer()
-        given = (await served.heartbeat(tierer, request=True, max_wait_ms=30_000)).tiering_table
-        told = tierer.about(given, empty=True)
-        response = await served.heartbeat(tierer, request=True, max_wait_ms=30_000, finished=(told,))
+        assignment = (await served.heartbeat(tierer, request=True, max_wait_ms=30_000)).tiering_table
+        report = tierer.about(assignment, empty=True)
+        response = await served.heartbeat(tierer, request=True, max_wait_ms=30_000, finished=(report,))
         assert not response.finished_table_resp[0].HasField("error")
 
     over_grpc(test)
@@ -72,8 +72,8 @@ def test_two_held_tierers_get_a_table_each_and_never_the_same() -> None:
     async def test(served: Served) -> None:
         held = await served.held(*(served.world.tierer(name) for name in ("one", "two", "three")))
         served.world.clock.advance(5)
-        await until(lambda: sum(each.done() for each in held) == 2)
-        assert {each.result().tiering_table.table_id for each in held if each.done()} == {1, 2}
+        await until(lambda: sum(request.done() for request in held) == 2)
+        assert {request.result().tiering_table.table_id for request in held if request.done()} == {1, 2}
         served.world.clock.advance(40)
         await asyncio.gather(*held)
 

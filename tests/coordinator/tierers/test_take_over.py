@@ -19,9 +19,9 @@ Reopen = Callable[[Store], Store]
 def test_a_coordinator_restored_from_its_store_equals_the_one_before(opened: tuple[Store, Reopen]) -> None:
     world = World(store=opened[0])
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
-    tierer.begin(given, tierer.prepare(given))
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
+    tierer.begin(assignment, tierer.prepare(assignment))
     world.call(idempotency_key="k", wait=False)
     before = world.record()
     world.restart()
@@ -52,7 +52,7 @@ def test_after_a_write_with_unknown_outcome_the_store_is_read_again() -> None:
     store = MemoryStore()
     world = World(store=store)
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     world.later(100)
     tierer.beat()
     apply = store.apply
@@ -63,7 +63,7 @@ def test_after_a_write_with_unknown_outcome_the_store_is_read_again() -> None:
 
     store.apply = lands_but_says_no  # type: ignore[method-assign]
     with pytest.raises(StoreError):
-        tierer.plan(given)
+        tierer.plan(assignment)
     store.apply = apply  # type: ignore[method-assign]
     world.later(100)
     assert world.state() == "Tiering", "the renewal before the error still counts"

@@ -12,7 +12,7 @@ from support.memory_cluster import log_table
 from support.served import Served, over_grpc
 from tiering import errors
 from tiering.coordinator.tierers import heartbeats, known_tierers
-from tiering.coordinator.tierers.heartbeats import Hold
+from tiering.coordinator.tierers.heartbeats import HeldRequest
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import NAME_TEXT_LIMIT
@@ -25,7 +25,7 @@ def two_tables() -> World:
     return World((log_table(1), log_table(2, TablePath("sales", "returns"))))
 
 
-def hold_of(world: World, tierer: HandTierer) -> Hold:
+def hold_of(world: World, tierer: HandTierer) -> HeldRequest:
     """A request of it that the coordinator holds."""
     response, hold = world.coordinator.heartbeats.handle(tierer.message(request=True, max_wait_ms=30_000))
     assert not response.HasField("tiering_table")
@@ -40,9 +40,9 @@ def test_a_process_that_starts_anew_with_its_clock_set_back_is_heard_at_once(wor
     former.started_at_ms, former.sequence = 32_000_000_000, 500
     lost = former.lose_answer()
     again = world.process("second")
-    given = again.get()
-    assert given.table_id == lost.table_id
-    assert given.tiering_epoch > lost.tiering_epoch  # a new round: should the former one live, it is fenced
+    assignment = again.get()
+    assert assignment.table_id == lost.table_id
+    assert assignment.tiering_epoch > lost.tiering_epoch  # a new round: should the former one live, it is fenced
 
 
 def test_a_heartbeat_with_the_last_sequence_there_is_locks_nobody_out(world: World) -> None:
@@ -91,13 +91,13 @@ def test_a_late_request_of_a_former_process_hands_nothing_over_and_gets_no_table
     former.beat()
     late = [former.message(request=True), former.message(request=True)]  # they list nothing
     now = world.process("second")
-    given = now.get()
+    assignment = now.get()
     for message in late:
         response, _ = world.coordinator.heartbeats.handle(message)
         assert not response.HasField("tiering_table")
     answer = now.beat().tiering_table_resp[0]
     assert not answer.HasField("error")
-    assert world.record().running.round_id == given.round_id  # type: ignore[union-attr]
+    assert world.record().running.round_id == assignment.round_id  # type: ignore[union-attr]
     world.coordinator.close()
 
 
@@ -105,18 +105,18 @@ def test_a_lost_answer_is_still_repeated_to_the_process_that_missed_it(world: Wo
     world.due()
     tierer = world.process("first")
     lost = tierer.lose_answer()
-    given = tierer.get()
-    assert (given.round_id, given.tiering_epoch) == (lost.round_id, lost.tiering_epoch)
+    assignment = tierer.get()
+    assert (assignment.round_id, assignment.tiering_epoch) == (lost.round_id, lost.tiering_epoch)
 
 
 def test_two_processes_with_one_id_both_work_and_are_warned_of_once() -> None:
     world = two_tables()
     world.due()
     first, second = world.process("first"), world.process("second")
-    one = first.get()
+    round_of_first = first.get()
     with capture_logs() as logs:
         two = second.get()  # its first request: it takes over what the other had, under a new epoch
-        assert (two.table_id, two.tiering_epoch) == (one.table_id, 2)
+        assert (two.table_id, two.tiering_epoch) == (round_of_first.table_id, 2)
         assert first.beat().tiering_table_resp[0].cancel
         first.running.clear()
         first.beat()
@@ -134,11 +134,11 @@ def test_a_round_of_the_former_process_cannot_commit_once_the_new_one_has_the_ta
     world.append()
     world.due()
     former = world.process("first")
-    given = former.get()
-    former.plan(given)
-    request = former.prepare(given)
+    assignment = former.get()
+    former.plan(assignment)
+    request = former.prepare(assignment)
     world.process("second").get()
-    answer = former.begin(given, request)
+    answer = former.begin(assignment, request)
     assert answer.error.error_class == "Fenced"
 
 
@@ -146,11 +146,11 @@ def test_a_former_processes_commit_that_is_in_the_lake_and_acked_counts(world: W
     world.append()
     world.due()
     former = world.process("first")
-    given = former.get()
-    former.commit(given)
-    former.ack(given)
+    assignment = former.get()
+    former.commit(assignment)
+    former.ack(assignment)
     world.process("second").beat(request=True)
-    stored = world.store.round(given.round_id)
+    stored = world.store.round(assignment.round_id)
     assert stored is not None
     assert stored.state is RoundState.SUCCEEDED
     assert world.state() == "Scheduled"
@@ -159,10 +159,10 @@ def test_a_former_processes_commit_that_is_in_the_lake_and_acked_counts(world: W
 def test_a_cancelled_round_of_a_former_process_stays_cancelled(world: World) -> None:
     world.due()
     former = world.process("first")
-    given = former.get()
-    assert world.coordinator.cancel_tiering(given.round_id, "alice")
+    assignment = former.get()
+    assert world.coordinator.cancel_tiering(assignment.round_id, "alice")
     world.process("second").beat(request=True)
-    stored = world.store.round(given.round_id)
+    stored = world.store.round(assignment.round_id)
     assert stored is not None
     assert stored.state is RoundState.CANCELLED
 
@@ -170,10 +170,10 @@ def test_a_cancelled_round_of_a_former_process_stays_cancelled(world: World) -> 
 def test_after_a_restart_of_the_coordinator_a_tierer_keeps_its_rounds(world: World) -> None:
     world.due()
     tierer = world.process("first")
-    given = tierer.get()
+    assignment = tierer.get()
     world.restart()
     assert not tierer.beat(request=True).HasField("tiering_table")
-    assert world.record().running.round_id == given.round_id  # type: ignore[union-attr]
+    assert world.record().running.round_id == assignment.round_id  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("report", ["finish", "fail"])
@@ -181,24 +181,24 @@ def test_only_the_process_that_has_a_round_reports_for_it(world: World, report: 
     """Ids of rounds and tierers are shown in SQL; the incarnation is not."""
     world.due()
     tierer = world.process("first")
-    given = tierer.get()
+    assignment = tierer.get()
     rogue = world.tierer("tierer-1")
     rogue.sequence = 50
-    response = getattr(rogue, report)(given)
+    response = getattr(rogue, report)(assignment)
     [answer] = [*response.finished_table_resp, *response.failed_table_resp]
     assert answer.error.error_class == "Fenced"
     assert world.state() == "Tiering"
-    rogue.running[given.round_id] = given
+    rogue.running[assignment.round_id] = assignment
     assert rogue.beat().tiering_table_resp[0].error.error_class == "Fenced"
-    assert not rogue.begin(given, tierer.prepare(given)).granted
+    assert not rogue.begin(assignment, tierer.prepare(assignment)).granted
     assert rogue.beat(stopping=True).coordinator_epoch
     assert world.state() == "Tiering"
 
 
 def test_a_tierer_without_an_incarnation_works_as_ever(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.run(given)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
     assert world.state() == "Scheduled"
 
 
@@ -227,12 +227,12 @@ def test_no_more_tierers_are_kept_than_there_is_room_for(world: World, monkeypat
     monkeypatch.setattr(known_tierers, "KEPT_TIERERS", 10)
     tierer = world.process("honest")
     world.due()
-    given = tierer.get()
+    assignment = tierer.get()
     for number in range(100):
         world.process("made-up", f"made-up-{number}").beat(request=True)
     assert len(world.coordinator.heartbeats.tierers()) == 10
     assert not tierer.beat().tiering_table_resp[0].HasField("error")
-    tierer.run(given)
+    tierer.run(assignment)
     assert world.state() == "Scheduled"
 
 
@@ -242,22 +242,22 @@ def test_what_a_tierer_says_of_itself_is_cut_and_its_names_are_bounded(world: Wo
     handle(pb.LakeTieringHeartbeatRequest(tierer=pb.PbTierer(tierer_id="t", host=long, application_id=long, version=long)))
     [tierer] = world.coordinator.heartbeats.tierers()
     assert {len(tierer.host), len(tierer.application_id), len(tierer.version)} == {NAME_TEXT_LIMIT}
-    for told in (pb.PbTierer(tierer_id=long), pb.PbTierer(tierer_id="t", incarnation=long)):
+    for tierer_message in (pb.PbTierer(tierer_id=long), pb.PbTierer(tierer_id="t", incarnation=long)):
         with pytest.raises(errors.InvalidArgument, match="1000000"):
-            handle(pb.LakeTieringHeartbeatRequest(tierer=told))
+            handle(pb.LakeTieringHeartbeatRequest(tierer=tierer_message))
 
 
 def test_a_heartbeat_with_too_many_reports_is_refused_before_any_is_looked_at(world: World) -> None:
-    tierer, given = world.assigned()
-    told = tuple(tierer.about(given) for _ in range(heartbeats.MAX_REPORTS + 1))
+    tierer, assignment = world.assigned()
+    reports = tuple(tierer.about(assignment) for _ in range(heartbeats.MAX_REPORTS + 1))
     with pytest.raises(errors.InvalidArgument, match="at most 2000 reports"):
-        world.coordinator.heartbeats.handle(tierer.message(finished=told))
+        world.coordinator.heartbeats.handle(tierer.message(finished=reports))
     assert world.state() == "Tiering"
 
 
 def test_a_round_id_that_cannot_be_is_refused(world: World) -> None:
-    tierer, given = world.assigned()
-    long = pb.PbHeartbeatReqForTable(table_id=1, tiering_epoch=given.tiering_epoch, round_id="x" * 1_000)
+    tierer, assignment = world.assigned()
+    long = pb.PbHeartbeatReqForTable(table_id=1, tiering_epoch=assignment.tiering_epoch, round_id="x" * 1_000)
     with pytest.raises(errors.InvalidArgument, match="1000"):
         world.coordinator.heartbeats.handle(tierer.message(finished=(long,)))
     with pytest.raises(errors.InvalidArgument, match="1000"):
@@ -266,13 +266,13 @@ def test_a_round_id_that_cannot_be_is_refused(world: World) -> None:
 
 def test_negative_numbers_of_a_tierer_count_as_zero(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    world.coordinator.commits.report_progress(pb.ReportProgressRequest(round=tierer.ref(given), splits_done=-5, splits_total=2))
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    world.coordinator.commits.report_progress(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=-5, splits_total=2))
     [status] = world.coordinator.view().table_statuses()
     assert status.fraction_completed == 0
-    tierer.ack(given)
-    tierer.beat(finished=(tierer.about(given, stats=pb.PbRoundStats(splits=-1, records_written=-(2**63))),))
+    tierer.ack(assignment)
+    tierer.beat(finished=(tierer.about(assignment, stats=pb.PbRoundStats(splits=-1, records_written=-(2**63))),))
     stats = world.record().round.stats  # type: ignore[union-attr]
     assert stats is not None
     assert (stats.splits, stats.records_written) == (0, 0)
@@ -286,7 +286,7 @@ def test_requests_beyond_those_that_may_be_held_are_answered_at_once(monkeypatch
         third = served.world.process("c", "three")
         answer = await served.heartbeat(third, request=True, max_wait_ms=30_000)
         assert not answer.HasField("tiering_table")
-        assert not any(each.done() for each in held)
+        assert not any(request.done() for request in held)
         held[0].cancel()
         served.world.clock.advance(31)
         await held[1]

@@ -36,7 +36,7 @@ def test_source_tables_are_shown_with_what_is_unknown_as_null(run: Run) -> None:
         handle = MemoryCoordinator(infos)
         async with serving(handle) as client:
             read = await client.read("tables", filters=(where("database_name", "EQUAL", "d"),))
-            assert handle.asked == [("d", None)], "only the database wanted is asked"
+            assert handle.lookups == [("d", None)], "only the database wanted is asked"
             one = await client.read("tables", "database_name", filters=(where("table_name", "EQUAL", "plain"),))
         parted, plain = read.to_pylist()
         assert (parted["partitions"], parted["lake_location"], parted["lake_format"]) == (None, None, "iceberg")

@@ -15,10 +15,10 @@ from tiering.cli.terminal.consoles import end_orderly_on_sigterm, output_console
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, as_json, print_csv, print_rows
 from tiering.client import LakewardClient
-from tiering.coordinator.interface import TableStatus
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
+from tiering.model.status import TableStatus
 
 COLUMNS = (
     "table",

@@ -19,7 +19,7 @@ from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.coordinator.interface import TierTableResult
+from tiering.model.call_results import TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.rounds import RoundState
 

@@ -12,12 +12,12 @@ from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cli.doctor.machine import PACKAGE
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
 from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.registry import properties_from_service
+from tiering.model.status import TableStatus
 from tiering.redaction.redact import outside_text, remember_secrets
-from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.channel import target
@@ -72,7 +72,7 @@ class Service:
         root = data.expanduser().resolve()
         properties: Mapping[str, str]
         if self.config is not None:
-            properties = own_lake_properties(self.config)
+            properties = properties_from_service(self.config.lake_format, self.config.lake_properties)
         elif (root / "lake-catalog.db").exists():
             properties = read_data_folder(root).read_only_lake_properties
         else:

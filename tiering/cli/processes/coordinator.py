@@ -15,10 +15,9 @@ import grpc.aio
 import structlog
 
 import sys_tables.server.service
-import tiering.cluster.embedded.rpc.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
-from tiering.cluster.embedded.maintenance import running_maintenance
-from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.hosted import HostedCluster
+from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.calls.validate_table import ValidateTable, Validator
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
@@ -26,6 +25,7 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
+from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import with_own_catalog
 from tiering.lake.registry import open_lake
 from tiering.validate.child import ValidationRequest, run_validation
@@ -86,11 +86,12 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         if not await _acquired(lock, stopping):
             yield None
             return
-        coordinator, storage = _open(settings, folder, stack)
+        coordinator, cluster = _open(settings, folder, stack)
 
         def register(server: grpc.aio.Server) -> None:
             sys_tables.server.service.add_to_server(server, coordinator)
-            tiering.cluster.embedded.rpc.service.add_to_server(server, storage)
+            if cluster.add_to_server is not None:
+                cluster.add_to_server(server)
 
         server = await serve(coordinator, settings.host, settings.port, [register])
         try:
@@ -111,7 +112,7 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
     return True
 
 
-def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
+def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
     lake_properties = with_own_catalog(settings.lake_properties or {}, folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
@@ -121,16 +122,18 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
     lake = open_lake(options.lake_format, lake_properties)
-    storage = EmbeddedStorage(folder.cluster, check_lake=lake.check_schema)
-    stack.callback(storage.close)
-    stack.enter_context(running_maintenance(storage.maintenance))
-    validator = _validator(folder, options)
-    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options, validator=validator), storage
+    cluster = stack.enter_context(cluster_kind(options.cluster_kind).host(folder.cluster, lake.check_schema))
+
+    def lake_of(lake_format: str) -> Lake:
+        return open_lake(lake_format, lake_properties)
+
+    return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
     def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
         request = ValidationRequest(
+            cluster_kind=options.cluster_kind,
             cluster_folder=str(folder.cluster),
             lake_format=options.lake_format,
             database_name=call.path.database_name,

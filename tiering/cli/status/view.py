@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tiering.cli.terminal.consoles import printable
-from tiering.coordinator.interface import TableStatus
+from tiering.model.status import TableStatus
 
 STATUS_STYLES = {
     "New": "dim",

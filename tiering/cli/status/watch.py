@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.live import Live
 
 from tiering.cli.status.view import StatusScreen
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceBusy, ServiceUnreachable
+from tiering.model.status import TableStatus
 
 Look = Callable[[], Sequence[TableStatus]]
 

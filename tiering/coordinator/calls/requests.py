@@ -1,4 +1,4 @@
-"""What CALLs of tiering, reconciling and sweeping ask, and what they are answered. Plain values; `mutations` has the smaller ones."""
+"""What CALLs of tiering, reconciling and sweeping ask, and what a reconciliation answers. `mutations` has the smaller ones."""
 
 from __future__ import annotations
 
@@ -6,25 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tiering.coordinator.calls.mutations import Mutation
+from tiering.model.call_results import TierTableResult
 from tiering.model.tables import TablePath
-
-
-@dataclass(frozen=True)
-class TierTableResult:
-    """Its output. `state` is the round's, or EMPTY; the table's state when the call did not wait for the end."""
-
-    path: TablePath
-    round_id: str | None
-    state: str
-    tiering_epoch: int
-    lake_snapshot_id: int | None
-    splits: int | None
-    records: int | None
-    files: int | None
-    bytes: int | None
-    lag_ms_before: int | None
-    lag_ms_after: int | None
-    duration_ms: int
 
 
 @dataclass(frozen=True)
@@ -73,22 +56,3 @@ class SweepLake:
     caller: str
     older_than_ms: int
     dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """Of one lake table. `removed`: files that were (or would be) deleted; `kept`: how many others stay, by reason."""
-
-    path: TablePath
-    files: int
-    removed: int
-    removed_bytes: int
-    kept: Mapping[str, int]
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A line for people while a call goes on."""
-
-    message: str

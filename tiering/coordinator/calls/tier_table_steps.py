@@ -28,7 +28,7 @@ from tiering.coordinator.interface import TierTable, TierTableResult
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
-from tiering.coordinator.observing.lag import Observer
+from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.rounds import RoundState
@@ -66,7 +66,7 @@ class CallSteps:
         cluster: SplitSource,
         lakes: Lakes,
         discovery: Discovery,
-        observer: Observer,
+        observer: LagObserver,
         operations: IdempotentOperations,
     ) -> None:
         self._table_records = table_records
@@ -250,7 +250,7 @@ class CallSteps:
 
     def _lag_ms(self, record: TableRecord) -> int | None:
         seen = self._observer.observe(record)
-        return None if seen is None else seen.lag_ms(self._table_records.now().wall)
+        return None if seen is None else seen.age_ms(self._table_records.now().wall)
 
     def _round(self, record: TableRecord, goal: Goal) -> RoundRecord | None:
         """The round that the call hopes for; None = queued behind the running one, or unknown."""

@@ -1,4 +1,4 @@
-"""The pure heart of the coordinator: what every decision is made of.
+"""`Change`, the outcome of every decision of the coordinator, and the steps that several decisions share.
 
 Decisions are functions (context, record, ...) -> `Change`: the new record and the rows that go into the store with it.
 They do no I/O, read no clock and make no ids. `Change.move` is the only place where a table changes its state.
@@ -37,7 +37,7 @@ class Context:
     new_round_id: str = ""
     jitter: float = 0.0
     principal: str | None = None
-    """Who asked for it; None = the coordinator itself."""
+    """The caller of the CALL; None = the coordinator itself."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
     """Makes the next epoch and its round together, and queues the table. A queued CALL lends its round id."""
     record = change.record
     call = record.call
-    made = RoundRecord(
+    queued_round = RoundRecord(
         round_id=call.round_id if call else ctx.new_round_id,
         table_id=record.table_id,
         database_name=record.database_name,
@@ -112,9 +112,14 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         idempotency_key=call.idempotency_key if call else None,
     )
     queued = change.update(
-        tiering_epoch=made.tiering_epoch, round=made, commit=None, call=None, pending_since=ctx.now.steady, retry_deadline=None
+        tiering_epoch=queued_round.tiering_epoch,
+        round=queued_round,
+        commit=None,
+        call=None,
+        pending_since=ctx.now.steady,
+        retry_deadline=None,
     )
-    return replace(queued, rounds={**queued.rounds, made.round_id: made}).move(ctx, TableState.PENDING, why)
+    return replace(queued, rounds={**queued.rounds, queued_round.round_id: queued_round}).move(ctx, TableState.PENDING, why)
 
 
 def _attempt(record: TableRecord) -> int:
@@ -160,10 +165,3 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
 def clear_error(change: Change) -> Change:
     """What success clears (SYS.md); the count of errors stays."""
     return change.update(error=None, consecutive_failures=0, retry_deadline=None)
-
-
-def backoff_ms(failures: int, jitter: float, options: CoordinatorOptions) -> int:
-    """Wait after so many failures in a row: doubles from the minimum to the maximum, up to half of it taken off by `jitter`."""
-    doubled = options.backoff_min_ms * 2 ** min(max(failures, 1) - 1, 30)
-    full = min(options.backoff_max_ms, doubled)
-    return max(options.backoff_min_ms, int(full * (1 - jitter / 2)))

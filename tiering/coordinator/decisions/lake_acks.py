@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tiering.coordinator.decisions.backlog import backlog_left
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, LakeSize, Level, TableRecord, TextOffsets
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the lake itself was found to hold: marker, head and size. `acker` names the round that made the coordinator look."""
+class LakeContents:
+    """Marker, head and size of a lake table, as read from the lake itself. `acker` is the round whose ack made the coordinator read it."""
 
     snapshot_id: int
     offsets: TextOffsets
@@ -23,70 +24,65 @@ class Found:
 
 
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
-    """Whether any bucket would go back: then an older truth arrived late. Vanished partitions do not count."""
+    """Whether `offsets` are below `recorded` in any bucket: then they are older and came late. Vanished partitions do not count."""
     return any(offsets[bucket] < tiered for bucket, tiered in (recorded or {}).items() if bucket in offsets)
 
 
-def backlog_left(backlog: TextOffsets | None, reached: TextOffsets) -> TextOffsets | None:
-    """What of a backlog the lake lacks that holds `reached`; vanished buckets are gone from there."""
-    return None if backlog is None else {bucket: stop for bucket, stop in backlog.items() if reached.get(bucket, stop) < stop}
-
-
-def passed(record: TableRecord, head: int | None) -> Change:
+def record_passed_head(record: TableRecord, head: int | None) -> Change:
     """The head that the coordinator's own base check passed: what expiry leaves of history has to reach only that."""
     if head is None or head == record.lake.passed_head:
         return Change(record, durable=False)
     return Change(record).update(lake=replace(record.lake, passed_head=head))
 
 
-def record_found(ctx: Context, record: TableRecord, found: Found, ledger: Sequence[LakeCommitRecord]) -> Change:
-    """Takes over what the lake holds. `ledger`: this table's rows that are not resolved, and those they build on."""
+def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
+    """Records what the lake holds. `ledger`: this table's rows that are not resolved, and those they build on."""
     lake = record.lake
-    if (lake.snapshot_id, lake.marker_round_id) == (found.snapshot_id, found.marker_round_id) and lake.offsets == found.offsets:
-        return _settle(passed(record, found.head), ctx, found, ledger)
+    if (lake.snapshot_id, lake.marker_round_id) == (contents.snapshot_id, contents.marker_round_id) and lake.offsets == contents.offsets:
+        return _settle(record_passed_head(record, contents.head), ctx, contents, ledger)
     known = replace(
         lake,
-        table_uuid=found.table_uuid,
-        passed_head=found.head,
-        snapshot_id=found.snapshot_id,
-        offsets=found.offsets,
-        marker_round_id=found.marker_round_id,
-        records=found.size.records,
-        size_bytes=found.size.size_bytes,
-        files=found.size.files,
-        location=found.size.location,
-        backlog=backlog_left(lake.backlog, found.offsets),
+        table_uuid=contents.table_uuid,
+        passed_head=contents.head,
+        snapshot_id=contents.snapshot_id,
+        offsets=contents.offsets,
+        marker_round_id=contents.marker_round_id,
+        records=contents.size.records,
+        size_bytes=contents.size.size_bytes,
+        files=contents.size.files,
+        location=contents.size.location,
+        backlog=backlog_left(lake.backlog, contents.offsets),
     )
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
-    own = record.running is not None and record.running.round_id == found.marker_round_id
+    own = record.running is not None and record.running.round_id == contents.marker_round_id
     if own:
-        change = change.update_round(acked=True, lake_snapshot_id=found.snapshot_id)
+        change = change.update_round(acked=True, lake_snapshot_id=contents.snapshot_id)
     name, level = ("SNAPSHOT_ACKED", Level.INFO) if own else ("SNAPSHOT_ADOPTED", Level.WARN)
-    change = change.note(ctx, name, f"the lake holds round {found.marker_round_id}", level, lake_snapshot_id=found.snapshot_id)
-    return _settle(change, ctx, found, ledger)
+    change = change.note(ctx, name, f"the lake holds round {contents.marker_round_id}", level, lake_snapshot_id=contents.snapshot_id)
+    return _settle(change, ctx, contents, ledger)
 
 
-def _settle(change: Change, ctx: Context, found: Found, ledger: Sequence[LakeCommitRecord]) -> Change:
-    """The ledger rows that the marker decides about: it is in the lake itself, and so is what it builds on.
+def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
+    """Settles the ledger rows about which the marker decides: its round is in the lake, and so are the rounds it builds on.
 
     A grant of an earlier epoch outside that chain can never land: its base is no longer the tag.
     """
     rows = {row.round_id: row for row in ledger}
     if change.record.commit is not None:
         rows[change.record.commit.round_id] = change.record.commit
-    chain = chain_of(found.marker_round_id, rows)
-    newest = rows.get(found.marker_round_id)
+    chain = chain_of(contents.marker_round_id, rows)
+    newest = rows.get(contents.marker_round_id)
     for row in rows.values():
         settled = row
-        if row.round_id == found.marker_round_id and row.state in (CommitState.PREPARED, CommitState.UNKNOWN):
-            settled = replace(row, lake_snapshot_id=found.snapshot_id, lake_committed_at=ctx.now.wall, state=CommitState.LAKE_COMMITTED)
+        if row.round_id == contents.marker_round_id and row.state in (CommitState.PREPARED, CommitState.UNKNOWN):
+            settled = replace(row, lake_snapshot_id=contents.snapshot_id, lake_committed_at=ctx.now.wall, state=CommitState.LAKE_COMMITTED)
         elif row.round_id in chain and not row.state.is_resolved and row is not newest:
-            settled = replace(row, state=CommitState.RECONCILED, reconciled_by=found.acker)
+            settled = replace(row, state=CommitState.RECONCILED, reconciled_by=contents.acker)
         elif newest is not None and not row.state.is_resolved and row.tiering_epoch < newest.tiering_epoch:
             # What was granted for another lake table may be in that one, wherever it stands now.
             elsewhere = row.lake_table_uuid is not None and row.lake_table_uuid != newest.lake_table_uuid
             state = CommitState.UNKNOWN if elsewhere else CommitState.ABORTED
-            settled = row if row.state is state else replace(row, state=state, reconciled_by=None if elsewhere else found.acker)
+            settled = row if row.state is state else replace(row, state=state, reconciled_by=None if elsewhere else contents.acker)
         if settled is not row:
             change = replace(change.update_commit(settled), durable=True)
     return change
@@ -103,14 +99,14 @@ def chain_of(round_id: str, rows: Mapping[str, LakeCommitRecord]) -> frozenset[s
     return frozenset(chain)
 
 
-def cluster_told(ctx: Context, record: TableRecord, found: Found, ledger: Sequence[LakeCommitRecord]) -> Change:
-    """The cluster has it too: ACKED if the round acked itself, RECONCILED if somebody else brought the news."""
+def record_cluster_has_it(ctx: Context, record: TableRecord, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
+    """The ledger row after the cluster recorded the snapshot too: ACKED if the round acked itself, else RECONCILED."""
     rows = {row.round_id: row for row in ledger}
     if record.commit is not None:
         rows[record.commit.round_id] = record.commit
-    row = rows.get(found.marker_round_id)
+    row = rows.get(contents.marker_round_id)
     if row is None or row.state.is_resolved:
         return replace(Change(record), durable=False)
-    if found.acker == found.marker_round_id:
+    if contents.acker == contents.marker_round_id:
         return Change(record).update_commit(replace(row, state=CommitState.ACKED, acked_at=ctx.now.wall))
-    return Change(record).update_commit(replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=found.acker))
+    return Change(record).update_commit(replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=contents.acker))

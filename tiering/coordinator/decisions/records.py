@@ -1,7 +1,10 @@
 """What the coordinator remembers: one frozen record a table, and the rows it leaves behind (rounds, ledger, events).
 
+Records live here and not in `memory`, because decisions are functions from records to records: `memory` keeps them, and imports
+this module.
+
 Offsets are kept by the text of their bucket (`str(BucketKey)`), which is also how SQL shows them. Fields named
-`*_time` are wall times, `*_deadline` and `*_since` steady ones (see `timebase`); all aware, UTC. None = unknown.
+`*_time` are wall times, `*_deadline` and `*_since` steady ones (see `moment`); all aware, UTC. None = unknown.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiering import errors
-from tiering.coordinator.decisions.change import Change, Context, backoff_ms, clear_error, end_round, enter_pending, rest
+from tiering.coordinator.decisions.backlog import backlog_begun
+from tiering.coordinator.decisions.backoff import backoff_ms
+from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
 from tiering.coordinator.decisions.records import CommitState, ErrorInfo, LakeCommitRecord, Level, TableRecord, TextOffsets, Trigger
 from tiering.model.rounds import RoundState, RoundStats
 from tiering.model.states import TableState
@@ -51,7 +53,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a round is about to do (RecordPlan). `lake_table_uuid` was checked against the lake."""
+    """What a round is going to do (RecordPlan). `lake_table_uuid` was checked against the lake."""
 
     lake_table_uuid: str | None
     stops: TextOffsets
@@ -60,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Grant:
-    """What a round is about to commit (BeginLakeCommit)."""
+    """What a round is going to commit (BeginLakeCommit)."""
 
     base_round_id: str | None
     base_tag: int | None
@@ -70,7 +72,7 @@ class Grant:
 
 
 def is_current(record: TableRecord | None, ref: RoundRef) -> bool:
-    """Whether `ref` is the running round, told by the process that has it. An older coordinator epoch does not matter (DESIGN 5)."""
+    """Whether `ref` is the running round, reported by the process that has it. An older coordinator epoch does not matter (DESIGN 5)."""
     if record is None or record.running is None or record.tiering_epoch != ref.tiering_epoch:
         return False
     if record.running.incarnation not in (None, ref.incarnation):
@@ -116,8 +118,8 @@ def _beat(change: Change, ctx: Context) -> Change:
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     """What the round will do. The log was looked at just before: freshness counts from here."""
     before = record.lake
-    begun = {bucket: stop for bucket, stop in planned.stops.items() if bucket not in (before.offsets or {})}
-    lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog={**begun, **(before.backlog or {})})
+    backlog = backlog_begun(before.backlog, before.offsets, planned.stops)
+    lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog=backlog)
     change = Change(record).update(lake=lake)
     change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0)
     return _beat(change, ctx)
@@ -131,7 +133,7 @@ def progress(record: TableRecord, done: int, total: int, records_done: int, reco
     return replace(change.update_round(records_total=records_total or None), rounds={}, durable=False)
 
 
-def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
+def grant(ctx: Context, record: TableRecord, request: Grant) -> Change:
     """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
 
     One commit a round: the tag it is granted on is what keeps the sweep from its files, so no later request changes that.
@@ -150,11 +152,11 @@ def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
         tiering_epoch=record.tiering_epoch,
         state=CommitState.PREPARED,
         prepared_at=first.prepared_at if first else ctx.now.wall,
-        base_round_id=wanted.base_round_id,
-        base_tag=wanted.base_tag,
-        offsets=wanted.offsets,
-        records=wanted.records,
-        files=wanted.files,
+        base_round_id=request.base_round_id,
+        base_tag=request.base_tag,
+        offsets=request.offsets,
+        records=request.records,
+        files=request.files,
         lake_table_uuid=record.lake.table_uuid,  # the round's plan left it there
     )
     if first is not None:
@@ -166,11 +168,11 @@ def grant(ctx: Context, record: TableRecord, wanted: Grant) -> Change:
             )
         return _beat(replace(Change(record), durable=False), ctx)
     change = _beat(Change(record).update(commit=row).update_commit(row), ctx)
-    return change.note(ctx, "COMMIT_GRANTED", "the round may commit to the lake", base_tag=wanted.base_tag)
+    return change.note(ctx, "COMMIT_GRANTED", "the round may commit to the lake", base_tag=request.base_tag)
 
 
 def _granted_for(row: LakeCommitRecord) -> tuple[object, ...]:
-    """What a grant is about, apart from what became of it."""
+    """The commit that was granted, without what became of it."""
     return row.base_round_id, row.base_tag, dict(row.offsets), row.records, row.files
 
 
@@ -251,7 +253,7 @@ def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:
 
 
 def expire(ctx: Context, record: TableRecord) -> Change | None:
-    """Nothing was heard of the round's tierer for the service timeout; None = not yet."""
+    """Fails the round if its tierer was silent for the service timeout; None = not yet."""
     current = record.running
     if current is None or not ctx.now.passed(record.heartbeat_deadline):
         return None

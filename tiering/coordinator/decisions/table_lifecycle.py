@@ -16,7 +16,7 @@ from tiering.model.tables import TableInfo
 
 
 def fingerprint(info: TableInfo) -> str:
-    """Changes with anything about the source table that can mend, or break, its tiering."""
+    """A hash that changes with anything about the source table that can mend, or break, its tiering."""
     parts = (str(info.schema), info.bucket_count, info.bucket_keys, info.primary_key, info.partition_keys, sorted(info.properties.items()))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -41,15 +41,15 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
     )
     if earlier:
         record = replace(record, lake=earlier.lake)
-    found = Change(record).move(ctx, TableState.NEW, "a lake-enabled table appeared")
-    return found.move(ctx, TableState.SCHEDULED, "waits for its first due time")
+    appeared = Change(record).move(ctx, TableState.NEW, "a lake-enabled table appeared")
+    return appeared.move(ctx, TableState.SCHEDULED, "waits for its first due time")
 
 
 def restore(ctx: Context, record: TableRecord) -> Change:
     """A coordinator started and met this record in its store. Work that is under way gets a fresh service timeout."""
     if record.state is None:
         return Change(record, durable=False)
-    record = within_reach(ctx, replace(record, pause=_as_wished(ctx, record.pause)))
+    record = within_reach(ctx, replace(record, pause=_until_its_wall_time(ctx, record.pause)))
     if record.state in RESTORED_AS_STORED:
         if record.state is not TableState.TIERING:
             return Change(record, durable=False)
@@ -61,9 +61,9 @@ def restore(ctx: Context, record: TableRecord) -> Change:
 
 
 def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
-    """The record without a deadline that nobody can have meant: its clock was ahead when it was stored, or is behind now.
+    """The record with no deadline further away than one that is set now: the clock was ahead when it was stored, or is behind now.
 
-    Each is at most as far away as one that is made now. Times that are only shown stay as they were written.
+    Times that are only shown stay as they were written.
     """
 
     def at_most(deadline: datetime | None, milliseconds: float) -> datetime | None:
@@ -79,10 +79,10 @@ def within_reach(ctx: Context, record: TableRecord) -> TableRecord:
     )
 
 
-def _as_wished(ctx: Context, pause: Pause | None) -> Pause | None:
-    """A pause ends at the wall time that somebody named, however the clock was set since; one without an end stays so.
+def _until_its_wall_time(ctx: Context, pause: Pause | None) -> Pause | None:
+    """The pause, ending at the wall time that its caller named, however the clock was set since; one without an end stays so.
 
-    A far end is not cut: it is shown as `paused_until`, and CALL sys.resume_tiering ends it.
+    A far end is not cut: it is shown as `paused_until`, and CALL sys.resume_tiering ends the pause.
     """
     if pause is None or pause.until is None:
         return pause
@@ -93,7 +93,7 @@ def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> Tab
     """A stored record after a write with an unknown outcome: heartbeats are taken from memory, for they are not stored."""
     if record.pause is not None:
         same = before is not None and before.pause is not None and before.pause.time == record.pause.time
-        record = replace(record, pause=before.pause if before is not None and same else _as_wished(ctx, record.pause))
+        record = replace(record, pause=before.pause if before is not None and same else _until_its_wall_time(ctx, record.pause))
     record = within_reach(ctx, record)
     if record.running is None:
         return record
@@ -169,7 +169,7 @@ def _due(ctx: Context, change: Change) -> Change | None:
 
 
 def pick(waiting: Iterable[TableRecord], now: Moment) -> TableRecord | None:
-    """What the next request gets of the tables that wait: asked for by a CALL, else past its deadline, else waiting longest."""
+    """The table that the next request gets: a CALL waits for it, else it is past its deadline, else it has waited longest."""
     return min(waiting, key=lambda record: _order(record, now), default=None)
 
 

@@ -1,7 +1,7 @@
 """When to look at a record again: so that a tick costs what is due, not what there is.
 
 A deadline kept here is a hint that may come too early, never too late: it is only ever lowered while it is kept, and what it
-is about is checked against the record once it has passed. All are steady times (`timebase`).
+is about is checked against the record once it has passed. All are steady times (`moment`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tiering.model.states import TableState
 AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 SPARE_HINTS = 64
-"""Hints that were lowered since, beside those that count, before they are thrown out."""
+"""Outdated hints that the heap may hold, beside twice those that count, before they are thrown out."""
 
 
 def first_look(record: TableRecord) -> datetime | None:
-    """From when on `core_round.expire` or `core_table.due` makes a change of the record as it is; None = never."""
-    found = [_round_deadline(record), _rest_deadline(record)]
-    return min((deadline for deadline in found if deadline is not None), default=None)
+    """From when on `round_lifecycle.expire` or `table_lifecycle.due` makes a change of the record as it is; None = never."""
+    deadlines = [_round_deadline(record), _rest_deadline(record)]
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
 def _round_deadline(record: TableRecord) -> datetime | None:
@@ -48,10 +48,10 @@ class Deadlines:
         self._lock = threading.Lock()
         self._hints: dict[int, datetime] = {}
         self._heap: list[tuple[datetime, int]] = []
-        """All that counts, and hints that were lowered since."""
+        """The hints of `_hints`, and outdated ones."""
 
     def watch(self, records: Iterable[TableRecord]) -> None:
-        """Call it with every record once it is shown: not before, or a hint could be taken that the shown one does not bear out."""
+        """Keeps a hint for each record. Call it once the records are shown: a hint taken earlier would be checked against the old ones."""
         with self._lock:
             for record in records:
                 self._lower(record.table_id, None if record.state is None else first_look(record))
@@ -60,7 +60,7 @@ class Deadlines:
                 heapq.heapify(self._heap)
 
     def take(self, now: Moment) -> list[int]:
-        """Ids of tables to look at now, the longest overdue first. None of them is told again before it is watched again."""
+        """Ids of tables to look at now, the longest overdue first. None of them is returned again before it is watched again."""
         taken = []
         with self._lock:
             while self._heap and now.passed(self._heap[0][0]):

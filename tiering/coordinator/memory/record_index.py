@@ -1,4 +1,4 @@
-"""Which tables wait, run, and lie under a path: kept up with the records, so that no question on the way walks over all of them."""
+"""Ids of the tables that wait, that run, and of each path, kept in step with the records: no question walks over all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def waits(record: TableRecord) -> bool:
     return record.state is TableState.PENDING and record.pause is None
 
 
-class Index:
-    """Ids of tables. One thread at a time changes it, any may look."""
+class RecordIndex:
+    """Ids of tables. One thread at a time changes it, any may read."""
 
     def __init__(self, records: Iterable[TableRecord] = ()) -> None:
         self.waiting: set[int] = set()
@@ -24,14 +24,14 @@ class Index:
         self.renew(records, {})
 
     def renew(self, records: Iterable[TableRecord], before: Mapping[int, TableRecord]) -> None:
-        """With these records, of which some took the place of others `before`."""
+        """Takes over these records; `before` has the records that they replace."""
         for record in records:
             _put(self.waiting, record.table_id, waits(record))
             _put(self.running, record.table_id, record.running is not None)
             self._move(record, before.get(record.table_id))
 
     def by_path(self, path: TablePath) -> int | None:
-        """Of the lake table there is, if any."""
+        """The id of the lake table at this path; None = there is none."""
         return self._by_path.get((path.database_name, path.table_name))
 
     def _move(self, record: TableRecord, before: TableRecord | None) -> None:

@@ -52,9 +52,9 @@ class SqlStore:
     @classmethod
     def for_reading(cls, file: Path) -> SqlStore:
         """A store in SQLite that others own: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
-        made = cls.__new__(cls)
-        made._engine = schema.open_for_reading(file)
-        return made
+        store = cls.__new__(cls)
+        store._engine = schema.open_for_reading(file)
+        return store
 
     def take_over(self) -> int:
         with _border("take over"), self._engine.begin() as connection:
@@ -162,8 +162,8 @@ def _all(connection: sa.Connection, query: sa.Select[Any], adapter: TypeAdapter[
     return [adapter.validate_python(body) for body in connection.scalars(query)]
 
 
-class _Keyed:
-    """Rows of one table, replaced by their key. The statements are made once: making them takes longer than running them."""
+class _ReplacedRows:
+    """Replaces rows of one table by key. Its statements are built once: building them takes longer than running them."""
 
     def __init__(self, table: sa.Table, key: str) -> None:
         self._key = key
@@ -172,16 +172,16 @@ class _Keyed:
 
     def replace(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Of several rows with one key the last counts."""
-        keyed = {row[self._key]: dict(row) for row in rows}
-        if keyed:
-            connection.execute(self._delete, [{"former": key} for key in keyed])
-            connection.execute(self._insert, list(keyed.values()))
+        latest = {row[self._key]: dict(row) for row in rows}
+        if latest:
+            connection.execute(self._delete, [{"former": key} for key in latest])
+            connection.execute(self._insert, list(latest.values()))
 
 
-_TABLES = _Keyed(schema.tables, "table_id")
-_ROUNDS = _Keyed(schema.rounds, "round_id")
-_COMMITS = _Keyed(schema.commits, "round_id")
-_OPERATIONS = _Keyed(schema.operations, "idempotency_key")
+_TABLES = _ReplacedRows(schema.tables, "table_id")
+_ROUNDS = _ReplacedRows(schema.rounds, "round_id")
+_COMMITS = _ReplacedRows(schema.commits, "round_id")
+_OPERATIONS = _ReplacedRows(schema.operations, "idempotency_key")
 _ADD_EVENTS = sa.insert(schema.events)
 _TOUCH = sa.update(schema.owner).where(schema.owner.c.epoch == sa.bindparam("ours")).values(writes=schema.owner.c.writes + 1)
 

@@ -1,4 +1,4 @@
-"""Where the coordinator remembers: the interface that its stores fill.
+"""The interface of the stores in which the coordinator keeps its records.
 
 One coordinator owns a store at a time. `take_over` makes the next coordinator epoch; every write names the epoch it was
 made under and is refused (Fenced) once another coordinator took over. A write is atomic: all of it or nothing.
@@ -58,7 +58,7 @@ class Store(Protocol):
         ...
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
-        """What a key names."""
+        """The operation that a key names."""
         ...
 
     def round(self, round_id: str) -> RoundRecord | None:
@@ -78,7 +78,7 @@ class Store(Protocol):
         ...
 
     def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
-        """What validations found, the newest first."""
+        """Results of validations, the newest first."""
         ...
 
     def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:

@@ -1,6 +1,6 @@
 """One lock a table, for whatever changes what is recorded of its lake: acks and reconciliations take turns.
 
-Each holder talks to the lake, which may hang. So nobody waits for long, and who gave up can tell the user why.
+Each holder talks to the lake, which may hang. So a wait is short, and its error says why it ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WAIT_SECONDS = 10.0
 
 
 class TableLocks:
-    """A lock is there while somebody holds it or waits for it: ids that anybody names leave nothing behind."""
+    """A lock exists while it is held or waited for: ids that a request makes up leave nothing behind."""
 
     def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
         self._wait_seconds = wait_seconds

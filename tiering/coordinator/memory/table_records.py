@@ -21,7 +21,7 @@ from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.memory.deadlines import Deadlines
-from tiering.coordinator.memory.record_index import Index, waits
+from tiering.coordinator.memory.record_index import RecordIndex, waits
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class _Draft:
-    """Changes that wait for one write, and their records as they will be then. Seen by the thread that makes them alone."""
+    """Changes that wait for one write, and their records as they will be then. Only the thread that makes them sees them."""
 
     records: dict[int, TableRecord] = field(default_factory=dict)
     thread: int = field(default_factory=threading.get_ident)
@@ -61,7 +61,7 @@ class TableRecords:
         self._draft: _Draft | None = None
         self._deadlines = Deadlines()
         self._records: Mapping[int, TableRecord] = {}
-        self._index = Index()
+        self._index = RecordIndex()
         self.epoch = store.take_over()
         with self.changing():
             ctx = self.context()
@@ -93,8 +93,8 @@ class TableRecords:
 
     def running(self) -> list[TableRecord]:
         """Those that a tierer has now, by table id."""
-        found = [record for record in self._among(self._index.running) if record.running is not None]
-        return sorted(found, key=lambda record: record.table_id)
+        running = [record for record in self._among(self._index.running) if record.running is not None]
+        return sorted(running, key=lambda record: record.table_id)
 
     def work_waits(self) -> bool:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
@@ -143,7 +143,7 @@ class TableRecords:
             self.put(*draft.changes, operations=draft.operations, events=draft.events)
 
     def _drafted(self) -> Mapping[int, TableRecord]:
-        """What this thread sees in place of the records that are shown."""
+        """Records that this thread sees in place of those that are shown."""
         draft = self._draft
         return draft.records if draft is not None and draft.thread == threading.get_ident() else {}
 
@@ -196,8 +196,8 @@ class TableRecords:
     def _reload(self) -> None:
         """What was really stored, with the heartbeats of now, which are in memory only."""
         ctx, before = self.context(), self._records
-        self._records = {each.table_id: table_lifecycle.reread(ctx, each, before.get(each.table_id)) for each in self.store.load()}
-        self._index = Index(self._records.values())
+        self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
+        self._index = RecordIndex(self._records.values())
         self._deadlines.watch(self._records.values())
         self._doubtful = False
 

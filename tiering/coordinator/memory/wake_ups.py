@@ -1,6 +1,6 @@
 """Wakes coroutines when something changed: held requests and waiting CALLs. They hold no thread meanwhile.
 
-Every tick of the coordinator wakes them too, so that they look at the clock: nobody here sleeps for a time of its own.
+Every tick of the coordinator wakes them too, so that they look at the clock: none of them sleeps for a time of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import TracebackType
 
 
 class Subscription:
-    """Belongs to one coroutine. What happens between two waits is not missed."""
+    """Belongs to one coroutine. A change between two waits is not missed."""
 
     def __init__(self, wake_ups: WakeUps) -> None:
         self._wake_ups = wake_ups
@@ -24,7 +24,7 @@ class Subscription:
         self._event.clear()
 
     def wake(self) -> None:
-        """From any thread."""
+        """Ends the current or the next wait. Call it from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._event.set)
 
@@ -37,7 +37,7 @@ class Subscription:
 
 
 class WakeUps:
-    """Who waits. Subscribe before looking at the state, then wait: so no change falls in between."""
+    """Subscribers that wait for the next change. Subscribe before reading the state, then wait: so no change is missed in between."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,11 +48,11 @@ class WakeUps:
         return Subscription(self)
 
     def notify(self) -> None:
-        """Something changed, or time passed. From any thread."""
+        """Wakes all subscribers, because something changed or time passed. Call it from any thread."""
         with self._lock:
             waiting = list(self._waiting)
-        for each in waiting:
-            each.wake()
+        for subscription in waiting:
+            subscription.wake()
 
     def add(self, subscription: Subscription) -> None:
         with self._lock:

@@ -20,9 +20,9 @@ from tiering.model.tables import TableInfo
 _log = structlog.get_logger(__name__)
 
 CHUNK = 200
-"""Tables stored in one transaction, so that the book's lock is never held for long."""
+"""Tables stored in one transaction, so that the lock of `TableRecords` is never held for long."""
 
-LOOK_SECONDS = 1.0
+REFRESH_SECONDS = 1.0
 """A reader waits no longer for a slow cluster."""
 
 
@@ -35,13 +35,13 @@ class Discovery:
         self._lock = threading.Lock()
         self._infos: Mapping[int, TableInfo] = MappingProxyType({})
         self._applied: dict[int, TableInfo] = {}
-        """Those that the records are known to agree with."""
+        """Source tables with which the records agree."""
         self._applied_list: Sequence[TableInfo] | None = None
-        """The listing that they agree with as a whole."""
+        """The listing with which the records agree as a whole."""
         self._reachable = True
-        self._looker = ThreadPoolExecutor(1, thread_name_prefix="discovery")
-        self._look: Future[None] | None = None
-        self._look_lock = threading.Lock()
+        self._refresher = ThreadPoolExecutor(1, thread_name_prefix="discovery")
+        self._refreshing: Future[None] | None = None
+        self._refresh_lock = threading.Lock()
 
     @property
     def infos(self) -> Mapping[int, TableInfo]:
@@ -60,7 +60,9 @@ class Discovery:
             self._doubt(suspects)
             for table_ids in _chunks(suspects):
                 with self._table_records.changing():
-                    self._table_records.put(*(each for table_id in table_ids if (each := self._difference(table_id, listed)) is not None))
+                    self._table_records.put(
+                        *(change for table_id in table_ids if (change := self._difference(table_id, listed)) is not None)
+                    )
             self._applied, self._applied_list = dict(listed), tables
 
     def run_quietly(self) -> None:
@@ -76,22 +78,22 @@ class Discovery:
                 _log.info("the cluster answers again")
             self._reachable = True
 
-    def look(self) -> None:
-        """For a reader who names a table that is not known: `run_quietly`, for a short time. One look serves all who wait meanwhile."""
-        with self._look_lock:
-            if self._look is None or self._look.done():
-                self._look = self._looker.submit(contained(self.run_quietly))
-            look = self._look
-        wait([look], timeout=LOOK_SECONDS)
+    def refresh(self) -> None:
+        """`run_quietly` for a reader that names an unknown table, waiting a short time. One comparison serves all that wait meanwhile."""
+        with self._refresh_lock:
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = self._refresher.submit(contained(self.run_quietly))
+            refreshing = self._refreshing
+        wait([refreshing], timeout=REFRESH_SECONDS)
 
     def close(self) -> None:
-        self._looker.shutdown(wait=False, cancel_futures=True)
+        self._refresher.shutdown(wait=False, cancel_futures=True)
 
     def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
         """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""
         gone = [record.table_id for record in self._table_records.live() if record.table_id not in listed]
-        seen = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
-        return gone + [info.table_id for info in seen]
+        differing = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
+        return gone + [info.table_id for info in differing]
 
     def _doubt(self, table_ids: Sequence[int]) -> None:
         """Until all of them are stored: whatever becomes of a write that fails, the next comparison looks at them again."""

@@ -1,7 +1,7 @@
-"""What is seen of logs and lake tables from outside: pending records, lag, totals. Observed, never guessed: None = not seen yet.
+"""How far the lake is behind the log: records that it lacks, their size, and the age of the oldest.
 
-Observations are copies with a time. They are renewed in the background, soon after a lake changed, and for few tables
-when somebody looks.
+Everything here is observed, never guessed: None = not observed yet. Observations are copies with a time. They are renewed in
+the background, soon after a lake changed, and for few tables when somebody reads them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from tiering.pace import Rest, no_rest
 _log = structlog.get_logger(__name__)
 
 FRESH_FOR = timedelta(seconds=1)
-"""An observation this old is good enough for somebody who looks."""
+"""An observation of at most this age is shown as it is."""
 
 ON_DEMAND_TABLES = 200
-"""A look over more tables takes what the background saw: it would wait for long, and renew little of what it shows."""
+"""A read of more tables shows what the background observed: it would wait for long, and renew little of what it shows."""
 
 ON_DEMAND_SECONDS = 0.5
-"""A look waits no longer for a slow cluster."""
+"""A read waits no longer for a slow cluster."""
 
-LOOKERS = 4
-"""Threads that ask the cluster for whoever looks."""
+OBSERVER_THREADS = 4
+"""Threads that ask the cluster for readers."""
 
 CHUNK = 200
 CHUNK_BUCKETS = 2_000
@@ -49,22 +49,22 @@ CHUNK_BUCKETS = 2_000
 @dataclass(frozen=True)
 class Observation:
     """One table's log at `time`. `oldest_time`: commit time of the first row not in the lake; None = no such row, or not known.
-    A row that seems to be from the future is from when it was first seen at the latest: its lag must grow like that of any other.
 
-    `tiered` is what the lake held then, `asked` the rows that `oldest_time` is about, by bucket; None = not all of them are known.
-    `taken_at` orders observations (steady time): the wall clock may be set back between two.
+    A row with a time in the future counts as written when it was first observed: its lag must grow like that of any other.
+    `tiered` is what the lake held then, `missing_from` the first offset of each bucket that it lacked; None = the age of some of
+    these rows is not known. `taken_at` orders observations (steady time): the wall clock may be set back between two.
     """
 
     time: datetime
     buckets: Mapping[BucketKey, BucketOffsets]
     oldest_time: datetime | None
     tiered: TextOffsets | None = None
-    asked: Offsets | None = None
+    missing_from: Offsets | None = None
     taken_at: datetime | None = None
 
 
 @dataclass(frozen=True)
-class Pending:
+class Lag:
     """Rows in the log that the lake does not have. `size_bytes` None = the cluster does not say how large records are."""
 
     records: int
@@ -72,20 +72,20 @@ class Pending:
     oldest_time: datetime | None
     observed_time: datetime
 
-    def lag_ms(self, now: datetime) -> int | None:
+    def age_ms(self, now: datetime) -> int | None:
         """Age of the oldest of them; 0 if there are none; None if its age is unknown."""
         if self.records == 0:
             return 0
         return None if self.oldest_time is None else milliseconds(now - self.oldest_time)
 
 
-def pending(seen: Observation, tiered: TextOffsets | None) -> Pending:
-    """What is missing in a lake that holds the log up to `tiered` (None = nothing yet)."""
-    missing = {bucket: log.log_end - at for bucket, (log, at) in _positions(seen.buckets, tiered).items() if log.log_end > at}
-    sizes = [count * seen.buckets[bucket].bytes_per_record for bucket, count in missing.items()]
-    known = all(seen.buckets[bucket].bytes_per_record > 0 for bucket in missing)
+def lag_of(observation: Observation, tiered: TextOffsets | None) -> Lag:
+    """The lag of a lake that holds the log up to `tiered` (None = nothing yet)."""
+    missing = {bucket: log.log_end - at for bucket, (log, at) in _positions(observation.buckets, tiered).items() if log.log_end > at}
+    sizes = [count * observation.buckets[bucket].bytes_per_record for bucket, count in missing.items()]
+    known = all(observation.buckets[bucket].bytes_per_record > 0 for bucket in missing)
     records = sum(missing.values())
-    return Pending(records, int(sum(sizes)) if known else None, seen.oldest_time if records else None, seen.time)
+    return Lag(records, int(sum(sizes)) if known else None, observation.oldest_time if records else None, observation.time)
 
 
 def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets | None) -> dict[BucketKey, tuple[BucketOffsets, int]]:
@@ -93,25 +93,25 @@ def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets |
     return {bucket: (log, max(reached.get(bucket, log.log_start), log.log_start)) for bucket, log in buckets.items()}
 
 
-class Seen(Protocol):
-    """What a look at the coordinator goes by."""
+class LagSource(Protocol):
+    """Where a view of the coordinator gets lags from."""
 
     @property
     def generation(self) -> int: ...
 
-    def pending(self, record: TableRecord) -> Pending | None: ...
+    def lag(self, record: TableRecord) -> Lag | None: ...
 
-    def partitions(self, table_id: int) -> int | None: ...
+    def partition_count(self, table_id: int) -> int | None: ...
 
-    def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None: ...
+    def refresh(self, records: Sequence[TableRecord]) -> None: ...
 
 
-def look(log: LogOffsets, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
+def observe_log(log: LogOffsets, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
     """Asks for the offsets, and for the age of the oldest row that the lake does not have. Raises what the cluster raises."""
-    return observed(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
+    return observation_of(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
 
 
-def observed(
+def observation_of(
     buckets: Mapping[BucketKey, BucketOffsets],
     tiered: TextOffsets | None,
     time: datetime,
@@ -124,27 +124,27 @@ def observed(
     The first row that the lake lacks is the same row as `earlier` while no bucket goes on from elsewhere, however many rows
     came behind it: `ages` is not asked again then.
     """
-    if earlier is not None and earlier.tiered is tiered and earlier.asked is not None and earlier.buckets == buckets:
-        return Observation(time, earlier.buckets, _not_after(earlier.oldest_time, time), tiered, earlier.asked, taken_at)
-    missing = {bucket: at for bucket, (log, at) in _positions(buckets, tiered).items() if log.log_end > at}
-    if earlier is not None and earlier.asked == missing:
-        return Observation(time, buckets, _not_after(earlier.oldest_time, time), tiered, earlier.asked, taken_at)
-    found = ages(missing) if missing else {}
-    oldest = _not_after(min(found.values(), default=None), time)
-    return Observation(time, buckets, oldest, tiered, missing if len(found) == len(missing) else None, taken_at)
+    if earlier is not None and earlier.tiered is tiered and earlier.missing_from is not None and earlier.buckets == buckets:
+        return Observation(time, earlier.buckets, _not_after(earlier.oldest_time, time), tiered, earlier.missing_from, taken_at)
+    missing_from = {bucket: at for bucket, (log, at) in _positions(buckets, tiered).items() if log.log_end > at}
+    if earlier is not None and earlier.missing_from == missing_from:
+        return Observation(time, buckets, _not_after(earlier.oldest_time, time), tiered, earlier.missing_from, taken_at)
+    commit_times = ages(missing_from) if missing_from else {}
+    oldest = _not_after(min(commit_times.values(), default=None), time)
+    return Observation(time, buckets, oldest, tiered, missing_from if len(commit_times) == len(missing_from) else None, taken_at)
 
 
-def _not_after(oldest: datetime | None, seen: datetime) -> datetime | None:
-    return seen if oldest is not None and oldest > seen else oldest
+def _not_after(oldest: datetime | None, observed: datetime) -> datetime | None:
+    return observed if oldest is not None and oldest > observed else oldest
 
 
-def partition_count(seen: Observation) -> int:
+def partitions_of(observation: Observation) -> int:
     """How many partitions the table had then."""
-    return len({bucket.partition_id for bucket in seen.buckets} - {None})
+    return len({bucket.partition_id for bucket in observation.buckets} - {None})
 
 
-class Observer:
-    """Observations of all lake tables, by table id."""
+class LagObserver:
+    """Observes the logs of all lake tables, and keeps what it observed by table id. Thread-safe."""
 
     def __init__(self, table_records: TableRecords, cluster: LogOffsets, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
@@ -152,71 +152,71 @@ class Observer:
         self._discovery = discovery
         self._totals = LakeTotals(table_records, lakes)
         self._lock = threading.Lock()
-        self._seen: dict[int, Observation] = {}
-        self._known: dict[int, tuple[Observation, TextOffsets | None, Pending]] = {}
-        self._pool = ThreadPoolExecutor(LOOKERS, thread_name_prefix="observe")
+        self._observations: dict[int, Observation] = {}
+        self._lags: dict[int, tuple[Observation, TextOffsets | None, Lag]] = {}
+        self._pool = ThreadPoolExecutor(OBSERVER_THREADS, thread_name_prefix="observe")
         self._closed = False
         self._generation = 0
 
     @property
     def generation(self) -> int:
-        """While it is the same, `pending` says the same of the same records."""
+        """While it is the same, `lag` answers the same for the same records."""
         return self._generation
 
-    def pending(self, record: TableRecord) -> Pending | None:
-        """As last seen; None = never yet."""
-        seen, tiered = self._seen.get(record.table_id), record.lake.offsets
-        if seen is None:
+    def lag(self, record: TableRecord) -> Lag | None:
+        """As last observed; None = not yet."""
+        observation, tiered = self._observations.get(record.table_id), record.lake.offsets
+        if observation is None:
             return None
-        known = self._known.get(record.table_id)
-        if known is None or known[0] is not seen or known[1] is not tiered:
-            # Observations and offsets are replaced, never changed: what was made of the same two still holds.
-            known = self._known[record.table_id] = (seen, tiered, self._renewed(known, seen, tiered))
+        known = self._lags.get(record.table_id)
+        if known is None or known[0] is not observation or known[1] is not tiered:
+            # Observations and offsets are replaced, never changed: what was computed from the same two still holds.
+            known = self._lags[record.table_id] = (observation, tiered, self._renewed(known, observation, tiered))
         return known[2]
 
-    def partitions(self, table_id: int) -> int | None:
-        """How many partitions the table had when last seen; None = never yet."""
-        seen = self._seen.get(table_id)
-        return None if seen is None else partition_count(seen)
+    def partition_count(self, table_id: int) -> int | None:
+        """How many partitions the table had when last observed; None = not yet."""
+        observation = self._observations.get(table_id)
+        return None if observation is None else partitions_of(observation)
 
-    def observe(self, record: TableRecord) -> Pending | None:
-        """Looks now; None if the cluster does not know the table or does not answer."""
+    def observe(self, record: TableRecord) -> Lag | None:
+        """Observes the table now; None if the cluster does not know it or does not answer."""
         self._observe([record])
-        return self.pending(record)
+        return self.lag(record)
 
     def observe_soon(self, table_id: int) -> None:
-        """Looks at log and lake in the background."""
+        """Observes log and lake in the background."""
         with self._lock:
             if not self._closed:
                 self._pool.submit(self._renew, [table_id], no_rest)
 
     def lake_was_read(self, table_id: int, snapshot_id: int) -> None:
-        """Its totals are on record as of that snapshot: only its log is looked at, in the background."""
+        """Observes only the log, in the background: the lake's totals are on record as of that snapshot."""
         self._totals.measured(table_id, snapshot_id)
         self.observe_soon(table_id)
 
     def observe_all(self, rest: Rest = no_rest) -> None:
-        """One round of the background: every table's offsets, and lake totals that are not fresh."""
+        """Observes every table's offsets, and the lake totals that are not fresh: one pass of the background."""
         table_ids = [record.table_id for record in self._table_records.live()]
-        self._forget(set(self._seen).difference(table_ids))
+        self._forget(set(self._observations).difference(table_ids))
         for chunk in self._chunks(table_ids):
             if self._closed or not self._renew(chunk, rest):
                 return
 
-    def refresh_for_a_look(self, records: Sequence[TableRecord]) -> None:
-        """Renews what is older than a second, for a short time; not for many tables. Blocks: not for an event loop."""
+    def refresh(self, records: Sequence[TableRecord]) -> None:
+        """Renews what is older than a second, if the tables are few; waits a short time. Blocks: never call it in an event loop."""
         if len(records) > ON_DEMAND_TABLES:
             return
         now = self._table_records.now().steady
         stale = [record for record in records if self._is_stale(record.table_id, now)]
-        looks: list[Future[bool]] = []
+        observing: list[Future[bool]] = []
         with self._lock:
             if not self._closed:
-                parts = (stale[part::LOOKERS] for part in range(LOOKERS))
-                looks = [self._pool.submit(self._observe, part) for part in parts if part]
-        _, late = wait(looks, timeout=ON_DEMAND_SECONDS)
-        for each in late:
-            each.cancel()
+                parts = (stale[part::OBSERVER_THREADS] for part in range(OBSERVER_THREADS))
+                observing = [self._pool.submit(self._observe, part) for part in parts if part]
+        _, late = wait(observing, timeout=ON_DEMAND_SECONDS)
+        for future in late:
+            future.cancel()
 
     def close(self) -> None:
         with self._lock:
@@ -226,27 +226,27 @@ class Observer:
     def _chunks(self, table_ids: Sequence[int]) -> Iterator[Sequence[int]]:
         start = buckets = 0
         for stop, table_id in enumerate(table_ids, 1):
-            seen = self._seen.get(table_id)
-            buckets += 1 if seen is None else len(seen.buckets)
+            observation = self._observations.get(table_id)
+            buckets += 1 if observation is None else len(observation.buckets)
             if stop - start == CHUNK or buckets >= CHUNK_BUCKETS or stop == len(table_ids):
                 yield table_ids[start:stop]
                 start, buckets = stop, 0
 
     def _is_stale(self, table_id: int, now: datetime) -> bool:
-        seen = self._seen.get(table_id)
-        return seen is None or seen.taken_at is None or now - seen.taken_at > FRESH_FOR
+        observation = self._observations.get(table_id)
+        return observation is None or observation.taken_at is None or now - observation.taken_at > FRESH_FOR
 
     def _forget(self, table_ids: Collection[int]) -> None:
         for table_id in table_ids:
-            self._seen.pop(table_id, None)
-            self._known.pop(table_id, None)
+            self._observations.pop(table_id, None)
+            self._lags.pop(table_id, None)
         if table_ids:
             with self._lock:
                 self._generation += 1
         self._totals.forget(table_ids)
 
     def _renew(self, table_ids: Sequence[int], rest: Rest) -> bool:
-        """Log and lake of these tables; False = told to stop."""
+        """Observes log and lake of these tables; False = stop."""
         records = [record for table_id in table_ids if (record := self._table_records.get(table_id)) is not None]
         if not self._observe(records, rest):
             return False
@@ -257,10 +257,10 @@ class Observer:
         return True
 
     def _observe(self, records: Sequence[TableRecord], rest: Rest = no_rest) -> bool:
-        """Their logs. A table that does not answer keeps its last observation; False = told to stop."""
+        """Observes their logs; False = stop. A table of which the cluster says nothing keeps its last observation."""
         infos = self._discovery.infos
         known = [(record, infos[record.table_id]) for record in records if record.table_id in infos]
-        # The time before the question: of two that overlap, the one that may have seen more is taken for the newer.
+        # The time before the question: of two that overlap, the one that may show more counts as the newer.
         moment = self._table_records.now()
         try:
             logs = self._cluster.offsets_of([info for _, info in known]) if known else {}
@@ -275,23 +275,23 @@ class Observer:
         return True
 
     def _take(self, record: TableRecord, info: TableInfo, buckets: Mapping[BucketKey, BucketOffsets], moment: Moment) -> None:
-        earlier = self._seen.get(record.table_id)
+        earlier = self._observations.get(record.table_id)
         ages = partial(self._cluster.oldest_timestamps, info)
         try:
-            seen = observed(buckets, record.lake.offsets, moment.wall, ages, earlier, moment.steady)
+            observation = observation_of(buckets, record.lake.offsets, moment.wall, ages, earlier, moment.steady)
         except LakewardError as error:
             _log.debug("the oldest rows could not be observed", table=str(record.path), error=error.message)
             return
         with self._lock:
-            known = self._seen.get(record.table_id)
+            known = self._observations.get(record.table_id)
             if known is None or known.taken_at is None or known.taken_at <= moment.steady:
-                self._seen[record.table_id] = seen
+                self._observations[record.table_id] = observation
                 self._generation += 1
-        self.pending(record)  # now, in the background, rather than while somebody waits
+        self.lag(record)  # computed now, in the background, rather than while a reader waits
 
     def _renewed(
-        self, known: tuple[Observation, TextOffsets | None, Pending] | None, seen: Observation, tiered: TextOffsets | None
-    ) -> Pending:
-        if known is not None and known[0].buckets is seen.buckets and known[1] is tiered and seen.tiered is tiered:
-            return replace(known[2], observed_time=seen.time, oldest_time=seen.oldest_time if known[2].records else None)
-        return pending(seen, tiered)
+        self, known: tuple[Observation, TextOffsets | None, Lag] | None, observation: Observation, tiered: TextOffsets | None
+    ) -> Lag:
+        if known is not None and known[0].buckets is observation.buckets and known[1] is tiered and observation.tiered is tiered:
+            return replace(known[2], observed_time=observation.time, oldest_time=observation.oldest_time if known[2].records else None)
+        return lag_of(observation, tiered)

@@ -1,4 +1,4 @@
-"""How the coordinator looks at lake tables itself: through the same base check as a round (DESIGN 6.2)."""
+"""Reads lake tables for the coordinator, through the same base check as a round (DESIGN 6.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LakeOpener = Callable[[str], Lake]
 
 
 class Lakes:
-    """Opens each format once. All methods do I/O: never call them under the book's lock."""
+    """Opens each format once. All methods do I/O: never call them under the lock of `TableRecords`."""
 
     def __init__(self, cluster: TableCatalog, open_lake: LakeOpener) -> None:
         self._cluster = cluster
@@ -49,7 +49,7 @@ class Lakes:
         """`known`, after `view` was read: with the source's partitions if the base check needs them. Raises ClusterUnavailable."""
         if not needs_living(view, known.recorded):
             return known
-        return replace(known, living=frozenset(one.partition_id for one in self._cluster.partitions(info)))
+        return replace(known, living=frozenset(partition.partition_id for partition in self._cluster.partitions(info)))
 
     def base(self, record: TableRecord, info: TableInfo) -> Base:
         """The lake table as it is now, checked against what is recorded here and in the cluster.

@@ -17,23 +17,23 @@ from tiering.errors import LakewardError
 _log = structlog.get_logger(__name__)
 
 FRESH_FOR = timedelta(minutes=10)
-"""Lake totals change without us only through other writers and compaction."""
+"""Without a commit of ours, totals change only through other writers and compaction."""
 
 
 class LakeTotals:
-    """Rows, bytes and files of all lake tables, with when each was looked at (steady time: a clock that is set back changes nothing)."""
+    """Reads the rows, bytes and files of lake tables. Times are steady: a clock that is set back changes nothing."""
 
     def __init__(self, table_records: TableRecords, lakes: Lakes) -> None:
         self._table_records = table_records
         self._lakes = lakes
-        self._looked: dict[int, tuple[int | None, datetime]] = {}
+        self._read_at: dict[int, tuple[int | None, datetime]] = {}
 
     def renew(self, record: TableRecord) -> None:
-        """Looks at the lake table if its snapshot is another one, or the last look long ago."""
+        """Reads the lake table if its snapshot is another one, or the last reading is long ago."""
         now, lake = self._table_records.now().steady, record.lake
         if lake.snapshot_id is None:
             return
-        snapshot, time = self._looked.get(record.table_id, (None, now))
+        snapshot, time = self._read_at.get(record.table_id, (None, now))
         if snapshot == lake.snapshot_id and now - time < FRESH_FOR:
             return
         try:
@@ -41,7 +41,7 @@ class LakeTotals:
         except LakewardError as error:
             _log.debug("the lake table's size could not be observed", table=str(record.path), error=error.message)
             return
-        self._looked[record.table_id] = (lake.snapshot_id, now)
+        self._read_at[record.table_id] = (lake.snapshot_id, now)
         if view is None:
             return
         with self._table_records.changing():
@@ -53,10 +53,10 @@ class LakeTotals:
                 self._table_records.put(Change(latest).update(lake=measured))
 
     def measured(self, table_id: int, snapshot_id: int) -> None:
-        """Somebody else looked, and recorded what there is at that snapshot."""
-        self._looked[table_id] = (snapshot_id, self._table_records.now().steady)
+        """Notes that the totals on record are those of that snapshot."""
+        self._read_at[table_id] = (snapshot_id, self._table_records.now().steady)
 
     def forget(self, table_ids: Iterable[int]) -> None:
-        """Of tables that are gone."""
+        """Forgets tables that are gone."""
         for table_id in table_ids:
-            self._looked.pop(table_id, None)
+            self._read_at.pop(table_id, None)

@@ -29,7 +29,7 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
-from tiering.coordinator.observing.lag import Observer
+from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.live_view import View
@@ -59,7 +59,7 @@ class Coordinator:
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
         self.discovery = Discovery(self.table_records, cluster)
-        self.observer = Observer(self.table_records, cluster, lakes, self.discovery)
+        self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
         self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)

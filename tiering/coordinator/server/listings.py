@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -14,7 +15,10 @@ from tiering.errors import InvalidArgument
 Item = TypeVar("Item")
 
 PAGE_LIMIT = 1_000
-"""Items on one page at most: some 500 bytes each, far below gRPC's 4 MiB."""
+"""Items on one page at most: some 500 bytes each."""
+
+PAGE_BYTES = (4 << 20) - 4_096
+"""Of the items of one answer: what gRPC takes by default, less what else an answer carries."""
 
 _POSITION_DIGITS = 12
 """More than any listing has items; Python refuses to read very long numbers."""
@@ -44,24 +48,47 @@ class Page(Generic[Item]):
 
 
 class Listings(Generic[Item]):
-    """Kept listings, by a random id: a token cannot be guessed from another."""
+    """Kept listings, by a random id: a token cannot be guessed from another.
 
-    def __init__(self, ids: Ids) -> None:
+    `size_of` tells the bytes of an item in an answer. A page ends early where its items would have more than PAGE_BYTES.
+    """
+
+    def __init__(self, ids: Ids, size_of: Callable[[Item], int]) -> None:
         self._ids = ids
+        self._size_of = size_of
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Listing[Item]] = OrderedDict()
 
+    def whole(self, listing: Listing[Item]) -> Page[Item]:
+        """All of it as one page. Raises InvalidArgument, which names `page_size`, if that is more than an answer can carry."""
+        if self._end(listing, 0, len(listing.items)) < len(listing.items):
+            raise InvalidArgument(
+                f"{len(listing.items)} entries do not fit into one answer of 4 MiB: ask with page_size",
+                hint=f"Ask with a page_size, of at most {PAGE_LIMIT}, and for the pages that follow with the answer's next_page_token.",
+            )
+        return Page(listing.items, listing.observed_time, "")
+
     def first(self, listing: Listing[Item], page_size: int) -> Page[Item]:
         """Its first page; kept only if there are more."""
-        size = checked_size(page_size)
-        if len(listing.items) <= size:
+        end = self._end(listing, 0, checked_size(page_size))
+        if end == len(listing.items):
             return Page(listing.items, listing.observed_time, "")
         name = self._ids.new_id()
         with self._lock:
             self._kept[name] = listing
             while len(self._kept) > KEPT_LISTINGS or (len(self._kept) > 1 and self._kept_items() > KEPT_ITEMS):
                 self._kept.popitem(last=False)
-        return _page(name, listing, 0, size)
+        return _page(name, listing, 0, end)
+
+    def _end(self, listing: Listing[Item], start: int, size: int) -> int:
+        """Where a page of at most `size` items ends that begins at `start`; it has one item at least, if there is one."""
+        stop = min(start + size, len(listing.items))
+        left = PAGE_BYTES
+        for position in range(start, stop):
+            left -= self._size_of(listing.items[position])
+            if left < 0:
+                return max(position, start + 1)
+        return stop
 
     def _kept_items(self) -> int:
         return sum(len(listing.items) for listing in self._kept.values())
@@ -75,7 +102,8 @@ class Listings(Generic[Item]):
                 self._kept.move_to_end(name)
         if listing is None or not position.isdecimal() or len(position) > _POSITION_DIGITS:
             raise InvalidArgument("the page token is unknown or too old", hint="Ask for the first page again, without a token.")
-        return _page(name, listing, int(position), checked_size(page_size))
+        start = min(int(position), len(listing.items))
+        return _page(name, listing, start, self._end(listing, start, checked_size(page_size)))
 
 
 def checked_size(page_size: int) -> int:
@@ -85,7 +113,6 @@ def checked_size(page_size: int) -> int:
     return min(page_size, PAGE_LIMIT) or PAGE_LIMIT
 
 
-def _page(name: str, listing: Listing[Item], start: int, size: int) -> Page[Item]:
-    end = start + size
+def _page(name: str, listing: Listing[Item], start: int, end: int) -> Page[Item]:
     token = f"{name}:{end}" if end < len(listing.items) else ""
     return Page(listing.items[start:end], listing.observed_time, token)

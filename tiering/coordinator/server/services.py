@@ -18,21 +18,30 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 import structlog
+from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
-from tiering.coordinator.interface import Progress, SweepLake, SweepResult, TableStatus, TierTable, TierTableResult
+from tiering.coordinator.interface import SweepLake, TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
-from tiering.coordinator.tierers.held_requests import HeldRequests
+from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
+from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire import error_status, heartbeats, table_statuses
+from tiering.wire import error_status, heartbeats
+from tiering.wire.common import time_to_pb
 from tiering.wire.leases import joined, leases_to_pb, parts
 from tiering.wire.request_bounds import caller_name
+from tiering.wire.statuses import status_to_pb
+
+_ITEM_OVERHEAD_BYTES = 5
+"""A tag of one byte and a length of at most four."""
+_LEASE_PART_BYTES = 2_048
+"""More than a part of a lease takes, with one snapshot and the longest id and owner."""
 
 _log = structlog.get_logger(__name__)
 
@@ -89,17 +98,15 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._listings: Listings[TableStatus] = Listings(RandomIds())
-        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds())
+        self._listings: Listings[status_pb2.PbTableTieringStatus] = Listings(RandomIds(), _size_in_answer)
+        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds(), lambda lease: _LEASE_PART_BYTES)
 
     async def ListTieringStatuses(
         self, request: status_pb2.ListTieringStatusesRequest, context: Context
     ) -> status_pb2.ListTieringStatusesResponse:
         page = await answer(context, self._first_or_next(request))
         return status_pb2.ListTieringStatusesResponse(
-            tiering_statuses=[table_statuses.to_pb(status) for status in page.items],
-            next_page_token=page.next_token,
-            observed_time=heartbeats.timestamp(page.observed_time),
+            tiering_statuses=page.items, next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
 
     async def ListKvSnapshotLeases(
@@ -107,7 +114,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
         page = await answer(context, self._pools.for_cluster(self._leases_page, request))
         return status_pb2.ListKvSnapshotLeasesResponse(
-            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=heartbeats.timestamp(page.observed_time)
+            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
 
     def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
@@ -119,15 +126,16 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         listing = Listing(tuple(part for lease in found for part in parts(lease)), view.now)
         return self._lease_listings.first(listing, request.page_size)
 
-    async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
+    async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
         """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
         if request.HasField("table_path") and not request.page_token:
             path = table_path(request.table_path.database_name, request.table_path.table_name)
             if self._coordinator.table_records.by_path(path) is None:
-                await self._pools.for_cluster(self._coordinator.discovery.look)
+                await self._pools.for_cluster(self._coordinator.discovery.refresh)
         return await self._pools.for_reader(self._page, request)
 
-    def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[TableStatus]:
+    def _page(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
+        """A page of the listing that the token names, else of a new one; without page_size all of that."""
         if request.page_token:
             return self._listings.next(request.page_token, request.page_size)
         wanted = set(request.statuses)
@@ -140,8 +148,11 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.HasField("table_path"):
             database, table = self._known(request.table_path)
         view = self._coordinator.view()
-        found = (status for status in view.table_statuses(database, table) if not wanted or status.status in wanted)
-        return self._listings.first(Listing(tuple(found), view.now), request.page_size)
+        matching = (status for status in view.table_statuses(database, table) if not wanted or status.status in wanted)
+        listing = Listing(tuple(status_to_pb(status) for status in matching), view.now)
+        if request.HasField("page_size"):
+            return self._listings.first(listing, request.page_size)
+        return self._listings.whole(listing)
 
     def _known(self, pb: common_pb2.PbTablePath) -> tuple[str, str]:
         """The path of a lake table."""
@@ -157,7 +168,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._held = HeldRequests()
+        self._held = HeldRequestLimit()
 
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
@@ -283,6 +294,11 @@ def _swept_pb(one: SweepResult) -> control_pb2.PbSweepResult:
         kept=dict(one.kept),
         error=one.error,
     )
+
+
+def _size_in_answer(message: Message) -> int:
+    """Bytes that a message takes as one of a repeated field: itself, its tag and its length."""
+    return message.ByteSize() + _ITEM_OVERHEAD_BYTES
 
 
 def _version() -> str:

@@ -1,1 +1,1 @@
-"""What the system tables are made of: cells, columns and reasons, of a running coordinator or of its folder."""
+"""How the tiering of each table stands: cells, columns and reasons, of a running coordinator or of its data folder."""

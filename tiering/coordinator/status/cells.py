@@ -1,7 +1,7 @@
-"""`TableStatus` by column: where the value of each comes from. One row is made here; many at once in `status_columns`.
+"""The line that computes each field of `TableStatus`. `table_status` makes one row; `status_columns` makes many at once.
 
-Every column is in exactly one of these: STORED and STEADY are in the record, OBSERVED were seen of its log, REASON is
-words made of both, CONSTANT is the same for all rows of a look.
+Every field is in exactly one of these: STORED and STEADY are read from the record, OBSERVED from the lag, REASON is text made
+from the record, CONSTANT is the same in all rows of one moment.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from tiering.coordinator.decisions.backlog import is_backlog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.interface import TableStatus
-from tiering.coordinator.observing.lag import Pending
+from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.status.reasons import status_reason
 
 STATUS_SOURCE = "coordinator"
@@ -58,13 +59,6 @@ def _round_id(record: TableRecord) -> str | None:
     return None if latest is None or (record.running is None and latest.state.is_final) else latest.round_id
 
 
-def _is_backlog(record: TableRecord) -> bool | None:
-    """A round that found nothing had no backlog; before any round looked, nobody knows."""
-    if record.lake.backlog is None:
-        return None if record.last_checked_time is None else False
-    return bool(record.lake.backlog)
-
-
 STORED: Mapping[str, Cell] = {
     "database_name": lambda record: record.database_name,
     "table_name": lambda record: record.table_name,
@@ -78,7 +72,7 @@ STORED: Mapping[str, Cell] = {
     "lake_format": lambda record: record.lake_format,
     "status_since": lambda record: record.status_time,
     "freshness_ms": lambda record: record.freshness_ms,
-    "is_backlog": _is_backlog,
+    "is_backlog": is_backlog,
     "round_id": _round_id,
     "tierer_id": _of_round("tierer_id"),
     "round_started_time": _of_round("started_time"),
@@ -100,31 +94,31 @@ STORED: Mapping[str, Cell] = {
     "paused_by": _of_pause("by"),
     "paused_reason": _of_pause("reason"),
 }
-"""As the record has it."""
+"""Values of the record."""
 
 STEADY: Mapping[str, Cell] = {
     "freshness_deadline": lambda record: record.due_deadline,
     "next_retry_time": lambda record: record.retry_deadline,
     "paused_until": _of_pause("until_deadline"),
 }
-"""Steady deadlines, shown as the wall clock of the look will show them."""
+"""Steady deadlines of the record; shown in wall time (`Moment.to_wall`)."""
 
-OBSERVED: Mapping[str, Callable[[Pending, datetime], Any]] = {
-    "lag_ms": lambda seen, now: seen.lag_ms(now),
-    "pending_records": lambda seen, now: seen.records,
-    "pending_bytes": lambda seen, now: seen.size_bytes,
-    "oldest_pending_time": lambda seen, now: seen.oldest_time,
-    "offsets_observed_time": lambda seen, now: seen.observed_time,
+OBSERVED: Mapping[str, Callable[[Lag, datetime], Any]] = {
+    "lag_ms": lambda lag, now: lag.age_ms(now),
+    "pending_records": lambda lag, now: lag.records,
+    "pending_bytes": lambda lag, now: lag.size_bytes,
+    "oldest_pending_time": lambda lag, now: lag.oldest_time,
+    "offsets_observed_time": lambda lag, now: lag.observed_time,
 }
-"""Of what was last seen of the log; all unknown before."""
+"""Values of the lag as last observed; all unknown before the first observation."""
 
 CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"status_source": lambda now: STATUS_SOURCE, "observed_time": lambda now: now.wall}
 
 
-def table_status(record: TableRecord, now: Moment, seen: Pending | None, *, tierer_connected: bool | None) -> TableStatus:
-    """One row. `seen`: what is pending, as last observed."""
+def table_status(record: TableRecord, now: Moment, lag: Lag | None, *, tierer_connected: bool | None) -> TableStatus:
+    """One row, at the moment `now`. `lag`: as last observed; `tierer_connected` None = only the record is known, not what runs."""
     values: dict[str, Any] = {name: cell(record) for name, cell in STORED.items()}
     values |= {name: now.to_wall(cell(record)) for name, cell in STEADY.items()}
-    values |= {name: None if seen is None else cell(seen, now.wall) for name, cell in OBSERVED.items()}
+    values |= {name: None if lag is None else cell(lag, now.wall) for name, cell in OBSERVED.items()}
     values |= {name: cell(now) for name, cell in CONSTANT.items()}
     return TableStatus(status_reason=status_reason(record, now, tierer_connected=tierer_connected), **values)

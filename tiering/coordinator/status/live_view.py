@@ -1,4 +1,4 @@
-"""`CoordinatorView` (see `api`): one moment of all records, and the statuses made from it."""
+"""`View`: one moment of all records, and the statuses computed from it. Fills `CoordinatorView` of `interface`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiering.coordinator.calls.open_calls import OpenCall
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.interface import TableStatus
-from tiering.coordinator.observing.lag import Seen
+from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.model.leases import KvSnapshotLease
@@ -25,14 +25,14 @@ class StatusSource(TableCatalog, LeaseListing, Protocol):
 
 
 class View:
-    """A read-only look. The records do not change any more; names of databases and tables come from the cluster itself."""
+    """The records of one moment, read-only. Names of databases and tables are read from the cluster itself, now."""
 
     def __init__(
         self,
         moment: Moment,
         records: Mapping[int, TableRecord],
         cluster: StatusSource,
-        observer: Seen,
+        observer: LagSource,
         columns: StatusColumns,
         *,
         tierer_connected: bool | None,
@@ -66,11 +66,11 @@ class View:
         return None if record is None else record.lake.location
 
     def partition_counts(self, tables: Sequence[TableInfo]) -> Mapping[int, int]:
-        partitioned = [self._records[one.table_id] for one in tables if one.partition_keys and one.table_id in self._records]
+        partitioned = [self._records[info.table_id] for info in tables if info.partition_keys and info.table_id in self._records]
         live = [record for record in partitioned if record.state is not None]
         if live and not _on_event_loop():
-            self._observer.refresh_for_a_look(live)
-        counts = ((record.table_id, self._observer.partitions(record.table_id)) for record in live)
+            self._observer.refresh(live)
+        counts = ((record.table_id, self._observer.partition_count(record.table_id)) for record in live)
         return {table_id: count for table_id, count in counts if count is not None}
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
@@ -80,7 +80,7 @@ class View:
             if record.state is not None and database_name in (None, record.database_name) and table_name in (None, record.table_name)
         ]
         if not _on_event_loop():
-            self._observer.refresh_for_a_look(chosen)
+            self._observer.refresh(chosen)
         chosen.sort(key=lambda record: record.path)
         return [self._status(record) for record in chosen]
 
@@ -101,7 +101,7 @@ class View:
         return self._open_calls
 
     def _status(self, record: TableRecord) -> TableStatus:
-        return table_status(record, self._moment, self._observer.pending(record), tierer_connected=self._tierer_connected)
+        return table_status(record, self._moment, self._observer.lag(record), tierer_connected=self._tierer_connected)
 
 
 def _on_event_loop() -> bool:

@@ -32,7 +32,7 @@ def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | 
 
 
 def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
-    """No line that is true only while a coordinator runs."""
+    """As `status_reason`, without what is true only while a coordinator runs."""
     match record.state:
         case TableState.TIERING if record.round is not None:
             return f"was handed to the tierer {record.round.tierer_id}"
@@ -51,11 +51,11 @@ def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
 
 
 def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """The lines of many resting tables at once: the different ones, and which of them each table has."""
+    """The lines of many resting tables at once: the different lines, and for each table the index of its line."""
     seconds = left_ms // 1_000
     shown = np.where(left_ms < _TENTHS_BELOW_MS, left_ms, np.where(seconds < 3_600, seconds, seconds // 60 * 60) * 1_000)
-    different, which = np.unique(shown, return_inverse=True)
-    return [_next_check(ms) for ms in different.tolist()], which
+    different, text_indices = np.unique(shown, return_inverse=True)
+    return [_next_check(ms) for ms in different.tolist()], text_indices
 
 
 def _next_check(left_ms: int) -> str:
@@ -87,8 +87,8 @@ def _tiering(record: TableRecord, now: Moment) -> str:
 
 def _failed(record: TableRecord, now: Moment) -> str:
     if record.retry_deadline is None:
-        what = record.error.error_class if record.error else "unknown"
-        return f"permanent error: {what}; resumed by CALL sys.tier_table or a change of the table"
+        error_class = record.error.error_class if record.error else "unknown"
+        return f"permanent error: {error_class}; resumed by CALL sys.tier_table or a change of the table"
     return f"back-off: next attempt in {_span(milliseconds(record.retry_deadline - now.steady))}"
 
 

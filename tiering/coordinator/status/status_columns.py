@@ -1,6 +1,6 @@
-"""`sys.lake_tiering_status` by column: Arrow arrays that are kept between looks and renewed where a record has changed.
+"""`sys.lake_tiering_status` by column: Arrow arrays that are kept between reads and renewed where a record has changed.
 
-Records are frozen, so a cell is out of date exactly when its record is another object. A look goes by the rows of its own
+Records are frozen, so a cell is out of date exactly when its record is another object. A `StatusLook` reads the rows of its own
 moment, whatever other looks do meanwhile: the arrays that it gets are made of those rows and never change.
 """
 
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.interface import AnyArray, TableStatus
-from tiering.coordinator.observing.lag import Pending, Seen
+from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.status.cells import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.reasons import next_check_texts, status_reason
-from tiering.coordinator.status.versioned_columns import KeptColumn, Positions, Version, Versions
+from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
 from tiering.model.states import TableState
 
 DIRECT_ROWS = 256
@@ -42,23 +42,23 @@ _LAG = "lag_ms"
 
 Rows = Version[TableRecord]
 """The records, those of removed tables included."""
-Seens = Version[Pending | None]
-"""What was seen of each of them."""
+Lags = Version[Lag | None]
+"""The lag of each of them."""
 
 
 class StatusColumns:
-    """What is kept. Thread-safe."""
+    """The arrays that are kept, of all records. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows = Versions[TableRecord]()
-        self._seens = Versions[Pending | None]()
-        self._columns = {name: KeptColumn(self._rows, _TYPES[name], _of_live(cell)) for name, cell in _CELLS.items()}
+        self._lags = Versions[Lag | None]()
+        self._columns = {name: VersionedColumn(self._rows, _TYPES[name], _of_live(cell)) for name, cell in _CELLS.items()}
         steady = {name: cell for name, cell in OBSERVED.items() if name != _LAG}
-        self._observed = {name: KeptColumn(self._seens, _TYPES[name], _of_seen(cell)) for name, cell in steady.items()}
+        self._observed = {name: VersionedColumn(self._lags, _TYPES[name], _of_lag(cell)) for name, cell in steady.items()}
         self._order = _Order(self._rows)
         self._last_records: Mapping[int, TableRecord] = {}
-        self._last_look: tuple[Rows, int, Seens] | None = None
+        self._last_lags: tuple[Rows, int, Lags] | None = None
         self._last_resting: tuple[Rows, Positions, _Resting] | None = None
 
     def rows(self, records: Mapping[int, TableRecord]) -> Rows:
@@ -69,22 +69,22 @@ class StatusColumns:
                 self._rows.advance(list(records.values()))
             return self._rows.latest
 
-    def seens(self, rows: Rows, observer: Seen) -> Seens:
-        """What was seen of all rows, as a version; the same one while nothing was seen anew."""
-        last, generation = self._last_look, observer.generation
+    def lags(self, rows: Rows, observer: LagSource) -> Lags:
+        """The lags of all rows, as a version; the same one while nothing was observed anew."""
+        last, generation = self._last_lags, observer.generation
         if last is not None and last[0] is rows and last[1] == generation:
             return last[2]
-        seen = [observer.pending(record) for record in rows.rows]
+        lags = [observer.lag(record) for record in rows.rows]
         with self._lock:
-            found = self._seens.advance(seen)
-            self._last_look = (rows, generation, found)
-        return found
+            version = self._lags.advance(lags)
+            self._last_lags = (rows, generation, version)
+        return version
 
     def ordered(self, name: str, rows: Rows, order: Positions) -> AnyArray:
         """A stored or steady column of the tables there are, by path."""
         column = self._columns[name]
-        if (kept := column.kept(rows, order)) is not None:
-            return kept
+        if (cached := column.cached(rows, order)) is not None:
+            return cached
         with self._lock:
             return column.at(rows, order)
 
@@ -93,16 +93,16 @@ class StatusColumns:
         with self._lock:
             return self._columns[name].array(rows).take(pa.array(positions))
 
-    def observed(self, name: str, seens: Seens, order: Positions) -> AnyArray:
-        """An observed column, but not of lags, in that order."""
+    def observed(self, name: str, lags: Lags, order: Positions) -> AnyArray:
+        """An observed column, but not `lag_ms`, in that order."""
         column = self._observed[name]
-        if (kept := column.kept(seens, order)) is not None:
-            return kept
+        if (cached := column.cached(lags, order)) is not None:
+            return cached
         with self._lock:
-            return column.at(seens, order)
+            return column.at(lags, order)
 
     def resting(self, rows: Rows, order: Positions, find: Callable[[], _Resting]) -> _Resting:
-        """What `find` finds, kept for the next who asks with the same rows and order."""
+        """What `find` returns, kept for the next call with the same rows and order."""
         last = self._last_resting
         if last is None or last[0] is not rows or last[1] is not order:
             last = self._last_resting = (rows, order, find())
@@ -115,9 +115,11 @@ class StatusColumns:
 
 
 class StatusLook:
-    """The statuses of one moment, or some of them, by column (`api.Columns`). Pending rows are looked up once, for all that follows."""
+    """The statuses of one moment, or some of them, by column (`interface.Columns`). Lags are read once, for all columns."""
 
-    def __init__(self, kept: StatusColumns, rows: Rows, moment: Moment, observer: Seen, *, connected: bool | None, may_wait: bool) -> None:
+    def __init__(
+        self, kept: StatusColumns, rows: Rows, moment: Moment, observer: LagSource, *, connected: bool | None, may_wait: bool
+    ) -> None:
         self._kept = kept
         self._rows = rows
         self._moment = moment
@@ -125,8 +127,8 @@ class StatusLook:
         self._connected = connected
         self._may_wait = may_wait
         self._positions = self._all = kept.order(rows)
-        self._seens: Seens | None = None
-        self._few_seen: list[Pending | None] | None = None
+        self._lags: Lags | None = None
+        self._few_lags: list[Lag | None] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -138,11 +140,11 @@ class StatusLook:
         taken = object.__new__(StatusLook)
         taken.__dict__.update(self.__dict__)
         taken._positions = self._positions[chosen]
-        taken._few_seen = None if self._few_seen is None else [self._few_seen[i] for i in chosen.tolist()]
+        taken._few_lags = None if self._few_lags is None else [self._few_lags[i] for i in chosen.tolist()]
         return taken
 
     def column(self, name: str) -> AnyArray:
-        """A column of `TableStatus`. The first one of pending rows may ask the cluster, for few tables and a short time."""
+        """A column of `TableStatus`. The first observed column may ask the cluster, for few tables and a short time."""
         if name in CONSTANT:
             value: Any = pa.scalar(CONSTANT[name](self._moment), _TYPES[name])
             return pa.repeat(value, self.num_rows)
@@ -174,46 +176,46 @@ class StatusLook:
         return pc.add(steady, pa.scalar(drift - self._moment.steady, pa.duration("us")))
 
     def _observed(self, name: str) -> AnyArray:
-        if self._seens is None and self._few_seen is None:
-            self._look()
+        if self._lags is None and self._few_lags is None:
+            self._read_lags()
         if self._shows_all:
-            assert self._seens is not None
-            return self._lags(self._seens) if name == _LAG else self._kept.observed(name, self._seens, self._all)
+            assert self._lags is not None
+            return self._lag_ages(self._lags) if name == _LAG else self._kept.observed(name, self._lags, self._all)
         cell, now = OBSERVED[name], self._moment.wall
-        return _array(name, [None if seen is None else _plain(cell(seen, now)) for seen in self._seen()])
+        return _array(name, [None if lag is None else _plain(cell(lag, now)) for lag in self._shown_lags()])
 
-    def _look(self) -> None:
+    def _read_lags(self) -> None:
         if self._may_wait:
-            self._observer.refresh_for_a_look(self._records())
+            self._observer.refresh(self._records())
         if self._shows_all:
-            self._seens = self._kept.seens(self._rows, self._observer)
+            self._lags = self._kept.lags(self._rows, self._observer)
         else:
-            self._few_seen = [self._observer.pending(record) for record in self._records()]
+            self._few_lags = [self._observer.lag(record) for record in self._records()]
 
-    def _seen(self) -> Sequence[Pending | None]:
-        """Of the rows shown."""
-        if self._few_seen is not None:
-            return self._few_seen
-        assert self._seens is not None
-        return [self._seens.rows[position] for position in self._positions.tolist()]
+    def _shown_lags(self) -> Sequence[Lag | None]:
+        """Of the rows shown, in their order."""
+        if self._few_lags is not None:
+            return self._few_lags
+        assert self._lags is not None
+        return [self._lags.rows[position] for position in self._positions.tolist()]
 
-    def _lags(self, seens: Seens) -> AnyArray:
-        """As `Pending.lag_ms` says, of all at once."""
-        nothing: AnyArray = pc.equal(self._kept.observed("pending_records", seens, self._all), pa.scalar(0))
-        oldest = self._kept.observed("oldest_pending_time", seens, self._all).cast(pa.int64())
+    def _lag_ages(self, lags: Lags) -> AnyArray:
+        """`Lag.age_ms` of all at once."""
+        nothing: AnyArray = pc.equal(self._kept.observed("pending_records", lags, self._all), pa.scalar(0))
+        oldest = self._kept.observed("oldest_pending_time", lags, self._all).cast(pa.int64())
         ages_ms = np.maximum(0, (_micros(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
         known = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
         return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), known)
 
     def _reasons(self) -> AnyArray:
-        """Nearly all tables rest, and only the time that is left differs: written once for each span there is."""
+        """`status_reason` of all rows. Nearly all tables rest and differ only in the time left: their text is made once for each span."""
         if self.num_rows <= DIRECT_ROWS or self._connected is None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
         rest = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
         left_ms = np.maximum(0, (rest.due_us - _micros(self._moment.steady)) // 1_000)
-        texts, which = next_check_texts(left_ms)
+        texts, text_indices = next_check_texts(left_ms)
         reasons = pa.array([self._reason(self._rows.rows[position]) for position in rest.others], pa.string())
-        return pc.replace_with_mask(pa.array(texts, pa.string()).take(which), rest.is_other, reasons)
+        return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), rest.is_other, reasons)
 
     def _resting(self) -> _Resting:
         deadlines = self._stored("freshness_deadline")
@@ -270,9 +272,9 @@ def _of_live(cell: Cell) -> Cell:
     return lambda record: None if record.state is None else _plain(cell(record))
 
 
-def _of_seen(cell: Callable[[Pending, datetime], Any]) -> Callable[[Pending | None], Any]:
-    """NULL where nothing was seen; for columns that are the same at every moment."""
-    return lambda seen: None if seen is None else _plain(cell(seen, _EPOCH))
+def _of_lag(cell: Callable[[Lag, datetime], Any]) -> Callable[[Lag | None], Any]:
+    """NULL where nothing was observed; for columns that are the same at every moment."""
+    return lambda lag: None if lag is None else _plain(cell(lag, _EPOCH))
 
 
 def _micros(moment: datetime) -> int:

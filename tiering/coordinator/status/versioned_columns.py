@@ -1,7 +1,7 @@
-"""Columns that are kept over rows of which few change between looks: a cell is read again when its row is another object.
+"""Columns that are kept between reads, over rows of which few change: a cell is computed again when its row is another object.
 
-Rows have positions, and a version is what they were at one time. A column goes from the version that it was made of to the
-one it is asked for, older or newer, by the positions that differ. The arrays that were handed out never change. Not thread-safe.
+Rows have positions, and a version is all rows at one time. A column goes from the version that it holds to the requested
+one, older or newer, by the positions that differ. Arrays that were returned never change. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Versions(Generic[RowT]):
                 self._remember([*changed, *grown])
         return self.latest
 
-    def between(self, one: Version[RowT], other: Version[RowT]) -> Iterable[int] | None:
+    def between(self, left: Version[RowT], right: Version[RowT]) -> Iterable[int] | None:
         """Positions at which they may differ, in no order; None = too long ago, anything may differ."""
-        first, last = sorted((one.number, other.number))
+        first, last = sorted((left.number, right.number))
         if first < self._forgotten:
             return None
         return set(chain.from_iterable(positions for number, positions in self._steps if first < number <= last))
@@ -70,7 +70,7 @@ class Versions(Generic[RowT]):
             self._remembered -= len(dropped)
 
 
-class KeptColumn(Generic[RowT]):
+class VersionedColumn(Generic[RowT]):
     """One column of all rows. `read` makes a cell of a row; cells are what pyarrow takes for `kind`."""
 
     def __init__(self, versions: Versions[RowT], kind: pa.DataType, read: Callable[[RowT], Any]) -> None:
@@ -80,7 +80,7 @@ class KeptColumn(Generic[RowT]):
         self._version: Version[RowT] | None = None
         self._cells: list[Any] = []
         self._array: AnyArray | None = None
-        self._taken: tuple[Version[RowT], Positions, AnyArray] | None = None
+        self._selection: tuple[Version[RowT], Positions, AnyArray] | None = None
 
     def array(self, version: Version[RowT]) -> AnyArray:
         """The column as of that version."""
@@ -90,17 +90,17 @@ class KeptColumn(Generic[RowT]):
             self._array = pa.array(self._cells, type=self._kind)
         return self._array
 
-    def kept(self, version: Version[RowT], positions: Positions) -> AnyArray | None:
-        """What `at` would say, if nothing has to be done for it. The one thing here that any thread may ask at any time."""
-        taken = self._taken
-        return taken[2] if taken is not None and taken[0] is version and taken[1] is positions else None
+    def cached(self, version: Version[RowT], positions: Positions) -> AnyArray | None:
+        """What `at` would return, if it is kept already, else None. Safe to call from any thread at any time, as nothing else here."""
+        selection = self._selection
+        return selection[2] if selection is not None and selection[0] is version and selection[1] is positions else None
 
     def at(self, version: Version[RowT], positions: Positions) -> AnyArray:
-        """The cells at `positions`, kept for the next who asks with the same."""
-        array, taken = self.array(version), self._taken
-        found = taken[2] if taken is not None and taken[1] is positions else array.take(pa.array(positions))
-        self._taken = (version, positions, found)
-        return found
+        """The cells at `positions`, kept for the next call with the same positions."""
+        array, selection = self.array(version), self._selection
+        cells = selection[2] if selection is not None and selection[1] is positions else array.take(pa.array(positions))
+        self._selection = (version, positions, cells)
+        return cells
 
     def _renew(self, version: Version[RowT]) -> None:
         differing = None if self._version is None else self._versions.between(self._version, version)
@@ -114,7 +114,7 @@ class KeptColumn(Generic[RowT]):
         cells += map(self._read, rows[len(cells) :])
         self._version = version
         if stale:
-            self._array = self._taken = None
+            self._array = self._selection = None
 
 
 def _changed_positions(before: Sequence[object], after: Sequence[object]) -> list[int]:

@@ -1,1 +1,1 @@
-"""What tierers ask for: tables, commits, leases."""
+"""The requests of tierers: heartbeats, commits, leases."""

@@ -1,6 +1,6 @@
 """The coordinator's part in a commit: plan, fence, ack (DESIGN 6.5-6.8).
 
-What a tierer says of the lake is never believed: it only makes the coordinator look. An ack, the head that a base check
+The coordinator never believes what a tierer reports of the lake: a report only makes it read the lake. An ack, the head that a base check
 passed and the uuid of a lake table are recorded as the lake itself shows them, under the rules of the base check. An ack
 runs under the table's own lock, which also makes it the only one that tells the cluster, and in a pool of its own:
 however long a lake hangs, nothing but acks waits for it.
@@ -18,7 +18,7 @@ import structlog
 from tiering import crash_points, errors
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
-from tiering.coordinator.decisions.lake_acks import Found
+from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
@@ -43,28 +43,28 @@ RoundKey = tuple[int, int, str]
 
 
 class Commits:
-    """Plans, grants and acks of all tables. `noticed` is told which table's lake was read, and the snapshot that it was measured at."""
+    """Plans, grants and acks of all tables. `lake_read` is called with a table id and the lake snapshot that was read."""
 
     def __init__(
         self,
         table_records: TableRecords,
         cluster: ClusterOwner,
         lakes: Lakes,
-        noticed: Callable[[int, int], None],
+        lake_read: Callable[[int, int], None],
         locks: TableLocks | None = None,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
-        self._noticed = noticed
+        self._lake_read = lake_read
         self._locks = locks or TableLocks()
         self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
         self._guard = threading.RLock()
-        self._running: dict[RoundKey, Future[Found]] = {}
+        self._running: dict[RoundKey, Future[LakeContents]] = {}
         self._other_heads: set[int] = set()
 
     def table_lock(self, table_id: int) -> AbstractContextManager[None]:
-        """What acks of one table, and whatever else changes what is recorded of its lake, hold. Raises TableBusy."""
+        """The lock of whatever changes what is recorded of one table's lake, acks included. Raises TableBusy."""
         return self._locks.held(table_id)
 
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
@@ -83,7 +83,7 @@ class Commits:
         return record is not None and request.lake_table_uuid not in ("", record.lake.table_uuid)
 
     def submit_plan(self, request: pb.RecordPlanRequest) -> Future[None]:
-        """`record_plan` where a lake that hangs holds up no heartbeat."""
+        """`record_plan` in the pool for acks, where a lake that hangs holds up no heartbeat."""
         return self._pool.submit(contained(self.record_plan), request)
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
@@ -108,15 +108,15 @@ class Commits:
                 self._table_records.wake_ups.notify()
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
-        """Takes an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.
+        """Handles an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.
 
         Raises UnknownTable, Fenced (the lake does not hold what the ack says, or nobody knows its round), the permanent errors
         of the base check, LakeUnavailable, ClusterUnavailable, TableBusy.
         """
         self.check_borne_out(request, self.acknowledge(heartbeats.round_ref(request.round)))
 
-    def submit_ack(self, request: pb.CommitLakeSnapshotRequest) -> Future[Found]:
-        """`acknowledge` in the pool for acks. One that runs already for the same round is joined: repeats take no more threads."""
+    def submit_ack(self, request: pb.CommitLakeSnapshotRequest) -> Future[LakeContents]:
+        """`acknowledge` in the pool for acks. A call for a round whose ack already runs joins it: repeats take no more threads."""
         ref = heartbeats.round_ref(request.round)
         key = (ref.table_id, ref.tiering_epoch, ref.round_id)
         with self._guard:
@@ -126,32 +126,32 @@ class Commits:
                 running.add_done_callback(lambda _: self._forget(key))
             return running
 
-    def acknowledge(self, ref: RoundRef) -> Found:
+    def acknowledge(self, ref: RoundRef) -> LakeContents:
         """Reads the lake, records what it holds and tells the cluster."""
         self._check_known(ref)
         with self.table_lock(ref.table_id):
             record = self._live(ref)
             info = self._table(record)
-            found = self._found(ref, self._lakes.base(record, info))
-            self._take(info, found)
-        self._noticed(ref.table_id, found.snapshot_id)
-        return found
+            contents = self._contents(ref, self._lakes.base(record, info))
+            self._record(info, contents)
+        self._lake_read(ref.table_id, contents.snapshot_id)
+        return contents
 
     @staticmethod
-    def check_borne_out(request: pb.CommitLakeSnapshotRequest, found: Found) -> None:
-        """Raises Fenced if the ack claims more than the lake was found to hold."""
+    def check_borne_out(request: pb.CommitLakeSnapshotRequest, contents: LakeContents) -> None:
+        """Raises Fenced if the ack claims more than the lake holds."""
         claimed = heartbeats.offsets_text(request.marker.offsets)
-        if lake_acks.is_behind(found.offsets, claimed):
+        if lake_acks.is_behind(contents.offsets, claimed):
             raise errors.Fenced(
-                f"the lake does not hold what round {request.round.round_id} reports: it is at round {found.marker_round_id} "
-                f"(snapshot {found.snapshot_id})",
+                f"the lake does not hold what round {request.round.round_id} reports: it is at round {contents.marker_round_id} "
+                f"(snapshot {contents.snapshot_id})",
                 hint="Nothing to do: what the lake holds is recorded, and the next round goes on from there.",
                 table_id=request.round.table_id,
                 round_id=request.round.round_id,
             )
 
     def doubt_head(self, record: TableRecord, head: int | None) -> None:
-        """A tierer's base check passed this head. If it is another one than on record, `look_at_heads` looks at the lake."""
+        """Notes that a tierer's base check passed this head. If another is on record, `look_at_heads` reads the lake."""
         if head is not None and head != record.lake.passed_head:
             self._other_heads.add(record.table_id)
 
@@ -180,10 +180,10 @@ class Commits:
             with self._table_records.changing():
                 latest = self._table_records.get(table_id)
                 if latest is not None:
-                    self._table_records.put(lake_acks.passed(latest, base.view.head))
+                    self._table_records.put(lake_acks.record_passed_head(latest, base.view.head))
 
     def _check_lake_table(self, ref: RoundRef, plan: Plan) -> None:
-        """The lake table that a plan names is the one there is: a wrong uuid on record would stop the table for good."""
+        """Checks that the lake has the table that a plan names: a wrong uuid on record would stop the tiering for good. Raises Fenced."""
         with self._table_records.changing():
             record = self._current(ref)
         base = self._lakes.base(record, self._table(record))
@@ -204,7 +204,7 @@ class Commits:
         if known is None or known.table_id != ref.table_id:
             raise round_lifecycle.fenced_error(record, ref)
 
-    def _found(self, ref: RoundRef, base: Base) -> Found:
+    def _contents(self, ref: RoundRef, base: Base) -> LakeContents:
         view, marker = base.view, base.marker
         if view is None or marker is None or view.tag is None:
             raise errors.Fenced(
@@ -213,7 +213,7 @@ class Commits:
                 table_id=ref.table_id,
                 round_id=ref.round_id,
             )
-        return Found(
+        return LakeContents(
             snapshot_id=view.tag,
             offsets=to_text(tiered_offsets(marker)),
             marker_round_id=marker.round_id,
@@ -223,24 +223,24 @@ class Commits:
             size=LakeSize(view.records, view.size_bytes, view.files, view.location),
         )
 
-    def _take(self, info: TableInfo, found: Found) -> None:
+    def _record(self, info: TableInfo, contents: LakeContents) -> None:
         """Durable here before the cluster is told: a process that dies in between tells it when the ack is repeated."""
         with self._table_records.changing():
             record = self._registered(info.table_id)
-            self._table_records.put(lake_acks.record_found(self._table_records.context(), record, found, self._ledger(record)))
+            self._table_records.put(lake_acks.record_contents(self._table_records.context(), record, contents, self._ledger(record)))
         crash_points.reach(crash_points.ACK_STORED)
-        self._tell_cluster(info, found)
+        self._tell_cluster(info, contents)
         with self._table_records.changing():
             record = self._registered(info.table_id)
-            self._table_records.put(lake_acks.cluster_told(self._table_records.context(), record, found, self._ledger(record)))
+            self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, self._ledger(record)))
 
-    def _tell_cluster(self, info: TableInfo, found: Found) -> None:
+    def _tell_cluster(self, info: TableInfo, contents: LakeContents) -> None:
         has = self._cluster.lake_snapshot(info)
-        wanted = RecordedLakeSnapshot(found.snapshot_id, from_text(found.offsets))
+        wanted = RecordedLakeSnapshot(contents.snapshot_id, from_text(contents.offsets))
         if has is not None:
             if has.lake_snapshot_id == wanted.lake_snapshot_id and dict(has.offsets) == dict(wanted.offsets):
                 return
-            if lake_acks.is_behind(found.offsets, to_text(has.offsets)):
+            if lake_acks.is_behind(contents.offsets, to_text(has.offsets)):
                 raise errors.RecordAheadOfLake(
                     f"the cluster records lake snapshot {has.lake_snapshot_id} of {info.path}, which is ahead of snapshot "
                     f"{wanted.lake_snapshot_id} in the lake",

@@ -2,7 +2,7 @@
 
 Reports come before the request, in the order failed, renewals, finished. They are judged by epoch, round id and the process
 that has the round, so a repeated, overtaken or made-up one does no harm; a request counts only if its process has sent no
-newer heartbeat since. Who is who among tierers is in `known_tierers`.
+newer heartbeat since. Which process a heartbeat is from is decided in `known_tierers`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.tierers.known_tierers import KnownTierers, Met, TiererKey, incarnation_of, key_of
+from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender, TiererKey, incarnation_of, key_of
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError
@@ -27,16 +27,16 @@ from tiering.wire import error_status, heartbeats
 
 _log = structlog.get_logger(__name__)
 
-WELL = frozenset({RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE_FINISHED})
-BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCELLED})
+ENDED_WELL = frozenset({RoundState.SUCCEEDED, RoundState.EMPTY, RoundState.FORCE_FINISHED})
+ENDED_BADLY = frozenset({RoundState.FAILED, RoundState.FENCED, RoundState.CANCELLED})
 
 MAX_REPORTS = 2_000
-"""Of one heartbeat: many more than a tierer has slots, few enough to be judged while others wait."""
+"""Reports in one heartbeat: many more than a tierer has slots, few enough to be judged while others wait."""
 
 
 @dataclass(frozen=True)
-class Hold:
-    """A request that may wait for a table. `listed`: (table id, epoch) of all that its tierer runs."""
+class HeldRequest:
+    """A request that may wait for a table. `listed`: table id and epoch of the rounds that its tierer runs."""
 
     tierer: TiererKey
     incarnation: str | None
@@ -46,7 +46,7 @@ class Hold:
 
 
 class Heartbeats:
-    """All tierers, as their heartbeats describe them. `doubt_head` is told the heads that base checks of rounds passed."""
+    """Judges heartbeats and assigns tables. `doubt_head` is called with the heads that base checks of rounds passed."""
 
     def __init__(self, table_records: TableRecords, doubt_head: Callable[[TableRecord, int | None], None]) -> None:
         self._table_records = table_records
@@ -54,34 +54,34 @@ class Heartbeats:
         self._tierers = KnownTierers(table_records.options.service_timeout_ms)
         self._closing = False
 
-    def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, Hold | None]:
-        """Takes the reports and answers the request. With a Hold nothing is due: the answer may wait for `try_again`.
+    def handle(self, request: pb.LakeTieringHeartbeatRequest) -> tuple[pb.LakeTieringHeartbeatResponse, HeldRequest | None]:
+        """Applies the reports and answers the request. With a HeldRequest nothing is due: the answer may wait for `try_again`.
 
         Raises Fenced or StoreError for the heartbeat as a whole: repeat it; InvalidArgument for one that no tierer of ours sends.
         Errors of one table are in the response.
         """
         _check_size(request)
-        told, forced = request.tierer, set(request.force_finished_tables)
+        tierer, forced = request.tierer, set(request.force_finished_tables)
         with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
-            met = self._meet(request)
+            sender = self._meet(request)
             response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
-            response.failed_table_resp.extend(self._fail(each, told) for each in request.failed_tables)
-            response.tiering_table_resp.extend(self._renew(each, told) for each in request.tiering_tables)
+            response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
+            response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
             response.finished_table_resp.extend(
-                self._finish(each, told, forced=heartbeats.is_forced(each, forced)) for each in request.finished_tables
+                self._finish(report, tierer, forced=heartbeats.is_forced(report, forced)) for report in request.finished_tables
             )
-            if met.overtaken:
+            if sender.overtaken:
                 return response, None
-            listed = frozenset((each.table_id, each.tiering_epoch) for each in request.tiering_tables)
+            listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
             if request.stopping:
-                self._stop(told)
-            elif request.request_table and met.may_take:
-                incarnation = incarnation_of(told)
-                self._assign(response, met.tierer.key, incarnation, listed)
-                return response, self._hold(request, response, met.tierer.key, listed)
+                self._stop(tierer)
+            elif request.request_table and sender.may_take:
+                incarnation = incarnation_of(tierer)
+                self._assign(response, sender.tierer.key, incarnation, listed)
+                return response, self._hold(request, response, sender.tierer.key, listed)
             return response, None
 
-    def try_again(self, hold: Hold) -> pb.LakeTieringHeartbeatResponse | None:
+    def try_again(self, hold: HeldRequest) -> pb.LakeTieringHeartbeatResponse | None:
         """The answer to a held request, or None: go on waiting."""
         response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
         with self._table_records.changing():
@@ -93,7 +93,7 @@ class Heartbeats:
                 return response
             return None
 
-    def worth_trying(self, hold: Hold) -> bool:
+    def worth_trying(self, hold: HeldRequest) -> bool:
         """Whether `try_again` may answer now. Takes no lock."""
         ended = self._closing or self._table_records.fenced is not None
         return self._is_over(hold) or ended or self._table_records.work_waits() or self._table_records.now().passed(hold.deadline)
@@ -117,14 +117,14 @@ class Heartbeats:
         self._closing = True
         self._table_records.wake_ups.notify()
 
-    def _meet(self, request: pb.LakeTieringHeartbeatRequest) -> Met:
-        met = self._tierers.meet(request.tierer, self._table_records.now(), stopping=request.stopping)
-        if not met.overtaken:
+    def _meet(self, request: pb.LakeTieringHeartbeatRequest) -> Sender:
+        sender = self._tierers.meet(request.tierer, self._table_records.now(), stopping=request.stopping)
+        if not sender.overtaken:
             self._table_records.wake_ups.notify()
-        return met
+        return sender
 
-    def _is_over(self, hold: Hold) -> bool:
-        """Whether its process said something newer since, or was forgotten."""
+    def _is_over(self, hold: HeldRequest) -> bool:
+        """Whether its process sent a newer heartbeat since, or was forgotten."""
         tierer = self._tierers.get(hold.tierer)
         return tierer is None or tierer.stopped or tierer.sequence != hold.sequence
 
@@ -134,21 +134,21 @@ class Heartbeats:
         response: pb.LakeTieringHeartbeatResponse,
         tierer: TiererKey,
         listed: frozenset[tuple[int, int]],
-    ) -> Hold | None:
+    ) -> HeldRequest | None:
         reports = request.tiering_tables or request.finished_tables or request.failed_tables
         if reports or response.HasField("tiering_table") or request.max_wait_ms <= 0:
             return None
         deadline = self._table_records.now().after(min(request.max_wait_ms, self._table_records.options.hold_ms))
-        return Hold(tierer, incarnation_of(request.tierer), request.tierer.sequence, listed, deadline)
+        return HeldRequest(tierer, incarnation_of(request.tierer), request.tierer.sequence, listed, deadline)
 
     def _assign(
         self, response: pb.LakeTieringHeartbeatResponse, tierer: TiererKey, incarnation: str | None, listed: frozenset[tuple[int, int]]
     ) -> None:
         self._take_over(tierer, incarnation)
-        given = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
-        if given is not None:
+        record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
+        if record is not None:
             response.tiering_table.CopyFrom(
-                heartbeats.assignment(given, self._table_records.epoch, self._table_records.options.min_round_duration_ms)
+                heartbeats.assignment(record, self._table_records.epoch, self._table_records.options.min_round_duration_ms)
             )
 
     def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
@@ -160,9 +160,9 @@ class Heartbeats:
         return change.record
 
     def _take_over(self, key: TiererKey, incarnation: str | None) -> None:
-        """With its first request a process ends what others had under its id: the usual reason is that they are gone.
+        """With its first request a process ends the rounds of earlier processes of its id: usually these are gone.
 
-        Once only: of two that live neither ends the other's rounds again and again.
+        It does so once only, so that of two living processes neither ends the other's rounds again and again.
         """
         tierer = self._tierers.get(key)
         if tierer is None or tierer.took_over:
@@ -187,55 +187,57 @@ class Heartbeats:
     def _running(self, tierer_id: str) -> list[TableRecord]:
         return [record for record in self._table_records.running() if record.running is not None and record.running.tierer_id == tierer_id]
 
-    def _stop(self, told: pb.PbTierer) -> None:
+    def _stop(self, tierer: pb.PbTierer) -> None:
         """Its last heartbeat: what it still had goes to the next tierer at once."""
-        for record in self._running(told.tierer_id):
-            if record.running is None or record.running.incarnation not in (None, incarnation_of(told)):
+        for record in self._running(tierer.tierer_id):
+            if record.running is None or record.running.incarnation not in (None, incarnation_of(tierer)):
                 continue
-            stopped = errors.TiererStopped(f"the tierer {told.tierer_id} was stopped")
+            stopped = errors.TiererStopped(f"the tierer {tierer.tierer_id} was stopped")
             info = ErrorInfo(stopped.error_class, stopped.message, None, stopped.hint, retryable=True, time=self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, Failure(info, stopped=True)))
 
-    def _renew(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
-        ref = heartbeats.report_ref(told, tierer)
+    def _renew(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
+        ref = heartbeats.report_ref(report, tierer)
         record = self._current(ref)
         if record is None:
             return self._refused(ref, cancel=True)
-        self._doubt_head(record, heartbeats.passed_head(told))
+        self._doubt_head(record, heartbeats.passed_head(report))
         change = round_lifecycle.renew(self._table_records.context(), record)
         self._table_records.put(change)
         cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
         return _answer(ref, cancel=cancelled)
 
-    def _finish(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, *, forced: bool) -> pb.PbHeartbeatRespForTable:
-        ref = heartbeats.report_ref(told, tierer)
+    def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, *, forced: bool) -> pb.PbHeartbeatRespForTable:
+        ref = heartbeats.report_ref(report, tierer)
         record = self._current(ref)
         if record is not None:
-            self._doubt_head(record, heartbeats.passed_head(told))
-            self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, heartbeats.finished(told, forced=forced)))
-        elif not self._ended(ref, WELL):
+            self._doubt_head(record, heartbeats.passed_head(report))
+            self._table_records.put(
+                round_lifecycle.finish(self._table_records.context(), record, heartbeats.finished(report, forced=forced))
+            )
+        elif not self._ended(ref, ENDED_WELL):
             return self._refused(ref)
         return _answer(ref)
 
-    def _fail(self, told: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
-        ref = heartbeats.report_ref(told, tierer)
+    def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
+        ref = heartbeats.report_ref(report, tierer)
         record = self._current(ref)
-        if not told.HasField("error_message"):
+        if not report.HasField("error_message"):
             self._warn_of_age(tierer)
         if record is not None:
-            self._doubt_head(record, heartbeats.passed_head(told))
+            self._doubt_head(record, heartbeats.passed_head(report))
             self._table_records.put(
-                round_lifecycle.fail(self._table_records.context(), record, heartbeats.failure(told, self._table_records.now().wall))
+                round_lifecycle.fail(self._table_records.context(), record, heartbeats.failure(report, self._table_records.now().wall))
             )
-        elif not self._ended(ref, BADLY):
+        elif not self._ended(ref, ENDED_BADLY):
             return self._refused(ref)
         return _answer(ref)
 
-    def _warn_of_age(self, told: pb.PbTierer) -> None:
-        tierer = self._tierers.get(key_of(told))
-        if tierer is not None and not tierer.warned_of_age:
-            self._tierers.put(replace(tierer, warned_of_age=True))
-            _log.warning("an older tierer gives no reason for its failures", tierer_id=told.tierer_id)
+    def _warn_of_age(self, tierer: pb.PbTierer) -> None:
+        known = self._tierers.get(key_of(tierer))
+        if known is not None and not known.warned_of_age:
+            self._tierers.put(replace(known, warned_of_age=True))
+            _log.warning("an older tierer gives no reason for its failures", tierer_id=tierer.tierer_id)
 
     def _current(self, ref: RoundRef) -> TableRecord | None:
         record = self._table_records.get(ref.table_id)
@@ -255,7 +257,7 @@ class Heartbeats:
 
 
 def _answer(ref: RoundRef, *, error: PbError | None = None, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
-    """About the round that the report named; a tierer may run two rounds of one table, of which one is fenced."""
+    """The answer for the round that the report named; a tierer may run two rounds of a table, of which one is fenced."""
     return pb.PbHeartbeatRespForTable(table_id=ref.table_id, error=error, cancel=cancel, round_id=ref.round_id or None)
 
 

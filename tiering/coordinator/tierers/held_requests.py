@@ -17,7 +17,7 @@ MAX_HELD_PER_PEER = 200
 """Of one address: all tierers of one machine, or of the proxy that they share."""
 
 
-class HeldRequests:
+class HeldRequestLimit:
     """Belongs to one event loop."""
 
     def __init__(self) -> None:

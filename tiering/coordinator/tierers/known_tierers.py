@@ -9,7 +9,7 @@ that somebody made up keeps a tierer from being heard. Of several incarnations u
 - an earlier one that goes on is a second process with the same id. Both work side by side, fenced by epochs like any two
   tierers, and one warning says so.
 
-What is forgotten costs nothing: the next heartbeat brings it back.
+Forgetting a tierer costs nothing: its next heartbeat brings it back.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ TiererKey = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Met:
-    """A heartbeat's tierer as it is known now. `overtaken`: a newer one came first; `may_take`: it may be given a table."""
+class Sender:
+    """The tierer that sent a heartbeat. `overtaken`: a newer heartbeat of it came first; `may_take`: it may get a table."""
 
     tierer: TiererRecord
     overtaken: bool = False
@@ -57,23 +57,23 @@ class KnownTierers:
         self._service_timeout_ms = service_timeout_ms
         self._tierers: dict[TiererKey, TiererRecord] = {}
         self._first_deadline: datetime | None = None
-        """Nobody is lost before; it may be too early."""
+        """The earliest deadline of all tierers, or a time before it."""
 
-    def meet(self, told: pb.PbTierer, now: Moment, *, stopping: bool = False) -> Met:
-        """Takes a heartbeat's word for who sent it. Raises InvalidArgument for a name that cannot be."""
-        key = key_of(told)
+    def meet(self, message: pb.PbTierer, now: Moment, *, stopping: bool = False) -> Sender:
+        """Renews the tierer that a heartbeat names, or adds it. Raises InvalidArgument for a name that is not allowed."""
+        key = key_of(message)
         known = self._tierers.get(key)
-        if known is not None and told.sequence and told.sequence <= known.sequence:
-            return Met(known, overtaken=True, may_take=False)
+        if known is not None and message.sequence and message.sequence <= known.sequence:
+            return Sender(known, overtaken=True, may_take=False)
         renewed = TiererRecord(
-            tierer_id=told.tierer_id,
+            tierer_id=message.tierer_id,
             incarnation=key[1],
-            sequence=told.sequence,
-            started_at_ms=told.started_at_ms,
-            host=informative(told.host),
-            application_id=informative(told.application_id),
-            version=informative(told.version),
-            slots=max(told.slots, 0),
+            sequence=message.sequence,
+            started_at_ms=message.started_at_ms,
+            host=informative(message.host),
+            application_id=informative(message.application_id),
+            version=informative(message.version),
+            slots=max(message.slots, 0),
             heartbeat_time=now.wall,
             lost_deadline=now.after(self._service_timeout_ms),
             stopped=stopping,
@@ -82,7 +82,7 @@ class KnownTierers:
             warned_of_age=known is not None and known.warned_of_age,
         )
         if known is None:
-            self._supersede(told.tierer_id)
+            self._supersede(message.tierer_id)
         # Kept in the order in which they were heard of.
         self._tierers.pop(key, None)
         self._tierers[key] = renewed
@@ -91,10 +91,10 @@ class KnownTierers:
         if self._first_deadline is None:
             self._first_deadline = renewed.lost_deadline
         if known is None or not known.superseded:
-            return Met(renewed)
+            return Sender(renewed)
         if not renewed.superseded and not stopping:
             self._warn_of_two(renewed)
-        return Met(renewed, may_take=False)
+        return Sender(renewed, may_take=False)
 
     def get(self, key: TiererKey) -> TiererRecord | None:
         """None = never met, or forgotten."""
@@ -106,7 +106,7 @@ class KnownTierers:
             self._tierers[tierer.key] = tierer
 
     def renew(self, key: TiererKey, now: Moment) -> None:
-        """A request of it that was held is answered now: until then it was there."""
+        """Counts it as heard of now, when its held request is answered: until now it held the connection."""
         tierer = self._tierers.pop(key, None)
         if tierer is not None:
             self._tierers[key] = replace(tierer, heartbeat_time=now.wall, lost_deadline=now.after(self._service_timeout_ms))
@@ -120,11 +120,11 @@ class KnownTierers:
         return any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in self._tierers.copy().values())
 
     def any_lost(self, now: Moment) -> bool:
-        """Whether `forget_lost` may have anything to do. CallOptions at every tick."""
+        """Whether `forget_lost` may have anything to do. Called at every tick."""
         return now.passed(self._first_deadline)
 
     def forget_lost(self, now: Moment) -> None:
-        """Of those that nothing was heard of for the service timeout nothing is left. The longest silent come first."""
+        """Forgets the tierers that were silent for the service timeout. The longest silent come first."""
         while (first := next(iter(self._tierers.values()), None)) is not None and now.passed(first.lost_deadline):
             del self._tierers[first.key]
         self._first_deadline = None if first is None else first.lost_deadline
@@ -150,13 +150,13 @@ def check_tierer_id(tierer_id: str) -> None:
         check_id(tierer_id, "a tierer's id", MAX_ID_LENGTH)
 
 
-def key_of(told: pb.PbTierer) -> TiererKey:
+def key_of(message: pb.PbTierer) -> TiererKey:
     """Raises InvalidArgument. An older peer has no incarnation: the time of its start stands for one, as a name and not as a time."""
-    check_tierer_id(told.tierer_id)
-    if len(told.incarnation) > MAX_INCARNATION_LENGTH:
-        length = len(told.incarnation)
+    check_tierer_id(message.tierer_id)
+    if len(message.incarnation) > MAX_INCARNATION_LENGTH:
+        length = len(message.incarnation)
         raise InvalidArgument(f"a tierer's incarnation has at most {MAX_INCARNATION_LENGTH} characters; this one has {length}")
-    return told.tierer_id, told.incarnation if told.HasField("incarnation") else f"started at {told.started_at_ms}"
+    return message.tierer_id, message.incarnation if message.HasField("incarnation") else f"started at {message.started_at_ms}"
 
 
 def incarnation_of(message: pb.PbTierer | pb.PbRound) -> str | None:

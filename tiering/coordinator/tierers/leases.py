@@ -15,14 +15,16 @@ class Leases:
         self._cluster = cluster
 
     def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:
-        """Answers those that are not there. Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone)."""
-        wanted = snapshots_from_pb(request.snapshots_to_lease)
+        """Answers the snapshots that are not there. Raises InvalidArgument (lease id, duration), UnknownLease (only renewed, and gone)."""
+        snapshots = snapshots_from_pb(request.snapshots_to_lease)
         owner = informative(request.owner) if request.HasField("owner") else None
-        unavailable = self._cluster.acquire_lease(request.lease_id, request.lease_duration_ms, wanted, owner)
-        return pb.AcquireKvSnapshotLeaseResponse(unavailable_snapshots=snapshots_to_pb({one: wanted[one] for one in unavailable}))
+        unavailable = self._cluster.acquire_lease(request.lease_id, request.lease_duration_ms, snapshots, owner)
+        return pb.AcquireKvSnapshotLeaseResponse(
+            unavailable_snapshots=snapshots_to_pb({bucket: snapshots[bucket] for bucket in unavailable})
+        )
 
     def release(self, request: pb.ReleaseKvSnapshotLeaseRequest) -> pb.ReleaseKvSnapshotLeaseResponse:
-        """Answers those that were leased."""
+        """Answers the buckets that were leased."""
         released = self._cluster.release_lease(request.lease_id, buckets_from_pb(request.buckets_to_release))
         return pb.ReleaseKvSnapshotLeaseResponse(released_buckets=buckets_to_pb(released))
 

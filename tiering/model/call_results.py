@@ -1,0 +1,45 @@
+"""What calls answer that clients outside of the coordinator's process make too: tiering a table, sweeping the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiering.model.tables import TablePath
+
+
+@dataclass(frozen=True)
+class TierTableResult:
+    """What `CALL sys.tier_table` answers. `state` is the round's, or EMPTY; the table's state when the call did not wait for the end."""
+
+    path: TablePath
+    round_id: str | None
+    state: str
+    tiering_epoch: int
+    lake_snapshot_id: int | None
+    splits: int | None
+    records: int | None
+    files: int | None
+    bytes: int | None
+    lag_ms_before: int | None
+    lag_ms_after: int | None
+    duration_ms: int
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep did to one lake table. `removed`: files that were (or would be) deleted; `kept`: how many others stay, by reason."""
+
+    path: TablePath
+    files: int
+    removed: int
+    removed_bytes: int
+    kept: Mapping[str, int]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A line for people while a call goes on."""
+
+    message: str
