@@ -1,4 +1,4 @@
-"""What a round needs beside `Cluster` and `Lake`: a way to the coordinator and a place to run tasks."""
+"""What a round needs beside `SplitSource` and `Lake`: a way to the coordinator and a place to run tasks."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ class TableChanges:
 
     def drop_table(self, path: TablePath) -> None:
         """As `WritableCluster.drop_table`."""
+        check_path(path)
         table_id = self._listing.find(path).table_id
         with self._primary_key_tables.exclusive(table_id):
             with self._listing.altering() as (connection, touched):
@@ -78,6 +79,7 @@ class TableChanges:
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """As `WritableCluster.drop_partition`."""
+        check_path(path)
         table_id = self._listing.find(path).table_id
         with self._primary_key_tables.exclusive(table_id), self._metadata.write() as connection:
             partition_id, paths = table_rows.delete_partition(connection, path, table_id, partition_name)

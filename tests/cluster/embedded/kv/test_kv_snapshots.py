@@ -13,7 +13,7 @@ import pytest
 from support.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, cities, days, make_table, order_ids, orders, scan
 from support.keyed import SIGNS, rows_of
 from support.processes import wait_for
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import SplitSource
 from tiering.cluster.embedded.maintenance import running_maintenance
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.lease_rules import MAX_TTL_MS
@@ -30,7 +30,7 @@ def split_of(table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> Tieri
     return TieringSnapshotSplit(table.path, bucket, None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
 
 
-def read(cluster: Cluster, table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> pa.Table:
+def read(cluster: SplitSource, table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> pa.Table:
     """As an executor reads: the reader travels as bytes."""
     reader = pickle.loads(pickle.dumps(cluster.reader(table, split_of(table, bucket, snapshot))))
     return pa.Table.from_batches(list(reader.read()), schema=table.read_schema())
