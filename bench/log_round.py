@@ -4,7 +4,7 @@
 
 lakeward    `lakeward up` on this machine, a Spark round on all cores, from the assignment to its end
 ceiling     pyarrow reads the same segments and writes the same Parquet, and nothing else (ceiling.py)
-streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } spark_ways.py
+streaming   Spark Structured Streaming `availableNow`, Parquet files into Iceberg   } log_competitors.py
 batch       Spark `INSERT INTO` Iceberg from the same files                        }
 
 Flights are five columns made from a seed, lineitem is TPC-H's sixteen. Also printed: peak memory, and where the round's time went
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ceiling
+import log_competitors
 import pyarrow.parquet as pq
 import round_parts
-import spark_ways
 from rich.console import Console
 from rich.table import Table
 from sources import SOURCES, Source
@@ -49,7 +49,7 @@ HOUR = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one size: seconds by way, peak memory in MiB by process, and the round's parts in seconds."""
+    """Of one size: seconds by contender, peak memory in MiB by process, and the round's parts in seconds."""
 
     rows: int
     arrow_mb: float
@@ -158,7 +158,7 @@ def measure(source: Source, rows: int, work: Path) -> Figures:
     shutil.rmtree(work / "data")
     source.write_files(work / "source", rows, work)
     source.write_files(work / "warm-source", WARM_ROWS, work)
-    seconds |= spark_ways.measure(work / "source", work / "warm-source", work, CORES)
+    seconds |= log_competitors.measure(work / "source", work / "warm-source", work, CORES)
     for name in ("streaming", "batch"):
         written = sum(pq.read_metadata(path).num_rows for path in (work / "warehouse" / "bench" / name).rglob("*.parquet"))
         if written != rows:
@@ -174,19 +174,21 @@ def parts_of(total: float, steps: dict[str, float], read: float, whole: float) -
     return {"read": read / CORES, "write": (whole - read) / CORES, "spark": spark, "commit": commit, "other": total - work - spark - commit}
 
 
-def show(name: str, figures: list[Figures]) -> None:
-    """A row a size and way; then memory and parts by size."""
-    table = Table("rows", "way", "seconds", "rows/s", "MB/s", "of ceiling", title=f"Log round of {name}, {BUCKETS} buckets, {CORES} cores")
-    for one in figures:
-        for way, taken in one.seconds.items():
-            share = one.seconds["ceiling"] / taken
-            table.add_row(f"{one.rows:,}", way, f"{taken:.2f}", f"{one.rows / taken:,.0f}", f"{one.arrow_mb / taken:.0f}", f"{share:.2f}")
+def show(name: str, sizes: list[Figures]) -> None:
+    """Prints a row for each size and contender, then memory and parts by size."""
+    table = Table(
+        "rows", "contender", "seconds", "rows/s", "MB/s", "of ceiling", title=f"Log round of {name}, {BUCKETS} buckets, {CORES} cores"
+    )
+    for figures in sizes:
+        for contender, taken in figures.seconds.items():
+            share, rate = figures.seconds["ceiling"] / taken, figures.rows / taken
+            table.add_row(f"{figures.rows:,}", contender, f"{taken:.2f}", f"{rate:,.0f}", f"{figures.arrow_mb / taken:.0f}", f"{share:.2f}")
     console = Console(width=100)
     console.print(table)
-    for one in figures:
-        parts = ", ".join(f"{part} {taken:.2f}" for part, taken in one.parts.items())
-        peaks = ", ".join(f"{process} {peak:.0f}" for process, peak in one.memory_mb.items())
-        console.print(f"{one.rows:,} rows: seconds by part: {parts}; peak MiB: {peaks}", highlight=False)
+    for figures in sizes:
+        parts = ", ".join(f"{part} {taken:.2f}" for part, taken in figures.parts.items())
+        peaks = ", ".join(f"{process} {peak:.0f}" for process, peak in figures.memory_mb.items())
+        console.print(f"{figures.rows:,} rows: seconds by part: {parts}; peak MiB: {peaks}", highlight=False)
 
 
 def main() -> None:
@@ -195,13 +197,22 @@ def main() -> None:
     parser.add_argument("--table", choices=sorted(SOURCES), default="flights")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
     arguments = parser.parse_args()
-    figures = []
+    sizes = []
     for rows in arguments.rows or [2_000_000]:
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            figures.append(measure(SOURCES[arguments.table], rows, Path(folder)))
-    show(arguments.table, figures)
-    sizes = [one.as_json() for one in figures]
-    print(json.dumps({"bench": "log_round", "table": arguments.table, "cores": CORES, "buckets": BUCKETS, "sizes": sizes}))
+            sizes.append(measure(SOURCES[arguments.table], rows, Path(folder)))
+    show(arguments.table, sizes)
+    print(
+        json.dumps(
+            {
+                "bench": "log_round",
+                "table": arguments.table,
+                "cores": CORES,
+                "buckets": BUCKETS,
+                "sizes": [figures.as_json() for figures in sizes],
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

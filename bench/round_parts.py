@@ -14,7 +14,7 @@ from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import TablePath
 from tiering.round.ports import SplitTask
-from tiering.round.tasks.task import run_split
+from tiering.round.tasks.split_work import run_split
 
 _STEP = re.compile(r"^(?P<time>\S+Z) .*round step.* action=(?P<action>\w+) ")
 COMMIT_STEPS = ("BeginCommit", "CommitLake", "ReadLake", "Ack")
@@ -71,11 +71,11 @@ def peak_memory_mb(root_pid: int) -> dict[str, float]:
 
 def _descendants(root: int) -> list[int]:
     parents = {int(path.name): _status_kb(int(path.name), "PPid") for path in Path("/proc").iterdir() if path.name.isdigit()}
-    found, wanted = [], {root}
-    while wanted:
-        wanted = {pid for pid, parent in parents.items() if parent in wanted}
-        found += sorted(wanted)
-    return found
+    descendants, parents_wanted = [], {root}
+    while parents_wanted:
+        parents_wanted = {pid for pid, parent in parents.items() if parent in parents_wanted}
+        descendants += sorted(parents_wanted)
+    return descendants
 
 
 def _status_kb(pid: int, field: str) -> int:

@@ -109,7 +109,7 @@ def coordinator(work: Path, tables: int) -> Iterator[str]:
         idle.make_tables(work / "data", "rare", rare, "1 s", now)
     log = work / "coordinator.out"
     with idle.process("coordinator", "--data", str(work / "data"), "--port", "0", "--log-level", "warning", log=log):
-        uri = idle.said(log, "lakeward is ready: ", seconds=600).split(": ")[1].strip()
+        uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=600).split(": ")[1].strip()
         with grpc.insecure_channel(uri) as channel:
             end = time.monotonic() + 600
             while (known := count_of(SysCatalogStub(channel))) < tables:

@@ -20,7 +20,7 @@ from tiering.lake.registry import local_lake_properties
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.ports import SplitTask
-from tiering.round.tasks.task import run_split
+from tiering.round.tasks.split_work import run_split
 
 BUCKETS = 4
 CHANGED_SHARE = 0.1
@@ -56,7 +56,7 @@ class World:
         view = self.lake.ensure_table(table)
         before = {} if view.marker is None else view.marker.buckets
         logs = self.storage.offsets(table)
-        bases = self.lake.bucket_bases(table, view, dict.fromkeys(logs)) if table.primary_key else {}
+        bases = self.lake.bucket_files(table, view, dict.fromkeys(logs)) if table.primary_key else {}
         factory, round_id = self.lake.tiering_factory(table), f"r{self.rounds}"
         results = []
         for bucket, log in logs.items():
@@ -68,7 +68,7 @@ class World:
                 raise outcome.error or SystemExit("a split was not read")
             results.append(outcome.result)
         committer = factory.create_committer(CommitterInitContext(table, round_id))
-        after: dict[BucketKey, TieredRange] = {one.bucket: TieredRange(0, one.reached_offset) for one in results}
+        after: dict[BucketKey, TieredRange] = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
         marker = Marker(self.storage.cluster_id, table.table_id, view.table_uuid, round_id, self.rounds, base_round, after)
         committer.commit(committer.to_committable(results), view, marker)
@@ -108,11 +108,11 @@ def _parts(ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[np.ndarr
     yield from (ids[start : start + BATCH_ROWS] for start in range(0, len(ids), BATCH_ROWS))
 
 
-def _expect(found: int, wanted: int) -> int:
+def _expect(rows: int, wanted: int) -> int:
     """A benchmark of a wrong answer is worth nothing."""
-    if found != wanted:
-        raise SystemExit(f"the lake has {found} rows instead of {wanted}")
-    return found
+    if rows != wanted:
+        raise SystemExit(f"the lake has {rows} rows instead of {wanted}")
+    return rows
 
 
 MakeTable = Callable[[World, int, Path], tuple[TableInfo, int]]

@@ -45,15 +45,15 @@ def test_statuses_come_whole_over_many_pages(world: World, uri: str) -> None:
 
 def test_every_field_of_a_status_survives_the_way(world: World, uri: str) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.fail(given, error_hint="mend it")
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_hint="mend it")
     world.coordinator.pause_tiering(world.table.path, "alice", "why", until=world.clock.now().replace(year=2030))
     second = tierer.get()
     tierer.plan(second)
     with LakewardClient(uri) as lakeward:
-        told = lakeward.list_tiering_statuses()
+        statuses = lakeward.list_tiering_statuses()
     shown = world.coordinator.view().table_statuses()
-    assert told == list(shown)
+    assert statuses == list(shown)
     assert shown[0].error_hint == "mend it"
     assert shown[0].paused_until is not None
     assert shown[1].fraction_completed == 0.0
@@ -63,17 +63,17 @@ def test_a_table_is_tiered_and_progress_is_told(world: World, uri: str) -> None:
     world.append()
     world.tierer("other").beat()
     tierer = world.tierer()
-    said: list[str] = []
+    lines: list[str] = []
 
     def follow(line: str) -> None:
-        said.append(line)
-        if len(said) == 1:
+        lines.append(line)
+        if len(lines) == 1:
             tierer.run(tierer.get())
 
     with LakewardClient(uri) as lakeward:
         result = lakeward.tier_table("sales.t1", on_progress=follow, caller="bob", idempotency_key="k")
         assert (result.state, result.records, result.path) == ("SUCCEEDED", 10, TablePath("sales", "t1"))
-        assert "waits for a tierer" in said[0]
+        assert "waits for a tierer" in lines[0]
         assert lakeward.tier_table("sales.t1", caller="bob", idempotency_key="k") == result
         empty = lakeward.tier_table("sales.t1")
         assert (empty.state, empty.round_id) == ("EMPTY", None)

@@ -24,8 +24,8 @@ PATH = TablePath("d", "t")
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with hostile_service() as made:
-        yield made
+    with hostile_service() as server:
+        yield server
 
 
 @pytest.mark.parametrize("answer", [name for name in answers() if not name.startswith("too many")])

@@ -12,12 +12,8 @@ the coroutines of one event loop).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from types import TracebackType
-
-import grpc
-import grpc.aio
 
 from tiering.errors import ServiceUnreachable
 from tiering.model.call_results import SweepResult, TierTableResult
@@ -25,19 +21,30 @@ from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
-from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
+from tiering.rpc.v1.status_pb2 import (
+    ListKvSnapshotLeasesRequest,
+    ListKvSnapshotLeasesResponse,
+    ListTieringStatusesRequest,
+    ListTieringStatusesResponse,
+)
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.wire import client_answers
-from tiering.wire.channel import open_aio_channel, open_channel
-from tiering.wire.client_answers import TableName
-from tiering.wire.error_status import from_rpc_error
-from tiering.wire.leases import joined, lease_from_pb
-from tiering.wire.pages import Pages, readable
+from tiering.wire.calls import (
+    TableName,
+    sweep_lake_request,
+    sweep_result_from_pb,
+    table_name_to_pb,
+    tier_table_request,
+    tier_table_result_from_pb,
+)
+from tiering.wire.channel import AsyncConnection, Connection
+from tiering.wire.leases import joined, leases_from_pb
+from tiering.wire.pages import PagedListing
+from tiering.wire.statuses import statuses_from_pb
 
 __all__ = ["AsyncLakewardClient", "LakewardClient"]
 
 READ_TIMEOUT_SECONDS = 30
-"""Of one page."""
+"""What the answer with one page may take."""
 
 ANSWER_SECONDS = 30
 """What a call may take beyond the time it waits for its table."""
@@ -55,10 +62,9 @@ class LakewardClient:
     """The synchronous client. `uri` is `host:port`; raises InvalidArgument for another text."""
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._channel = open_channel(uri)
-        self._status = TieringStatusStub(self._channel)
-        self._control = TieringControlStub(self._channel)
+        self._connection = Connection(uri)
+        self._status = TieringStatusStub(self._connection.channel)
+        self._control = TieringControlStub(self._connection.channel)
 
     def list_tiering_statuses(
         self,
@@ -72,36 +78,24 @@ class LakewardClient:
 
         Narrowed by path, by database and by status (`Failed`, ...). Raises UnknownTable for an unknown path.
         """
-        request = client_answers.list_request(table_path, database_name, statuses, page_size)
-        found: list[TableStatus] = []
-        pages = Pages(self._uri, "statuses")
-        while True:
-            with _border(self._uri):
-                page = self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
-            pages.check(page, len(page.tiering_statuses), page.next_page_token or None)
-            with readable(self._uri):
-                found += client_answers.statuses(page)
-            if not page.next_page_token:
-                return found
-            request.page_token = page.next_page_token
+        listing = _statuses(self._connection.uri, table_path, database_name, statuses, page_size)
+        while listing.request is not None:
+            with self._connection.calling():
+                page = self._status.ListTieringStatuses(listing.request, timeout=READ_TIMEOUT_SECONDS)
+            listing.take(page)
+        return listing.items
 
     def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
         """The leases on KV snapshots, ordered by id, or the one of an id, if there is one; all of one moment.
 
         One that has ended is listed until the next clean-up: see its `expires_at`.
         """
-        request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
-        found: list[KvSnapshotLease] = []
-        pages = Pages(self._uri, "leases")
-        while True:
-            with _border(self._uri):
-                page = self._status.ListKvSnapshotLeases(request, timeout=READ_TIMEOUT_SECONDS)
-            pages.check(page, len(page.leases), page.next_page_token or None)
-            with readable(self._uri):
-                found += map(lease_from_pb, page.leases)
-            if not page.next_page_token:
-                return joined(found)
-            request.page_token = page.next_page_token
+        listing = _leases(self._connection.uri, lease_id, page_size)
+        while listing.request is not None:
+            with self._connection.calling():
+                page = self._status.ListKvSnapshotLeases(listing.request, timeout=READ_TIMEOUT_SECONDS)
+            listing.take(page)
+        return joined(listing.items)
 
     def tier_table(
         self,
@@ -119,25 +113,25 @@ class LakewardClient:
         `on_progress` gets a line now and then. A key makes a repeat safe: it attaches to the earlier call. Raises
         UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
         """
-        request = client_answers.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
-        with _border(self._uri):
+        with self._connection.calling():
             for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take(step, on_progress) or result
-        return _given(result, self._uri)
+        return _checked(result, self._connection.uri)
 
     def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """Deletes files that dead rounds left in one lake table, or in all: `lakeward sweep`. Raises UnknownTable."""
-        request = client_answers.sweep_request(table_path, older_than_ms, dry_run, caller)
-        with _border(self._uri):
+        request = sweep_lake_request(table_path, older_than_ms, dry_run, caller)
+        with self._connection.calling():
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [client_answers.swept(one) for one in answer.results]
+        return [sweep_result_from_pb(message) for message in answer.results]
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
-        self._channel.close()
+        self._connection.close()
 
     def __enter__(self) -> LakewardClient:
         return self
@@ -150,10 +144,9 @@ class AsyncLakewardClient:
     """The same for asyncio. Make it inside the event loop that uses it."""
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._channel = open_aio_channel(uri)
-        self._status = TieringStatusStub(self._channel)
-        self._control = TieringControlStub(self._channel)
+        self._connection = AsyncConnection(uri)
+        self._status = TieringStatusStub(self._connection.channel)
+        self._control = TieringControlStub(self._connection.channel)
 
     async def list_tiering_statuses(
         self,
@@ -164,33 +157,21 @@ class AsyncLakewardClient:
         page_size: int = 0,
     ) -> list[TableStatus]:
         """See `LakewardClient.list_tiering_statuses`."""
-        request = client_answers.list_request(table_path, database_name, statuses, page_size)
-        found: list[TableStatus] = []
-        pages = Pages(self._uri, "statuses")
-        while True:
-            with _border(self._uri):
-                page = await self._status.ListTieringStatuses(request, timeout=READ_TIMEOUT_SECONDS)
-            pages.check(page, len(page.tiering_statuses), page.next_page_token or None)
-            with readable(self._uri):
-                found += client_answers.statuses(page)
-            if not page.next_page_token:
-                return found
-            request.page_token = page.next_page_token
+        listing = _statuses(self._connection.uri, table_path, database_name, statuses, page_size)
+        while listing.request is not None:
+            with self._connection.calling():
+                page = await self._status.ListTieringStatuses(listing.request, timeout=READ_TIMEOUT_SECONDS)
+            listing.take(page)
+        return listing.items
 
     async def list_kv_snapshot_leases(self, lease_id: str | None = None, *, page_size: int = 0) -> list[KvSnapshotLease]:
         """See `LakewardClient.list_kv_snapshot_leases`."""
-        request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
-        found: list[KvSnapshotLease] = []
-        pages = Pages(self._uri, "leases")
-        while True:
-            with _border(self._uri):
-                page = await self._status.ListKvSnapshotLeases(request, timeout=READ_TIMEOUT_SECONDS)
-            pages.check(page, len(page.leases), page.next_page_token or None)
-            with readable(self._uri):
-                found += map(lease_from_pb, page.leases)
-            if not page.next_page_token:
-                return joined(found)
-            request.page_token = page.next_page_token
+        listing = _leases(self._connection.uri, lease_id, page_size)
+        while listing.request is not None:
+            with self._connection.calling():
+                page = await self._status.ListKvSnapshotLeases(listing.request, timeout=READ_TIMEOUT_SECONDS)
+            listing.take(page)
+        return joined(listing.items)
 
     async def tier_table(
         self,
@@ -204,25 +185,25 @@ class AsyncLakewardClient:
         on_progress: OnProgress | None = None,
     ) -> TierTableResult:
         """See `LakewardClient.tier_table`. Cancelling ends the wait, not the round."""
-        request = client_answers.tier_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
+        request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
-        with _border(self._uri):
+        with self._connection.calling():
             async for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take(step, on_progress) or result
-        return _given(result, self._uri)
+        return _checked(result, self._connection.uri)
 
     async def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
         """See `LakewardClient.sweep_lake`. Cancelling ends the wait, not the sweep."""
-        request = client_answers.sweep_request(table_path, older_than_ms, dry_run, caller)
-        with _border(self._uri):
+        request = sweep_lake_request(table_path, older_than_ms, dry_run, caller)
+        with self._connection.calling():
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
-        return [client_answers.swept(one) for one in answer.results]
+        return [sweep_result_from_pb(message) for message in answer.results]
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""
-        await self._channel.close(None)
+        await self._connection.close()
 
     async def __aenter__(self) -> AsyncLakewardClient:
         return self
@@ -231,23 +212,34 @@ class AsyncLakewardClient:
         await self.close()
 
 
-@contextmanager
-def _border(uri: str) -> Iterator[None]:
-    try:
-        yield
-    except grpc.RpcError as error:
-        raise from_rpc_error(error, uri) from error
+def _statuses(
+    uri: str, table_path: TableName | None, database_name: str | None, statuses: Iterable[str], page_size: int
+) -> PagedListing[ListTieringStatusesRequest, ListTieringStatusesResponse, TableStatus]:
+    request = ListTieringStatusesRequest(
+        table_path=None if table_path is None else table_name_to_pb(table_path),
+        database_name=database_name,
+        statuses=list(statuses),
+        page_size=page_size,
+    )
+    return PagedListing(uri, "statuses", request, statuses_from_pb)
+
+
+def _leases(
+    uri: str, lease_id: str | None, page_size: int
+) -> PagedListing[ListKvSnapshotLeasesRequest, ListKvSnapshotLeasesResponse, KvSnapshotLease]:
+    request = ListKvSnapshotLeasesRequest(lease_id=lease_id, page_size=page_size)
+    return PagedListing(uri, "leases", request, lambda page: leases_from_pb(page.leases))
 
 
 def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableResult | None:
     if step.HasField("result"):
-        return client_answers.result(step.result)
+        return tier_table_result_from_pb(step.result)
     if on_progress is not None and step.progress:
         on_progress(step.progress)
     return None
 
 
-def _given(result: TierTableResult | None, uri: str) -> TierTableResult:
+def _checked(result: TierTableResult | None, uri: str) -> TierTableResult:
     if result is None:
         raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint="Call again: the round goes on meanwhile.")
     return result

@@ -29,18 +29,18 @@ _ISO = re.compile(
 )
 
 
-def parse_duration_ms(text: str, what: str = "duration") -> int:
-    """`text` in whole milliseconds; raises InvalidArgument saying what (`freshness`, ...) is wrong. Zero is allowed."""
+def parse_duration_ms(text: str, name: str = "duration") -> int:
+    """`text` in whole milliseconds; zero is allowed. Raises InvalidArgument, which says which one (`name`) is wrong."""
     milliseconds = _parse(text.strip().lower())
     if milliseconds is None:
         raise InvalidArgument(
-            f"{text[:60]!r} is not a valid {what}",
+            f"{text[:60]!r} is not a valid {name}",
             hint="Write a number and a unit: '30 s', '5 min', '500 ms', '1 h', or ISO 8601 such as 'PT5M'.",
         )
     if milliseconds != milliseconds.to_integral_value():
-        raise InvalidArgument(f"the {what} {text[:60]!r} is not a whole number of milliseconds")
+        raise InvalidArgument(f"the {name} {text[:60]!r} is not a whole number of milliseconds")
     if milliseconds > MAX_DURATION_MS:
-        raise InvalidArgument(f"the {what} {text[:60]!r} is longer than ten years")
+        raise InvalidArgument(f"the {name} {text[:60]!r} is longer than ten years")
     return int(milliseconds)
 
 

@@ -184,7 +184,7 @@ def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def told_options(table_options: Mapping[str, str]) -> dict[str, str]:
+def shown_options(table_options: Mapping[str, str]) -> dict[str, str]:
     """A table's options as whoever asks is told of them: by name all of them, by value those that are public."""
     return {**dict.fromkeys(table_options, HIDDEN_VALUE), **public_options(table_options)}
 

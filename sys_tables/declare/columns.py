@@ -16,35 +16,19 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-INT = pa.int32()
-"""For `column(..., arrow_type=INT)`: an INT where SYS.md says so; an int is a BIGINT otherwise."""
+from tiering.model.columns import ARROW_TYPE, COMMENT, SCALARS
+from tiering.model.columns import INT as INT
+from tiering.model.columns import column as column
 
 COMMENT_KEY = b"comment"
 """Key of a column's comment in the metadata of its Arrow field (proto `SystemTable.schema`)."""
 
 AnyField: TypeAlias = "pa.Field[pa.DataType]"
-
-_COMMENT = "comment"
-_ARROW_TYPE = "arrow_type"
-
-_SCALARS: dict[object, pa.DataType] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    datetime: pa.timestamp("us", tz="UTC"),
-}
-
-
-def column(comment: str, *, arrow_type: pa.DataType | None = None) -> Any:
-    """A dataclass field that is a column; `arrow_type` where the annotation does not say it all."""
-    return dataclasses.field(metadata={_COMMENT: comment, _ARROW_TYPE: arrow_type})
 
 
 @cache
@@ -113,10 +97,10 @@ def _fields_of(row_class: type) -> list[AnyField]:
 
 
 def _field_of(row_class: type, field: dataclasses.Field[Any], annotation: object) -> AnyField:
-    comment = field.metadata.get(_COMMENT)
+    comment = field.metadata.get(COMMENT)
     if not comment:
         raise TypeError(f"{row_class.__name__}.{field.name} has no comment: declare it with column(...)")
-    arrow_type, nullable = arrow_type_of(annotation, field.metadata[_ARROW_TYPE])
+    arrow_type, nullable = arrow_type_of(annotation, field.metadata[ARROW_TYPE])
     return pa.field(field.name, arrow_type, nullable=nullable, metadata={COMMENT_KEY: comment.encode()})
 
 
@@ -130,8 +114,8 @@ def _without_none(annotation: object) -> tuple[object, bool]:
 
 
 def _arrow_type(annotation: object) -> pa.DataType:
-    if annotation in _SCALARS:
-        return _SCALARS[annotation]
+    if annotation in SCALARS:
+        return SCALARS[annotation]
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return pa.struct(_fields_of(annotation))
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

@@ -22,8 +22,8 @@ from sys_tables.registry import Registry
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
-from tiering.lake.duckdb_rows import FIELD_ID_KEY, TellsColumns, Wanted, live_rows, quoted
-from tiering.lake.file_lists import FileLists, ListsFiles
+from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
+from tiering.lake.file_lists import FIELD_ID_KEY, FileLists, ReadableLake
 from tiering.model.names import SYSTEM_DATABASE, table_path
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN, TablePath
 
@@ -158,11 +158,11 @@ class Relations:
                 hint=f"`lakeward validate {database}.{name}` names the file.",
             ) from error
 
-    def _wanted(self, columns: pa.Schema) -> Wanted:
+    def _wanted(self, columns: pa.Schema) -> LakeColumns:
         self._connection.register("nothing_of_it", columns.empty_table())
         types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM nothing_of_it")}
         self._connection.unregister("nothing_of_it")
-        return Wanted(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns})
+        return LakeColumns(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns})
 
     def _run(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, dict(parameters or {})).fetchall()
@@ -190,7 +190,7 @@ def lake_table(view: CoordinatorView, open_lake: Callable[[str], Lake], lake_for
         if info is not None:
             raise UnknownTable(why_not_in_lake(info, status_of(view, info)))
         raise UnknownTable(f"there is no table {path} in the lake", hint=_known_hint(view, path))
-    if not (isinstance(lake, ListsFiles) and isinstance(lake, TellsColumns)):
+    if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
     columns = lake.columns(seen)
     wanted = columns.names if info is None else [*info.schema.names, *HIDDEN]

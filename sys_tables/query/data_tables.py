@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sys_tables.query.lookup import resolve_table
-from tiering.coordinator.interface import CoordinatorView, TableStatus
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import LakeDisabled
-from tiering.lake_table_options import told_options
+from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo, TablePath
 from tiering.redaction.redact import redact
 
@@ -42,7 +43,7 @@ def describe_data_table(view: CoordinatorView, path: TablePath) -> DataTable:
     """
     table = resolve_table(view, path)
     status = status_of(view, table)
-    options = {name: redact(value) for name, value in told_options(table.properties).items()}
+    options = {name: redact(value) for name, value in shown_options(table.properties).items()}
     described = _shape(table) | _lake(table, status)
     return DataTable(
         name=table.path.table_name,

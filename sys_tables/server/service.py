@@ -37,6 +37,7 @@ from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, U
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text
 from tiering.wire import error_status
+from tiering.wire.errors import error_to_pb
 from tiering.wire.request_bounds import caller_name
 
 MAX_PAGE_SIZE = 1_000
@@ -110,7 +111,7 @@ class SysCatalogService(SysCatalogServicer):
                             yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
                 except Exception as error:  # of one table: the others may tell what is wrong
                     _log_failure("ReadAllTables", error, table=table.name)
-                    yield pb.ReadAllTablesResponse(name=table.name, error=error_status.to_pb(error).SerializeToString())
+                    yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
         async with _ErrorsReported(context, "CallProcedure"):

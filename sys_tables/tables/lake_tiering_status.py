@@ -1,68 +1,16 @@
-"""sys.lake_tiering_status: how the tiering of each lake table stands, and what keeps it waiting."""
+"""sys.lake_tiering_status: how the tiering of each lake table stands, and what keeps it waiting.
+
+Its columns are the fields of `TableStatus`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
-from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
 from tiering.coordinator.interface import Columns, CoordinatorView
+from tiering.model.status import TableStatus
 
 
-@dataclass(frozen=True)
-class LakeTieringStatusRow:
-    """One lake table."""
-
-    database_name: str = column("Database of the table.")
-    table_name: str = column("Name of the table.")
-    status: str = column("State of its tiering: New, Initialized, Scheduled, Pending, Tiering, Tiered or Failed.")
-    tiering_epoch: int = column("Number of its latest entry to Pending; it only grows.")
-    last_tiered_time: datetime | None = column("When a round last brought rows to the lake; NULL before the first.")
-    last_error: str | None = column("Message of the error of the latest round; NULL after a success.")
-    last_error_time: datetime | None = column("When that error was reported.")
-    table_id: int = column("Id of the table, never reused.")
-    table_type: str = column("LOG or PRIMARY_KEY.")
-    lake_format: str = column("Format of its lake table, such as iceberg.")
-    status_since: datetime = column("When it entered this state.")
-    status_reason: str | None = column("Why it waits in this state.")
-    status_source: str = column("Who says so: coordinator, relayed or derived.")
-    freshness_ms: int = column("The promise: its lake copy is at most this many milliseconds old.")
-    lag_ms: int | None = column("Age of the oldest row that is not in the lake yet, in milliseconds; 0 if there is none.")
-    freshness_deadline: datetime | None = column("When the promise is broken unless the lake catches up.")
-    pending_records: int | None = column("Records of the log that are not in the lake yet.")
-    pending_bytes: int | None = column("Their estimated size in bytes.")
-    oldest_pending_time: datetime | None = column("When the oldest of them was written.")
-    offsets_observed_time: datetime | None = column("When the log's offsets were last read.")
-    is_backlog: bool | None = column(
-        "Whether tiering is still working through what was there before it began; NULL before the first round looked."
-    )
-    round_id: str | None = column("The round that is queued or running.")
-    tierer_id: str | None = column("The tierer that runs it.")
-    round_started_time: datetime | None = column("When it was assigned.")
-    heartbeat_time: datetime | None = column("When its tierer was last heard of.")
-    fraction_completed: float | None = column("Part of the round that is done, from 0 to 1.")
-    last_checked_time: datetime | None = column("When a round last ended well, with rows or without.")
-    last_round_duration_ms: int | None = column("Milliseconds that the latest ended round took.")
-    lake_snapshot_id: int | None = column("Lake snapshot of the latest commit.")
-    lake_records: int | None = column("Records in the lake table as of that commit.")
-    lake_bytes: int | None = column("Bytes of its data files.")
-    lake_files: int | None = column("Number of its data files.")
-    error_class: str | None = column("Class of last_error.")
-    error_phase: str | None = column("Where in the round it happened: PLAN, LEASE, READ, WRITE, FENCE, LAKE_COMMIT, ACK or MAINTENANCE.")
-    error_hint: str | None = column("What to do about it.")
-    error_retryable: bool | None = column("Whether tiering tries again by itself.")
-    error_count: int = column("Failed rounds since the table was made or its errors were reset.")
-    consecutive_failures: int = column("Failed rounds since the last success.", arrow_type=INT)
-    next_retry_time: datetime | None = column("When tiering tries again.")
-    paused: bool = column("Whether its tiering is paused.")
-    paused_by: str | None = column("Who paused it.")
-    paused_reason: str | None = column("Why.")
-    paused_until: datetime | None = column("When the pause ends by itself; NULL = not by itself.")
-    observed_time: datetime = column("The one moment that all rows of this scan show.")
-
-
-@system_table("lake_tiering_status", LakeTieringStatusRow, comment="How the tiering of each lake table stands.")
+@system_table("lake_tiering_status", TableStatus, comment="How the tiering of each lake table stands.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Columns:
     return view.status_columns()

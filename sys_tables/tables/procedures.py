@@ -30,7 +30,7 @@ class ProcedureRow:
     procedure_name: str = column("Name, to be called as CALL <catalog>.sys.<name>(...).")
     parameters: tuple[ParameterItem, ...] = column("Its parameters, in the order of positional arguments.")
     output: str = column("Columns of its result.")
-    privilege: str = column("What a caller needs: READ, or OPERATE to change something.")
+    privilege: str = column("OPERATE if it changes something, else READ. Nothing checks it: who reaches the service may call everything.")
     description: str = column("What it does.")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.processes import wait_for
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
@@ -24,7 +24,7 @@ class Keyed:
 
     def __init__(self, folder: Path) -> None:
         self.world = LakeWorld(folder)
-        self.table: TableInfo = self.world.keyed_table("planes", log_ttl="1 s")
+        self.table: TableInfo = self.world.primary_key_table("planes", log_ttl="1 s")
         self.rows: Model = {}
         self._sequence = 0
 
@@ -33,12 +33,12 @@ class Keyed:
         return self._sequence
 
     def upsert(self, rows: Model) -> None:
-        data = pa.table({"id": list(rows), "text": list(rows.values())}, schema=KEYED_SCHEMA)
+        data = pa.table({"id": list(rows), "text": list(rows.values())}, schema=PRIMARY_KEY_SCHEMA)
         self.world.storage.upsert(self.table.path, data, "test", self._next())
         self.rows |= rows
 
     def delete(self, keys: list[int]) -> None:
-        data = pa.table({"id": pa.array(keys, pa.int64())}, schema=pa.schema([KEYED_SCHEMA.field("id")]))
+        data = pa.table({"id": pa.array(keys, pa.int64())}, schema=pa.schema([PRIMARY_KEY_SCHEMA.field("id")]))
         self.world.storage.delete(self.table.path, data, "test", self._next())
         for key in keys:
             self.rows.pop(key, None)
@@ -134,7 +134,7 @@ def test_a_snapshot_that_goes_while_it_is_read_fails_the_round_and_the_next_one_
 def test_keys_of_several_columns_and_rows_that_are_only_keys(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     fields = [pa.field("line", pa.string(), nullable=False), pa.field("stop", pa.int32(), nullable=False)]
-    table = world.keyed_table("stops", schema=pa.schema(fields), key=("line", "stop"))
+    table = world.primary_key_table("stops", schema=pa.schema(fields), key=("line", "stop"))
 
     def rows(*keys: tuple[str, int]) -> pa.Table:
         return pa.table({"line": [line for line, _ in keys], "stop": [stop for _, stop in keys]}, schema=pa.schema(fields))

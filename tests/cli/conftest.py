@@ -12,7 +12,6 @@ from support.commands import Ended, Lakeward
 from support.processes import wait_for
 from tiering.cli.main import main
 from tiering.client import LakewardClient
-from tiering.ingest import csv_files, ndjson_files
 from tiering.model.names import table_path
 
 ORDERS = table_path("sales", "orders")
@@ -22,17 +21,17 @@ CLICKS = table_path("web", "clicks")
 @pytest.fixture(scope="session")
 def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A coordinator alone, with two tables: nobody tiers, 30 rows wait."""
-    made = Deployment(tmp_path_factory.mktemp("stocked"))
+    deployment = Deployment(tmp_path_factory.mktemp("stocked"))
     try:
-        made.start_coordinator()
-        made.create(ORDERS, freshness="5 min")
-        made.create(CLICKS, freshness="1 h", buckets=1)
-        made.append(ORDERS, 0, 30)
-        with LakewardClient(made.uri) as client:
+        deployment.start_coordinator()
+        deployment.create(ORDERS, freshness="5 min")
+        deployment.create(CLICKS, freshness="1 h", buckets=1)
+        deployment.append(ORDERS, 0, 30)
+        with LakewardClient(deployment.uri) as client:
             wait_for("the coordinator knows both tables", lambda: len(client.list_tiering_statuses()) == 2)
-        yield made
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
 @pytest.fixture
@@ -44,14 +43,7 @@ def lakeward(stocked: Deployment, capsys: pytest.CaptureFixture[str], monkeypatc
         monkeypatch.setattr(sys, "argv", ["lakeward", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), said.out, said.err)
+        printed = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), printed.out, printed.err)
 
     return run
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of a few lines span several blocks."""
-    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(ndjson_files, "BLOCK_BYTES", 64)

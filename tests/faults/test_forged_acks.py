@@ -13,17 +13,17 @@ from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.steps import actions as act
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.offsets import offsets_to_pb
-from tiering.wire.round_requests import round_pb
+from tiering.wire.common import offsets_to_pb
+from tiering.wire.rounds import round_to_pb
 
 HOUR_S = 3_600
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path)
+    yield world
+    world.close()
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def short_lived(world: LakeWorld) -> TableInfo:
     """A lake table whose log is cut an hour after its rows are in the lake."""
     world.storage.create_database("sales", ignore_if_exists=True)
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "60 s", "table.log.ttl": "1 h"}
-    made = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
+    table = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
     world.coordinator.tick()
-    return made
+    return table
 
 
 def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: TableInfo) -> None:
@@ -43,7 +43,7 @@ def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: T
     world.due()
     running = world.begin(short_lived).advance_to(act.RunSplits)
     ends = {BucketKey(None, bucket): end for bucket, end in world.ends(short_lived).items()}
-    message = pb.CommitLakeSnapshotRequest(round=round_pb(running.assignment, TIERER), marker_round_id=running.assignment.round_id)
+    message = pb.CommitLakeSnapshotRequest(round=round_to_pb(running.assignment, TIERER), marker_round_id=running.assignment.round_id)
     message.marker.lake_snapshot_id = 4_711
     message.marker.offsets.extend(offsets_to_pb(ends))
     with pytest.raises(Fenced, match="does not hold"):

@@ -13,10 +13,10 @@ from tiering.coordinator.calls.sweep_lake import Sweeper
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeSize
 from tiering.coordinator.tierers.commits import Commits
+from tiering.coordinator.tierers.messages import round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import StoredFile
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire import heartbeats
 
 STEPS = 300
 
@@ -24,7 +24,7 @@ STEPS = 300
 @pytest.fixture(autouse=True)
 def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three records a split, so that most rounds have several splits of one bucket."""
-    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 24)
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 24)
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -115,13 +115,13 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records what an ack of the running round says, as long as it goes on from what is on record."""
 
     def believe(self: Commits, request: pb.CommitLakeSnapshotRequest) -> None:
-        ref = heartbeats.round_ref(request.round)
+        ref = round_ref_from_pb(request.round)
         record = self._live(ref)
         if record.running is None or record.running.round_id != ref.round_id:
             return
         claimed = LakeContents(
             snapshot_id=request.marker.lake_snapshot_id,
-            offsets=heartbeats.offsets_text(request.marker.offsets),
+            offsets=text_offsets_from_pb(request.marker.offsets),
             marker_round_id=ref.round_id,
             table_uuid=record.lake.table_uuid or "",
             acker=ref.round_id,
@@ -141,8 +141,8 @@ def believes_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_incarnations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows the names of a round may speak for it."""
-    monkeypatch.setattr("tiering.wire.heartbeats.incarnation_of", lambda message: None)
-    monkeypatch.setattr("tiering.coordinator.tierers.heartbeats.incarnation_of", lambda message: None)
+    monkeypatch.setattr("tiering.coordinator.tierers.messages.incarnation_from_pb", lambda message: None)
+    monkeypatch.setattr("tiering.coordinator.tierers.heartbeats.incarnation_from_pb", lambda message: None)
 
 
 @pytest.mark.parametrize("weaken", [believes_acks, believes_plans])

@@ -18,14 +18,14 @@ def file(tmp_path: Path) -> Path:
     """In WAL mode, at rest, in a folder whose name URLs would take for something else."""
     folder = tmp_path / "50 % ?#ä"
     folder.mkdir()
-    made = folder / "a.db"
-    connection = sqlite3.connect(made)
+    database = folder / "a.db"
+    connection = sqlite3.connect(database)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE t (a)")
     connection.execute("INSERT INTO t VALUES (1)")
     connection.commit()
     connection.close()
-    return made
+    return database
 
 
 def read(file: Path) -> list[int]:
@@ -38,7 +38,7 @@ def read(file: Path) -> list[int]:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(entry.name for entry in folder.iterdir())
 
 
 def test_a_file_is_read_and_left_as_it_was(file: Path) -> None:
@@ -87,10 +87,10 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("what", RUNS)
-def test_a_database_that_would_run_sql_of_its_own_is_refused(file: Path, what: str) -> None:
+@pytest.mark.parametrize("statement", RUNS)
+def test_a_database_that_would_run_sql_of_its_own_is_refused(file: Path, statement: str) -> None:
     connection = sqlite3.connect(file)
-    connection.executescript(RUNS[what])
+    connection.executescript(RUNS[statement])
     connection.close()
     engine = sa.create_engine(read_only_url(file))
     with pytest.raises(SetupError, match="which no database of Lakeward's has"):

@@ -21,21 +21,26 @@ EXAMPLES = 150
 
 
 def csv_file(folder: Path) -> bytes:
-    return ("id,text,real,day\n" + "".join(f'{one},"r,{one}",{one / 3},2024-01-0{one % 9 + 1}\n' for one in range(ROWS))).encode()
+    return (
+        "id,text,real,day\n" + "".join(f'{number},"r,{number}",{number / 3},2024-01-0{number % 9 + 1}\n' for number in range(ROWS))
+    ).encode()
 
 
 def ndjson_file(folder: Path) -> bytes:
-    rows = ({"id": one, "text": f"é{one}", "list": [1, None], "nested": {"k": {"z": one}}, "day": "2024-01-01"} for one in range(ROWS))
+    rows = (
+        {"id": number, "text": f"é{number}", "list": [1, None], "nested": {"k": {"z": number}}, "day": "2024-01-01"}
+        for number in range(ROWS)
+    )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def parquet_file(folder: Path) -> bytes:
     columns = {
         "id": list(range(ROWS)),
-        "text": [f"é{one}" for one in range(ROWS)],
+        "text": [f"é{number}" for number in range(ROWS)],
         "at": pa.array([datetime(2020, 1, 1, tzinfo=UTC)] * ROWS, pa.timestamp("us", "UTC")),
         "price": [Decimal("1.25")] * ROWS,
-        "nested": [{"a": [one, None], "b": "z"} for one in range(ROWS)],
+        "nested": [{"a": [number, None], "b": "z"} for number in range(ROWS)],
     }
     pq.write_table(pa.table(columns), folder / "whole", compression="none", use_dictionary=False)
     return (folder / "whole").read_bytes()

@@ -43,12 +43,12 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "x.parquet")
 
-    found = parse(tmp_path / "x.parquet")
+    parsed = parse(tmp_path / "x.parquet")
 
-    assert found.schema.types == [pa.int16(), pa.timestamp("us"), pa.string(), pa.string()]
-    assert [field.nullable for field in found.schema] == [False, True, True, True]
-    assert found["category"].to_pylist() == ["a", None]
-    assert found["text"].to_pylist() == ["2013-01-01", "1"]
+    assert parsed.schema.types == [pa.int16(), pa.timestamp("us"), pa.string(), pa.string()]
+    assert [field.nullable for field in parsed.schema] == [False, True, True, True]
+    assert parsed["category"].to_pylist() == ["a", None]
+    assert parsed["text"].to_pylist() == ["2013-01-01", "1"]
 
 
 @pytest.mark.parametrize("kind", [pa.uint32(), pa.timestamp("ns"), pa.time64("us"), pa.list_(pa.uint64())])

@@ -140,10 +140,10 @@ def test_columns_that_the_table_lacks_are_added_only_if_told_to(
 
     assert result.table.schema == pa.schema([*before.schema, ("tip", pa.float64()), ("note", pa.date32())])
     assert result.table.added_columns == ("tip", "note")
-    found = scan_all(cluster, cluster.table(PATH))
-    assert found["id"].to_pylist() == [1, 2, 3, 4, 1, 2, 3]
-    assert found["tip"].to_pylist() == [None, None, None, 1.5, None, None, None]
-    assert found["note"].to_pylist() == [None, None, None, date(2013, 1, 1), None, None, None]
+    rows = scan_all(cluster, cluster.table(PATH))
+    assert rows["id"].to_pylist() == [1, 2, 3, 4, 1, 2, 3]
+    assert rows["tip"].to_pylist() == [None, None, None, 1.5, None, None, None]
+    assert rows["note"].to_pylist() == [None, None, None, date(2013, 1, 1), None, None, None]
 
 
 def test_a_broken_file_adds_no_column(cluster: RemoteEmbeddedCluster, tmp_path: Path, csv: Path) -> None:
@@ -239,11 +239,11 @@ def test_bad_names_are_refused_before_the_file_is_touched(cluster: RemoteEmbedde
 
 
 def test_progress_grows_to_the_number_of_rows(cluster: RemoteEmbeddedCluster, numbers: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    ingest_file(cluster, PATH, numbers, progress=lambda rows, total: seen.append((rows, total)))
-    assert seen == sorted(seen)
-    assert len(seen) > 1
-    assert seen[-1] == (1_000_000, 1_000_000)
+    calls: list[tuple[int, int]] = []
+    ingest_file(cluster, PATH, numbers, progress=lambda rows, total: calls.append((rows, total)))
+    assert calls == sorted(calls)
+    assert len(calls) > 1
+    assert calls[-1] == (1_000_000, 1_000_000)
 
 
 def test_a_file_without_rows_makes_an_empty_table(cluster: RemoteEmbeddedCluster, csv: Path) -> None:

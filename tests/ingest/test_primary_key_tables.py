@@ -47,13 +47,13 @@ def logged(cluster: RemoteEmbeddedCluster, table: TableInfo) -> list[tuple[str, 
 
 
 def test_rows_are_upserted_and_keys_deleted(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
-    made = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEYED)
-    assert (made.table.primary_key, made.table.bucket_keys, made.rows, made.records) == (("tail",), ("tail",), 3, 2)
+    result = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEYED)
+    assert (result.table.primary_key, result.table.bucket_keys, result.rows, result.records) == (("tail",), ("tail",), 3, 2)
     again = ingest_file(cluster, PATH, written(tmp_path, "more.csv", "tail,year,model\nN2,1999,B737\nN3,2001,C\n"))
     assert (again.created, again.rows, again.records) == (False, 2, 3)
     gone = ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "tail\nN1\nN9\n"), IngestOptions(deletes=True))
     assert (gone.rows, gone.records, gone.deletes) == (2, 1, True)
-    assert logged(cluster, made.table) == [
+    assert logged(cluster, result.table) == [
         ("+I", "N1", 2005),
         ("-D", "N1", 2005),
         ("+I", "N2", None),
@@ -147,11 +147,11 @@ def test_the_command_says_what_it_did(
     server: LoopbackServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planes, gone = written(tmp_path, "planes.csv", PLANES), written(tmp_path, "gone.csv", "tail\nN1\nN9\n")
-    for arguments, said in (
+    for arguments, summary in (
         ([str(planes), "--primary-key", "tail"], "sales.orders: made, 3 rows upserted; offsets by bucket: 0: [0, 2)"),
         ([str(gone), "--deletes"], "sales.orders: 1 of 2 keys deleted; offsets by bucket: 0: [2, 3)"),
     ):
         monkeypatch.setattr(sys, "argv", ["lakeward", "ingest", "sales.orders", *arguments, "--uri", server.uri])
         with pytest.raises(SystemExit) as ended:
             main()
-        assert (ended.value.code, capsys.readouterr().out.strip()) == (0, said)
+        assert (ended.value.code, capsys.readouterr().out.strip()) == (0, summary)

@@ -15,7 +15,7 @@ from support.lake_kit import LakeKit
 from support.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import BaseMoved
-from tiering.lake.duckdb_rows import Wanted, live_rows, quoted
+from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.model.tables import BucketKey
 
 
@@ -50,7 +50,7 @@ def by_duckdb(table: KeyedTable) -> list[Row]:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("like_ours", table.info.lake_schema().empty_table())
         types = {row[0]: row[1] for row in connection.execute("DESCRIBE SELECT * FROM like_ours").fetchall()}
-        rows = live_rows(lambda sql, given: connection.execute(sql, dict(given)).fetchall(), files, Wanted(types), table.info.path)
+        rows = live_rows(lambda sql, values: connection.execute(sql, dict(values)).fetchall(), files, LakeColumns(types), table.info.path)
         columns = ", ".join(f"{expression} AS {quoted(name)}" for name, expression in rows.expressions.items())
         read = connection.sql(f"SELECT {columns} FROM {rows.relation}").to_arrow_table()
     return sorted(read.to_pylist(), key=table._key)

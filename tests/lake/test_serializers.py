@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
-from tiering.lake.iceberg.commit.sent_rounds import REMEMBERED, SentRounds
+from tiering.lake.iceberg.commit.committer import REMEMBERED, SentRounds
 from tiering.lake.iceberg.writing import data_files
 from tiering.lake.iceberg.writing.data_files import decode_files, encode_files
 from tiering.lake.marker import Marker, TieredRange

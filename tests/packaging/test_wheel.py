@@ -30,8 +30,8 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made from this repository."""
     folder = tmp_path_factory.mktemp("sdist")
     build("--sdist", ROOT, folder)
-    [made] = folder.glob("*.tar.gz")
-    return made
+    [archive] = folder.glob("*.tar.gz")
+    return archive
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made from the sdist: what is in the repository but not in there cannot help, and the stubs here stay untouched."""
     folder = tmp_path_factory.mktemp("wheel")
     build("--wheel", sdist, folder)
-    [made] = folder.glob("*.whl")
-    return made
+    [built] = folder.glob("*.whl")
+    return built
 
 
 def build(kind: str, source: Path, target: Path) -> None:
@@ -110,16 +110,16 @@ def test_the_installed_wheel_runs_a_round_far_from_the_repository(installed: Pat
     uri = service.wait_ready()
     (tmp_path / "places.csv").write_text("id,city\n" + "".join(f"{number},city {number}\n" for number in range(ROWS)))
 
-    def said(*arguments: str) -> str:
+    def output_of(*arguments: str) -> str:
         process = lakeward(installed, tmp_path, *arguments, "--uri", uri)
         assert process.wait_ended(120) == 0, process.output()
         return process.output()
 
-    said("ingest", "travel.places", "places.csv", "--freshness", "1 h")
-    assert "SUCCEEDED" in said("tier", "travel.places")
-    [status] = json.loads(said("status", "travel.places", "--format", "json"))
+    output_of("ingest", "travel.places", "places.csv", "--freshness", "1 h")
+    assert "SUCCEEDED" in output_of("tier", "travel.places")
+    [status] = json.loads(output_of("status", "travel.places", "--format", "json"))
     assert (status["lake_records"], status["pending_records"]) == (ROWS, 0)
-    properties = dict(line.split(maxsplit=1) for line in said("spark-conf").splitlines())
+    properties = dict(line.split(maxsplit=1) for line in output_of("spark-conf").splitlines())
     jar = Path(properties["spark.driver.extraClassPath"])
     assert jar.is_file()
     assert jar.is_relative_to(installed.parent)

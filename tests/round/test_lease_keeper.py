@@ -17,15 +17,21 @@ from tiering.model.tables import BucketKey, TableBucket
 from tiering.round.lease_keeper import RELEASE_ATTEMPTS, LeaseKeeper
 
 TTL_MS = 600_000
-"""Ten minutes, what a tierer asks for."""
+"""Ten minutes, as a tierer requests them."""
+RESTLESS_MS = 60
+"""A lease whose keeper wakes up every 20 ms."""
 ONE, TWO = TableBucket(1, BucketKey(None, 0)), TableBucket(1, BucketKey(None, 1))
 
 
 class HandClock:
+    """A `Clock` that the test moves. `looks` counts how often it was read: the keeper does so whenever it wakes up."""
+
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.looks = 0
 
     def now(self) -> datetime:
+        self.looks += 1
         return self.time
 
     def monotonic_ms(self) -> int:
@@ -43,14 +49,15 @@ class Cluster:
         self.gone: set[TableBucket] = set()
         self.fail: list[LakewardError] = []
         self.dropped = threading.Event()
+        self.ttl_ms = TTL_MS
 
-    def _answer(self, name: str, what: Any) -> None:
-        self.calls.append((name, what))
+    def _answer(self, name: str, argument: Any) -> None:
+        self.calls.append((name, argument))
         if self.fail:
             raise self.fail.pop(0)
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        assert (lease_id, ttl_ms) == ("lease", TTL_MS)
+        assert (lease_id, ttl_ms) == ("lease", self.ttl_ms)
         self._answer("acquire", dict(snapshots))
         return {bucket for bucket in snapshots if bucket in self.gone}
 
@@ -82,9 +89,17 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def keeper(cluster: Any, clock: HandClock) -> Iterator[LeaseKeeper]:
-    made = LeaseKeeper(cluster, clock, "lease")
-    yield made
-    made.close()
+    lease_keeper = LeaseKeeper(cluster, clock, "lease")
+    yield lease_keeper
+    lease_keeper.close()
+
+
+@pytest.fixture
+def restless_keeper(cluster: Any, clock: HandClock) -> Iterator[LeaseKeeper]:
+    cluster.ttl_ms = RESTLESS_MS
+    lease_keeper = LeaseKeeper(cluster, clock, "lease", RESTLESS_MS)
+    yield lease_keeper
+    lease_keeper.close()
 
 
 def test_what_is_not_there_any_more_is_said_and_not_held(keeper: LeaseKeeper, cluster: Cluster, clock: HandClock) -> None:
@@ -158,29 +173,32 @@ def test_snapshots_whose_lease_may_have_come_about_are_released(keeper: LeaseKee
     wait_for("the release of what nobody holds", lambda: cluster.calls[2:] == [("release", {TWO})])
 
 
-def test_a_release_that_keeps_failing_is_logged_once_and_left_to_expiry(keeper: LeaseKeeper, cluster: Cluster) -> None:
+def test_a_release_that_keeps_failing_is_logged_once_and_left_to_expiry(
+    restless_keeper: LeaseKeeper, cluster: Cluster, clock: HandClock
+) -> None:
     ended = Round()
-    keeper.acquire({ONE: 3}, ended)
+    restless_keeper.acquire({ONE: 3}, ended)
     cluster.fail = [ServiceUnreachable("away")] * 99
     with capture_logs() as logs:
-        keeper.release(ended)
-        wait_for("the last attempt", lambda: len(logs) == 1 and not keeper._to_release)
+        restless_keeper.release(ended)
+        wait_for("the last attempt", lambda: len(logs) == 1)
         cluster.fail.clear()
-        keeper._wake.set()
-        keeper.acquire({TWO: 4}, Round())
+        looks = clock.looks
+        wait_for("two more turns of the keeper", lambda: clock.looks >= looks + 3)
+        restless_keeper.acquire({TWO: 4}, Round())
     assert [name for name, _ in cluster.calls] == ["acquire", *["release"] * RELEASE_ATTEMPTS, "acquire"]
     assert "cannot release KV snapshots; it expires by itself" in logs[0]["event"]
 
 
-def test_while_others_keep_the_lease_alive_a_release_is_tried_again(keeper: LeaseKeeper, cluster: Cluster) -> None:
+def test_while_others_keep_the_lease_alive_a_release_is_tried_again(restless_keeper: LeaseKeeper, cluster: Cluster) -> None:
     ended = Round()
-    keeper.acquire({ONE: 3}, ended)
-    keeper.acquire({TWO: 4}, Round())
+    restless_keeper.acquire({ONE: 3}, ended)
+    restless_keeper.acquire({TWO: 4}, Round())
     cluster.fail = [ServiceUnreachable("away")] * (2 * RELEASE_ATTEMPTS)
     with capture_logs() as logs:
-        keeper.release(ended)
+        restless_keeper.release(ended)
         wait_for("one warning", lambda: len(logs) == 1)
-        wait_for("a second try", lambda: keeper._wake.set() or len(cluster.calls) >= 3 + 2 * RELEASE_ATTEMPTS)
+        wait_for("a second try", lambda: len(cluster.calls) >= 3 + 2 * RELEASE_ATTEMPTS)
     assert cluster.calls[2:] == [("release", {ONE})] * (1 + 2 * RELEASE_ATTEMPTS)
     assert len(logs) == 1
 
@@ -213,10 +231,10 @@ def test_closing_drops_the_lease(cluster: Any, clock: HandClock) -> None:
 
 def test_closing_waits_no_longer_than_a_second_for_a_coordinator_that_hangs(clock: HandClock) -> None:
     hanging = Cluster()
-    answered, asked = threading.Event(), threading.Event()
+    answered, drop_requested = threading.Event(), threading.Event()
 
     def hang(lease_id: str) -> None:
-        asked.set()
+        drop_requested.set()
         answered.wait(30)
 
     hanging.drop_lease = hang  # type: ignore[method-assign]
@@ -225,18 +243,18 @@ def test_closing_waits_no_longer_than_a_second_for_a_coordinator_that_hangs(cloc
     started = time.monotonic()
     keeper.close()
     assert time.monotonic() - started < 10
-    assert asked.is_set()
+    assert drop_requested.is_set()
     answered.set()
 
 
 @pytest.mark.parametrize("defect", [ValueError("a closed channel"), BaseException("a panic")])
-def test_a_defect_does_not_end_the_keeping_of_the_lease(keeper: LeaseKeeper, cluster: Cluster, defect: BaseException) -> None:
+def test_a_defect_does_not_end_the_keeping_of_the_lease(restless_keeper: LeaseKeeper, cluster: Cluster, defect: BaseException) -> None:
     ended = Round()
-    keeper.acquire({ONE: 3}, ended)
-    keeper.acquire({TWO: 4}, Round())
+    restless_keeper.acquire({ONE: 3}, ended)
+    restless_keeper.acquire({TWO: 4}, Round())
     cluster.fail = [defect]  # type: ignore[list-item]
     with capture_logs() as logs:
-        keeper.release(ended)
+        restless_keeper.release(ended)
         wait_for("the defect in the log", lambda: len(logs) == 1)
-    wait_for("a second try", lambda: keeper._wake.set() or len(cluster.calls) >= 4)
+    wait_for("a second try", lambda: len(cluster.calls) >= 4)
     assert cluster.calls[2:4] == [("release", {ONE})] * 2

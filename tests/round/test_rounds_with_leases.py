@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld, SteppedRound
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
 from support.processes import wait_for
 from tiering.coordinator.interface import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableBucket
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
-from tiering.round.runner import RoundRunner
 from tiering.round.steps import actions as act
 
 
@@ -39,19 +37,19 @@ class Snapshots:
 
     def __init__(self, folder: Path) -> None:
         self.world = LakeWorld(folder)
-        self.table = self.world.keyed_table("planes")
+        self.table = self.world.primary_key_table("planes")
         self.write("first", 0)
 
     def write(self, text: str, sequence: int) -> None:
-        rows = pa.table({"id": range(20), "text": [text] * 20}, schema=KEYED_SCHEMA)
+        rows = pa.table({"id": range(20), "text": [text] * 20}, schema=PRIMARY_KEY_SCHEMA)
         self.world.storage.upsert(self.table.path, rows, "test", sequence)
         self.world.storage.take_kv_snapshots(self.table.path)
 
-    def begin(self) -> SteppedRound:
-        """Also after a failure: its back-off is over."""
+    def begin(self, **changes: int) -> SteppedRound:
+        """The next round, also after a failure: its back-off is over. `changes` are made to its assignment."""
         self.world.clock.advance(600)
         self.world.coordinator.tick()
-        return self.world.begin(self.table)
+        return self.world.begin(self.table, **changes)
 
     def files(self) -> list[Path]:
         return sorted((self.world.storage.root / "kv-snapshots").glob("*/*"))
@@ -67,9 +65,9 @@ class Snapshots:
 
 @pytest.fixture
 def snapshots(tmp_path: Path) -> Iterator[Snapshots]:
-    made = Snapshots(tmp_path)
-    yield made
-    made.world.close()
+    snapshots = Snapshots(tmp_path)
+    yield snapshots
+    snapshots.world.close()
 
 
 def test_all_snapshots_are_leased_while_any_is_read_and_released_when_an_executor_is_lost(snapshots: Snapshots) -> None:
@@ -97,17 +95,17 @@ def test_a_fenced_round_releases_too(snapshots: Snapshots) -> None:
 
 
 def test_a_coordinator_without_leases_gets_one_warning_and_rounds_go_on(snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Mapping[TableBucket, int]] = []
+    requests: list[Mapping[TableBucket, int]] = []
 
     def unimplemented(lease_id: str, ttl_ms: int, wanted: Mapping[TableBucket, int]) -> set[TableBucket]:
-        asked.append(wanted)
+        requests.append(wanted)
         raise PeerTooOld("the service does not offer this call (UNIMPLEMENTED)")
 
     monkeypatch.setattr(snapshots.world.transport, "acquire_lease", unimplemented)
     with capture_logs() as logs:
         assert snapshots.begin().end().state is RoundState.SUCCEEDED
-    assert [one["log_level"] for one in logs if "without leases" in one["event"]] == ["warning"]
-    assert (len(asked), snapshots.lake()) == (1, dict.fromkeys(range(20), "first"))
+    assert [entry["log_level"] for entry in logs if "without leases" in entry["event"]] == ["warning"]
+    assert (len(requests), snapshots.lake()) == (1, dict.fromkeys(range(20), "first"))
 
 
 def test_a_snapshot_with_a_flipped_bit_fails_the_round_where_it_is_read_and_a_newer_one_mends_it(snapshots: Snapshots) -> None:
@@ -157,9 +155,7 @@ def test_time_that_went_before_the_work_is_not_the_works(snapshots: Snapshots) -
 def test_each_round_brings_a_snapshot_into_the_lake_although_it_has_no_time(snapshots: Snapshots) -> None:
     rows = []
     for _ in range(2):
-        begun = snapshots.begin()
-        hurried = replace(begun.assignment, max_duration_ms=0)
-        outcome = SteppedRound(snapshots.world, hurried, RoundRunner(begun.runner._world, hurried)).end()
+        outcome = snapshots.begin(max_duration_ms=0).end()
         rows.append((outcome.state, len(snapshots.lake())))
         snapshots.write("later", len(rows))  # there is always more
     (first, half), (second, whole) = rows

@@ -19,7 +19,7 @@ from tiering.model.tables import Offsets, TablePath
 from tiering.round.ports import Grant
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError, PbTablePath
@@ -86,9 +86,9 @@ def hand_over(number: int, round_id: str) -> pb.LakeTieringHeartbeatResponse:
     return pb.LakeTieringHeartbeatResponse(coordinator_epoch=1, tiering_table=info)
 
 
-def answers(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
+def answers(*script: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
     """These, one a heartbeat; then reports are answered and empty requests held."""
-    rest = list(given)
+    rest = list(script)
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
         if rest:
@@ -98,9 +98,9 @@ def answers(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
     return answer
 
 
-def answers_to_requests(*given: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
+def answers_to_requests(*script: pb.LakeTieringHeartbeatResponse | LakewardError) -> Answer:
     """These, one a heartbeat that requests a table."""
-    following = answers(*given)
+    following = answers(*script)
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
         return following(request) if request.request_table else pb.LakeTieringHeartbeatResponse()
@@ -175,7 +175,8 @@ def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(
     start(2)
     wait_for("two rounds at the fence", lambda: sorted(coordinator.at_fence) == ["r1", "r2"])
     full = wait_for(
-        "a heartbeat of a full tierer", lambda: next((one for one in coordinator.requests if len(one.tiering_tables) == 2), None)
+        "a heartbeat of a full tierer",
+        lambda: next((request for request in coordinator.requests if len(request.tiering_tables) == 2), None),
     )
     assert not full.request_table
     coordinator.open_fence.set()
@@ -198,7 +199,7 @@ def test_a_refused_renewal_cancels_the_round(coordinator: ScriptedCoordinator, s
     refused = pb.PbHeartbeatRespForTable(table_id=1, error=PbError(error_class="Fenced", message="an older epoch"), cancel=True)
 
     def answer(request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse | LakewardError | None:
-        renewals = sum(1 for one in coordinator.requests if one.tiering_tables)
+        renewals = sum(1 for request in coordinator.requests if request.tiering_tables)
         if len(coordinator.requests) == 1:
             return hand_over(1, "r1")
         if renewals > 1:  # the first refusal was taken in by now
@@ -220,7 +221,7 @@ def test_a_stop_gives_back_what_is_not_granted_as_tierer_stopped(coordinator: Sc
     tierer = start(1)
     wait_for("the round at its fence", lambda: coordinator.at_fence)
     tierer.stop()
-    last = wait_for("the last heartbeat", lambda: next((one for one in coordinator.requests if one.stopping), None))
+    last = wait_for("the last heartbeat", lambda: next((request for request in coordinator.requests if request.stopping), None))
     assert [(report.round_id, report.tierer_stopped, report.error_message) for report in last.failed_tables] == [
         ("r1", True, "tierer stopped")
     ]
@@ -268,7 +269,7 @@ def test_a_round_whose_thread_is_gone_is_reported_and_never_renewed(
     start(2)
     [report, *_] = wait_for("the report", lambda: coordinator.failed())
     assert (report.round_id, report.error_class, report.error_retryable) == ("r1", "RoundLost", True)
-    idle = wait_for("an idle heartbeat", lambda: next((one for one in coordinator.requests[1:] if one.max_wait_ms), None))
+    idle = wait_for("an idle heartbeat", lambda: next((request for request in coordinator.requests[1:] if request.max_wait_ms), None))
     assert not idle.tiering_tables
 
 
@@ -310,7 +311,7 @@ def two_rounds_of_one_table(coordinator: ScriptedCoordinator, *refusals: pb.PbHe
         if rest:
             return rest.pop(0)
         if len(request.tiering_tables) == 2:
-            both = sum(1 for one in coordinator.requests if len(one.tiering_tables) == 2)
+            both = sum(1 for request in coordinator.requests if len(request.tiering_tables) == 2)
             if both > 1:
                 coordinator.open_plan.set()
             return pb.LakeTieringHeartbeatResponse(tiering_table_resp=refusals if both == 1 else ())
@@ -337,5 +338,5 @@ def test_an_older_coordinators_refusal_ends_no_round_when_the_tierer_runs_two_of
     coordinator.open_plan.clear()
     coordinator.answer = two_rounds_of_one_table(coordinator, refusal(1, None))
     start(3)
-    wait_for("both ends", lambda: len(set(coordinator.finished()) | {one.round_id for one in coordinator.failed()}) == 2)
+    wait_for("both ends", lambda: len(set(coordinator.finished()) | {report.round_id for report in coordinator.failed()}) == 2)
     assert "refused None" not in {report.error_message for report in coordinator.failed()}

@@ -20,7 +20,7 @@ from tiering.round.ports import Grant
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server
-from tiering.wire.errors import to_pb
+from tiering.wire.errors import error_to_pb
 
 ASSIGNMENT = Assignment(7, TablePath("sales", "orders"), 3, 1, "round-3")
 GRANT = Grant(None, None, {BucketKey(None, 0): 5}, 5, 1)
@@ -36,7 +36,7 @@ class OldCoordinator(TieringCoordinatorServicer):
     def BeginLakeCommit(self, request: pb.BeginLakeCommitRequest, context: Any) -> pb.BeginLakeCommitResponse:
         if self.refusal is None:
             return pb.BeginLakeCommitResponse(granted=True)
-        return pb.BeginLakeCommitResponse(granted=False, error=to_pb(self.refusal))
+        return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(self.refusal))
 
 
 class Odd(OldCoordinator):
@@ -80,14 +80,14 @@ def serve() -> Iterator[Callable[..., int]]:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[[int], GrpcTransport]]:
-    made: list[GrpcTransport] = []
+    transports: list[GrpcTransport] = []
 
     def open_transport(port: int) -> GrpcTransport:
-        made.append(GrpcTransport(f"127.0.0.1:{port}", "t-1", "random-1"))
-        return made[-1]
+        transports.append(GrpcTransport(f"127.0.0.1:{port}", "t-1", "random-1"))
+        return transports[-1]
 
     yield open_transport
-    for transport in made:
+    for transport in transports:
         transport.close()
 
 
@@ -113,8 +113,8 @@ def test_an_ack_carries_the_marker_bucket_by_bucket(serve: Callable[..., int], c
     assert (ack.marker.lake_snapshot_id, ack.marker_round_id, ack.lake_table_uuid) == (77, "round-3", "u")
     assert (ack.round.tierer_id, ack.round.incarnation) == ("t-1", "random-1")
     offsets = [
-        (one.bucket.partition_id if one.bucket.HasField("partition_id") else None, one.bucket.bucket_id, one.offset)
-        for one in ack.marker.offsets
+        (entry.bucket.partition_id if entry.bucket.HasField("partition_id") else None, entry.bucket.bucket_id, entry.offset)
+        for entry in ack.marker.offsets
     ]
     assert offsets == [(None, 0, 5), (9, 1, 4)]
 

@@ -33,7 +33,7 @@ from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.ports import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 
 PATH = TablePath("sales", "orders")
 MEMORY_LIMIT = 1 << 62

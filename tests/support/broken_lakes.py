@@ -43,7 +43,7 @@ class Source:
         if self.keyed:
             key = (*partition_keys, "id")
             options = {"log_ttl": f"{LOG_TTL_S} s", "kv_snapshot_interval": OFTEN}
-            self.info = self.world.keyed_table("orders", 2, COLUMNS, key, partition_keys, **options)
+            self.info = self.world.primary_key_table("orders", 2, COLUMNS, key, partition_keys, **options)
         else:
             self.info = self.world.table("orders", 2, partition_keys, COLUMNS, log_ttl=f"{LOG_TTL_S} s")
 

@@ -18,7 +18,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
-from tiering.coordinator.interface import TableStatus
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
@@ -92,6 +92,14 @@ class Deployment:
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
 
+    def drop(self, path: TablePath) -> None:
+        """Drops the table, and waits until the coordinator does not list it any more."""
+        with self.cluster() as cluster:
+            cluster.drop_table(path)
+        with LakewardClient(self.uri) as client:
+            paths = lambda: {TablePath(status.database_name, status.table_name) for status in client.list_tiering_statuses()}  # noqa: E731
+            wait_for(f"the coordinator forgets {path}", lambda: path not in paths())
+
     def append(self, path: TablePath, start: int, count: int, pieces: int = BUCKETS) -> None:
         """Rows in several appends, so that every bucket gets some."""
         with self.cluster() as cluster:
@@ -111,8 +119,8 @@ class Deployment:
 
         def probe() -> TableStatus | None:
             status = self.status(path)
-            seen = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
-            return status if seen and status.pending_records == 0 and status.status in ("Scheduled", "Tiered") else None
+            is_fresh = status.offsets_observed_time is not None and status.offsets_observed_time > self.appended_at
+            return status if is_fresh and status.pending_records == 0 and status.status == "Scheduled" else None
 
         return wait_for(f"{path} is tiered", probe, seconds)
 
@@ -120,8 +128,8 @@ class Deployment:
         """The lake has every offset of the log once, and exactly the rows `0 .. count-1`."""
         with self.cluster() as cluster:
             ends = {bucket.bucket_id: log.log_end for bucket, log in cluster.offsets(cluster.table(path)).items()}
-        found = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
-        assert sorted(found["id"].to_pylist()) == list(range(count))
+        offsets = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
+        assert sorted(offsets["id"].to_pylist()) == list(range(count))
 
     def close(self) -> None:
         for process in reversed(self.processes):

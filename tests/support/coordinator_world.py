@@ -19,7 +19,7 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.offsets import offsets_to_pb
+from tiering.wire.common import offsets_to_pb
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRESHNESS = 180

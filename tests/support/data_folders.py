@@ -33,9 +33,9 @@ def create(world: LakeWorld, path: TablePath, buckets: int, **options: str) -> T
     """A log table; `lake` and `freshness` are options."""
     world.storage.create_database(path.database_name, ignore_if_exists=True)
     properties = {"table.datalake.enabled": options.get("lake", "true"), "table.datalake.freshness": options.get("freshness", "1 s")}
-    made = world.storage.create_table(path, TableSpec(SCHEMA, buckets, properties=properties))
+    table = world.storage.create_table(path, TableSpec(SCHEMA, buckets, properties=properties))
     world.coordinator.tick()
-    return made
+    return table
 
 
 def append(world: LakeWorld, path: TablePath, count: int, pieces: int) -> None:
@@ -43,7 +43,7 @@ def append(world: LakeWorld, path: TablePath, count: int, pieces: int) -> None:
     writer = LogWriter(world.storage, path, "example")
     for piece in range(pieces):
         ids = range(piece * count // pieces, (piece + 1) * count // pieces)
-        writer.append(pa.table({"id": ids, "text": [f"row {one}" for one in ids]}, schema=SCHEMA))
+        writer.append(pa.table({"id": ids, "text": [f"row {number}" for number in ids]}, schema=SCHEMA))
 
 
 def make_example_folder(root: Path) -> DataFolder:

@@ -16,16 +16,16 @@ class DocBlocks:
     """The blocks of `page`. `instead` maps addresses of the page to those of the test: each one is replaced wherever it stands."""
 
     def __init__(self, page: Path, instead: Mapping[str, str]) -> None:
-        found = _BLOCK.findall(page.read_text())
-        self._blocks = dict(found)
-        assert len(self._blocks) == len(found), f"{page.name} has two blocks of one name"
+        blocks = _BLOCK.findall(page.read_text())
+        self._blocks = dict(blocks)
+        assert len(self._blocks) == len(blocks), f"{page.name} has two blocks of one name"
         self._instead = instead
 
     def statements(self, name: str) -> list[str]:
         """Of a block of SQL."""
-        *found, rest = self[name].split(";\n")
+        *statements, rest = self[name].split(";\n")
         assert rest == "", f"the block {name} does not end in ';'"
-        return found
+        return statements
 
     def __getitem__(self, name: str) -> str:
         """The text of a block, as a user with the test's addresses would write it."""

@@ -24,7 +24,7 @@ def commit_files(world: LakeWorld, table: TableInfo, files: Sequence[DataFile]) 
     """One snapshot of somebody else that adds these files, all of one partition spec."""
     loaded = world.iceberg(table)
     staged = SnapshotStager(loaded, world.view(table), "foreign").stage(FileChanges(files, files[0].spec_id), {})
-    updates = tuple(one for one in staged.updates if not (isinstance(one, SetSnapshotRefUpdate) and one.ref_name == TAG))
+    updates = tuple(update for update in staged.updates if not (isinstance(update, SetSnapshotRefUpdate) and update.ref_name == TAG))
     loaded.catalog.commit_table(loaded, staged.requirements, updates)
 
 
@@ -62,8 +62,8 @@ def add_unpartitioned_spec(world: LakeWorld, table: TableInfo) -> int:
 
 def _file_number(loaded: Any, number: int) -> DataFile:
     snapshot = loaded.current_snapshot()  # and not a scan: pyiceberg refuses to plan one over equality deletes
-    manifests = [one for one in snapshot.manifests(loaded.io) if one.content is ManifestContent.DATA]
-    files = [entry.data_file for one in manifests for entry in one.fetch_manifest_entry(loaded.io)]
+    manifests = [manifest for manifest in snapshot.manifests(loaded.io) if manifest.content is ManifestContent.DATA]
+    files = [entry.data_file for manifest in manifests for entry in manifest.fetch_manifest_entry(loaded.io)]
     return sorted(files, key=lambda file: (repr(file.partition), -file.record_count))[number]
 
 
@@ -83,7 +83,7 @@ def _described(
     equality_ids: list[int] | None,
     file_format: FileFormat = FileFormat.PARQUET,
 ) -> DataFile:
-    made = DataFile.from_args(
+    data_file = DataFile.from_args(
         content=content,
         file_path=f"file://{file}",
         file_format=file_format,
@@ -92,5 +92,5 @@ def _described(
         file_size_in_bytes=file.stat().st_size,
         equality_ids=equality_ids,
     )
-    made.spec_id = spec_id
-    return made
+    data_file.spec_id = spec_id
+    return data_file

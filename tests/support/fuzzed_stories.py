@@ -32,8 +32,8 @@ from tiering.coordinator.interface import ReconcileLake, RetryTiering, SkipRecor
 from tiering.model.tables import TableInfo, TablePath
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
-from tiering.round.tasks.inline import InlineTaskRunner
-from tiering.wire.round_requests import assignment_from_pb
+from tiering.round.tasks.inline_runner import InlineTaskRunner
+from tiering.wire.rounds import assignment_from_pb
 
 NAMES = ("a", "b")
 REGIONS = ("eu", "us", "asia")
@@ -264,11 +264,11 @@ class Story:
         if taken is None:
             return None
         stop = self.rng.choice(STOPS)
-        while not isinstance(taken.runner._action, (stop, act.End)):
+        while not isinstance(taken.runner.next_action, (stop, act.End)):
             if taken.runner.advance() is not None:
                 break
         self.abandoned.append(taken)
-        return f"{taken.assignment.path} before {type(taken.runner._action).__name__}"
+        return f"{taken.assignment.path} before {type(taken.runner.next_action).__name__}"
 
     def come_back(self) -> str | None:
         """A tierer that was away goes on with its round."""

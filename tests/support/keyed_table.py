@@ -95,7 +95,7 @@ class KeyedTable:
         before = {} if view.marker is None else dict(view.marker.buckets)
         stops = stops or {key: len(log) for key, log in self.logs.items()}
         starts = {key: before[key].tiered if key in before else 0 for key in stops}
-        bases = lake.bucket_bases(self.info, view, {key: self.partition_names[key] for key in stops})
+        bases = lake.bucket_files(self.info, view, {key: self.partition_names[key] for key in stops})
         results = [self.write(lake, view, round_id, key, starts[key], stop, bases.get(key, b"")) for key, stop in stops.items()]
         after = {**before, **{key: TieredRange(0, stop) for key, stop in stops.items()}}
         base_round = None if view.marker is None else view.marker.round_id

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from support.lake_kit import LakeKit
-from tiering.lake.duckdb_rows import Wanted, live_rows, quoted
+from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.model.tables import TableInfo
 
 
@@ -26,7 +26,7 @@ def rows_by_duckdb(kit: LakeKit, table: TableInfo) -> pa.Table:
             return connection.execute(sql, parameters).fetchall()
 
         names = table.lake_schema().names
-        live = live_rows(run, files, Wanted(dict.fromkeys(names, "INTEGER")), table.path)
+        live = live_rows(run, files, LakeColumns(dict.fromkeys(names, "INTEGER")), table.path)
         columns = ", ".join(f"{live.expressions[name]} AS {quoted(name)}" for name in names)
         reader: Any = connection.sql(f"SELECT {columns} FROM {live.relation}")
         found: pa.Table = reader.to_arrow_table()

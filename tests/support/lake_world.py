@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +29,17 @@ from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
+from tiering.round.messages import RoundReport, ack_to_pb, grant_to_pb, plan_to_pb, report_to_pb
 from tiering.round.ports import Grant, HeartbeatCall, TaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.error_status import from_pb
-from tiering.wire.round_reports import Report
-from tiering.wire.round_requests import assignment_from_pb, begin_request, commit_request, plan_request
+from tiering.wire.errors import error_from_pb
+from tiering.wire.rounds import assignment_from_pb
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
-KEYED_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+PRIMARY_KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
 FRESHNESS_S = 60
 TIERER = "tierer-1"
 
@@ -58,17 +58,17 @@ class DirectTransport(DirectLeaseCalls):
         raise AssertionError("a round sends no heartbeat")
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        self._coordinator().commits.record_plan(plan_request(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
+        self._coordinator().commits.record_plan(plan_to_pb(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        answer = self._coordinator().commits.begin_lake_commit(begin_request(assignment, TIERER, grant))
+        answer = self._coordinator().commits.begin_lake_commit(grant_to_pb(assignment, TIERER, grant))
         if not answer.granted:
-            raise from_pb(answer.error)
+            raise error_from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         if self.lose_acks:
             raise ConnectionError("the ack was lost")
-        self._coordinator().commits.commit_lake_snapshot(commit_request(assignment, TIERER, marker, lake_snapshot_id))
+        self._coordinator().commits.commit_lake_snapshot(ack_to_pb(assignment, TIERER, marker, lake_snapshot_id))
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         """Not looked at."""
@@ -84,16 +84,16 @@ class SteppedRound:
 
     def advance_to(self, action: type[act.Action]) -> SteppedRound:
         """Carries out everything before the first `action`."""
-        while not isinstance(self.runner._action, action):
+        while not isinstance(self.runner.next_action, action):
             assert self.runner.advance() is None
         return self
 
     def end(self) -> act.RoundOutcome:
         """To its end; the coordinator is told."""
         outcome = self.runner.run()
-        report = Report(self.assignment, outcome)
-        told = {"finished_tables": [report.to_pb()]} if report.finished else {"failed_tables": [report.to_pb()]}
-        self.world.beat(**told)
+        report = RoundReport(self.assignment, outcome)
+        reports = {"finished_tables": [report_to_pb(report)]} if report.finished else {"failed_tables": [report_to_pb(report)]}
+        self.world.beat(**reports)
         return outcome
 
 
@@ -114,9 +114,9 @@ class LakeWorld:
         """Runs all rounds if it is given; else they run inline."""
 
     def _start(self) -> Coordinator:
-        made = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
-        made.tick()
-        return made
+        coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
+        coordinator.tick()
+        return coordinator
 
     def restart(self) -> None:
         """The coordinator's process ends, and another one takes over."""
@@ -141,15 +141,15 @@ class LakeWorld:
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
-        made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
+        table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
         self.coordinator.tick()
-        return made
+        return table
 
-    def keyed_table(
+    def primary_key_table(
         self,
         name: str,
         buckets: int = 2,
-        schema: pa.Schema = KEYED_SCHEMA,
+        schema: pa.Schema = PRIMARY_KEY_SCHEMA,
         key: tuple[str, ...] = ("id",),
         partition_keys: tuple[str, ...] = (),
         **options: str,
@@ -160,15 +160,15 @@ class LakeWorld:
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
-        made = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key, **more))
+        table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key, **more))
         self.coordinator.tick()
-        return made
+        return table
 
     def append(self, table: TableInfo, start: int, count: int) -> None:
         """Rows `start .. start+count-1`, half of them to each of two buckets."""
         writer = LogWriter(self.storage, table.path, f"test-{start}")
         for first, last in ((start, start + count // 2), (start + count // 2, start + count)):
-            writer.append(pa.table({"id": range(first, last), "text": [f"row {one}" for one in range(first, last)]}, schema=SCHEMA))
+            writer.append(pa.table({"id": range(first, last), "text": [f"row {number}" for number in range(first, last)]}, schema=SCHEMA))
 
     def beat(self, **fields: Any) -> pb.LakeTieringHeartbeatResponse:
         self._sequence += 1
@@ -182,12 +182,12 @@ class LakeWorld:
         self.clock.advance(FRESHNESS_S + 1)
         self.coordinator.tick()
 
-    def begin(self, table: TableInfo) -> SteppedRound:
-        """The table's next round, not begun yet: it must be due, and the only one."""
+    def begin(self, table: TableInfo, **changes: Any) -> SteppedRound:
+        """The table's next round, not begun yet: it must be due, and the only one. `changes` are made to its assignment."""
         answer = self.beat(request_table=True)
         assert answer.HasField("tiering_table"), self.record(table).state
         assert answer.tiering_table.table_id == table.table_id
-        assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
+        assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
         inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
         runners = (inline, self.spark or inline)
         world = RoundWorld(

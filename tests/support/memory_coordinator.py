@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
-from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
 from tiering.coordinator.calls.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.interface import (
     CheckResult,
@@ -22,13 +21,13 @@ from tiering.coordinator.interface import (
     ReconcileResult,
     RetryResult,
     RetryTiering,
-    TableStatus,
     TierTable,
     TierTableResult,
     ValidateTable,
 )
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -127,7 +126,7 @@ class MemoryView:
         raise UnknownTable(f"there is no table {path}")
 
     def status_columns(self) -> RowColumns:
-        return RowColumns(self.table_statuses(), schema_of(LakeTieringStatusRow))
+        return RowColumns(self.table_statuses(), schema_of(TableStatus))
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
         self.lookups.append((database_name, table_name))

@@ -89,7 +89,7 @@ class MemoryLake:
     def check_schema(self, table: TableInfo) -> None:
         """Holds anything."""
 
-    def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+    def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
         return {}
 
     def tiering_factory(self, table: TableInfo) -> MemoryFactory:

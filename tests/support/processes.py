@@ -18,15 +18,15 @@ READY = re.compile(r"lakeward is ready: (\S+)")
 POLL_SECONDS = 0.05
 
 
-def wait_for(what: str, probe: Callable[[], T | None], seconds: float = 60) -> T:
+def wait_for(subject: str, probe: Callable[[], T | None], seconds: float = 60) -> T:
     """The first result of `probe` that is true in Python's sense; fails the test after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = probe()
-        if found:
-            return found
+        answer = probe()
+        if answer:
+            return answer
         time.sleep(POLL_SECONDS)  # between two looks at another process
-    raise AssertionError(f"waited {seconds} s in vain: {what}")
+    raise AssertionError(f"waited {seconds} s in vain: {subject}")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.wire.error_status import from_rpc_error
+from tiering.wire.error_status import error_from_rpc
 
 OPTIONS = CoordinatorOptions(
     tick_interval_ms=5,
@@ -121,7 +121,7 @@ def over_grpc(test: Callable[[Served], Awaitable[None]], world: World | None = N
 async def error_of(call: Awaitable[object]) -> tuple[grpc.StatusCode, LakewardError]:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    return caught.value.code(), from_rpc_error(caught.value, "test")
+    return caught.value.code(), error_from_rpc(caught.value, "test")
 
 
 def many(count: int, freshness_ms: int = 180_000) -> World:

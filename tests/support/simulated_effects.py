@@ -12,10 +12,10 @@ from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets
+from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb
 from tiering.round.ports import Grant, HeartbeatCall
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.error_status import from_pb
-from tiering.wire.round_requests import begin_request, commit_request, plan_request
+from tiering.wire.errors import error_from_pb
 
 
 class SimulatedClock:
@@ -59,17 +59,17 @@ class SimulatedTransport(NoLeaseCalls):
         raise AssertionError("a round sends no heartbeat")
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
+        request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.record_plan(request))
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        request = begin_request(assignment, self._tierer_id, grant, self._incarnation)
+        request = grant_to_pb(assignment, self._tierer_id, grant, self._incarnation)
         answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
         if not answer.granted:
-            raise from_pb(answer.error)
+            raise error_from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
+        request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.commit_lake_snapshot(request))
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:

@@ -29,14 +29,14 @@ from tiering.errors import CannotReconcile, CommitOutcomeUnknown, Fenced, Perman
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TablePath
+from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline import InlineTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.offsets import offsets_to_pb
-from tiering.wire.round_reports import Report, renewal
-from tiering.wire.round_requests import assignment_from_pb
+from tiering.wire.common import offsets_to_pb
+from tiering.wire.rounds import assignment_from_pb
 
 SERVICE_TIMEOUT_MS = 10_000
 FRESHNESS_MS = 1_000
@@ -64,7 +64,7 @@ class SimulatedTierer:
     started_at_ms: int = 0
     sequence: int = 0
     running: tuple[Assignment, RoundRunner] | None = None
-    outbox: list[Report] = field(default_factory=list)
+    outbox: list[RoundReport] = field(default_factory=list)
 
 
 class HurriedTaskRunner(InlineTaskRunner):
@@ -346,7 +346,7 @@ class Simulation:
         assert not permanent or lost, f"{outcome.error}"
         self.outcomes[outcome.state.value] += 1
         tierer.running = None
-        tierer.outbox.append(Report(assignment, outcome))
+        tierer.outbox.append(RoundReport(assignment, outcome))
 
     def _beat(self, tierer: SimulatedTierer) -> None:
         """One heartbeat; its request or its answer may be lost."""
@@ -361,9 +361,9 @@ class Simulation:
                 slots=1,
                 incarnation=tierer.incarnation,
             ),
-            tiering_tables=[renewal(assignment) for assignment in running],
-            finished_tables=[report.to_pb() for report in reports if report.finished],
-            failed_tables=[report.to_pb() for report in reports if not report.finished],
+            tiering_tables=[renewal_to_pb(assignment) for assignment in running],
+            finished_tables=[report_to_pb(report) for report in reports if report.finished],
+            failed_tables=[report_to_pb(report) for report in reports if not report.finished],
             force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=not running,
         )

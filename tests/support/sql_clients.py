@@ -55,8 +55,8 @@ def _shell_answer(text: str) -> Answer:
 
 def ask_beeline(command: str, folder: Path, statements: Sequence[str]) -> list[Answer]:
     """Through the beeline that `command` starts."""
-    each = [word for line in _marked(statements) for word in ("-e", f"{line};")]
-    printed = run(command, folder, "--silent=true", "--force=true", "--outputformat=tsv2", *each)
+    words = [word for line in _marked(statements) for word in ("-e", f"{line};")]
+    printed = run(command, folder, "--silent=true", "--force=true", "--outputformat=tsv2", *words)
     return [text if text.startswith("Error: ") else _table(text) for text in _pieces(printed, len(statements))]
 
 
@@ -111,11 +111,11 @@ def ask_python(program: str, folder: Path, statements: Sequence[str]) -> tuple[s
     printed = run("python program.py statements.json", folder)
     own, _, answers = printed.rstrip().rpartition("\n")
     assert answers.startswith("["), printed[-4_000:]
-    return own, [_from_json(one) for one in json.loads(answers)]
+    return own, [_from_json(answer) for answer in json.loads(answers)]
 
 
-def _from_json(one: Any) -> Answer:
-    return one if isinstance(one, str) else Rows(tuple(one["columns"]), tuple(tuple(row) for row in one["cells"]))
+def _from_json(answer: Any) -> Answer:
+    return answer if isinstance(answer, str) else Rows(tuple(answer["columns"]), tuple(tuple(row) for row in answer["cells"]))
 
 
 def ask_jdbc(connection: Any, statements: Sequence[str]) -> list[Answer]:
@@ -123,13 +123,13 @@ def ask_jdbc(connection: Any, statements: Sequence[str]) -> list[Answer]:
     return [_caught(lambda sql=sql: result_rows(connection.createStatement().executeQuery(sql))) for sql in statements]
 
 
-def result_rows(found: Any) -> Rows:
+def result_rows(result: Any) -> Rows:
     """All of a `java.sql.ResultSet`."""
-    about = found.getMetaData()
+    about = result.getMetaData()
     columns = range(1, about.getColumnCount() + 1)
     cells = []
-    while found.next():
-        cells.append(tuple("NULL" if (cell := found.getString(column)) is None else str(cell) for column in columns))
+    while result.next():
+        cells.append(tuple("NULL" if (cell := result.getString(column)) is None else str(cell) for column in columns))
     return Rows(tuple(about.getColumnLabel(column) for column in columns), tuple(cells))
 
 

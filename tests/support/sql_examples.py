@@ -93,11 +93,11 @@ def differences(expected: ExpectedRows, columns: Sequence[str], rows: Sequence[S
     """What is not as expected, a line each; nothing if all is. Rows are compared in order."""
     if tuple(columns) != expected.columns:
         return [f"the columns are {', '.join(columns)}, not {', '.join(expected.columns)}"]
-    found = [tuple(cell_text(value) for value in row) for row in rows]
+    actual_rows = [tuple(cell_text(value) for value in row) for row in rows]
     problems = []
-    if len(found) < len(expected.rows) or (len(found) > len(expected.rows) and not expected.more):
-        problems.append(f"there are {len(found)} rows, not {len(expected.rows)}{' or more' if expected.more else ''}")
-    for number, (row, wanted) in enumerate(zip(found, expected.rows, strict=False), start=1):
+    if len(actual_rows) < len(expected.rows) or (len(actual_rows) > len(expected.rows) and not expected.more):
+        problems.append(f"there are {len(actual_rows)} rows, not {len(expected.rows)}{' or more' if expected.more else ''}")
+    for number, (row, wanted) in enumerate(zip(actual_rows, expected.rows, strict=False), start=1):
         if any(cell not in (ANY, text) for cell, text in zip(wanted, row, strict=True)):
             problems.append(f"row {number} is {' | '.join(row)}, not {' | '.join(wanted)}")
     return problems

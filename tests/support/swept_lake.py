@@ -1,4 +1,4 @@
-"""The lake in memory as the sweep sees it (`LakeCare`), and what must hold of its files whatever is swept.
+"""The lake in memory as the sweep sees it (`LakeMaintenance`), and what must hold of its files whatever is swept.
 
 `meanwhile` is called before each of its answers: there the simulator lets everybody else go on.
 """
@@ -12,12 +12,12 @@ import numpy as np
 from support.memory_lake import MemoryLake
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
-from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import TableInfo, TablePath
 
 
 class SweptMemoryLake(MemoryLake):
-    """A `Lake` and a `LakeCare` whose files matter: a commit that names a missing one is an error of the test."""
+    """A `Lake` and a `LakeMaintenance` whose files matter: a commit that names a missing one is an error of the test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,8 +44,8 @@ class SweptMemoryLake(MemoryLake):
         if self.files.pop(location, None) is not None:
             self.swept.append(location)
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
-        held = HeldOffsets()
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        held = RowOffsets()
         for bucket, start, stop, _ in () if view.head is None else self.tables[view.path].rows[view.head]:
             held.add((None, bucket.bucket_id), np.arange(start, stop))
         return held

@@ -100,4 +100,4 @@ async def error_of(call: Awaitable[Any]) -> LakewardError:
     """The error that a failing call carries."""
     with pytest.raises(grpc.RpcError) as raised:
         await call
-    return error_status.from_rpc_error(raised.value, "127.0.0.1")
+    return error_status.error_from_rpc(raised.value, "127.0.0.1")

@@ -21,11 +21,11 @@ def check(world: LakeWorld, table: TableInfo, level: Level = Level.ROWS, snapsho
 
 
 def faults(results: list[CheckResult]) -> list[tuple[str, str, str | None]]:
-    return [(one.check, one.scope, one.details) for one in results if one.ok is False]
+    return [(result.check, result.scope, result.details) for result in results if result.ok is False]
 
 
 def untold(results: list[CheckResult]) -> list[tuple[str, str, str | None]]:
-    return [(one.check, one.scope, one.details) for one in results if one.ok is None]
+    return [(result.check, result.scope, result.details) for result in results if result.ok is None]
 
 
 def data_files(world: LakeWorld, table: TableInfo) -> list[Path]:
@@ -60,6 +60,6 @@ def replace_marker(world: LakeWorld, table: TableInfo, marker: Marker) -> None:
     loaded = world.iceberg(table)
     file = local(loaded.metadata_location)
     document = json.loads(file.read_text())
-    [head] = [one for one in document["snapshots"] if one["snapshot-id"] == document["current-snapshot-id"]]
+    [head] = [snapshot for snapshot in document["snapshots"] if snapshot["snapshot-id"] == document["current-snapshot-id"]]
     head["summary"] |= encode(marker).properties
     file.write_text(json.dumps(document))

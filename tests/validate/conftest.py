@@ -13,15 +13,15 @@ from tiering.model.tables import TableInfo
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    lake_world = LakeWorld(tmp_path)
+    yield lake_world
+    lake_world.close()
 
 
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
     """200 rows in two buckets, the first 100 to bucket 0; all are in the lake."""
-    made = world.table("orders")
-    world.append(made, 0, 200)
-    world.tier(made)
-    return made
+    orders = world.table("orders")
+    world.append(orders, 0, 200)
+    world.tier(orders)
+    return orders

@@ -17,11 +17,11 @@ ROWS = 2 * BLOCK_OFFSETS + 100
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
     """All rows in one bucket and file, over three blocks."""
-    made = world.table("orders", buckets=1)
-    world.append(made, 0, ROWS)
-    world.tier(made)
-    assert len(data_files(world, made)) == 1
-    return made
+    orders = world.table("orders", buckets=1)
+    world.append(orders, 0, ROWS)
+    world.tier(orders)
+    assert len(data_files(world, orders)) == 1
+    return orders
 
 
 def put(rows: pa.Table, place: int, source: int) -> pa.Table:
@@ -34,8 +34,8 @@ def test_an_offset_that_is_lost_at_a_border_is_named_though_the_count_is_right(w
     file = data_files(world, table)[0]
     rewrite(file, put(read(file), lost, BLOCK_OFFSETS + 5))
     first = min(lost, BLOCK_OFFSETS + 5)
-    said = f"offset {lost} is missing" if first == lost else f"offset {first} is there 2 times"
-    assert faults(check(world, table, Level.OFFSETS)) == [("offsets", "0", f"bucket 0: {said}")]
+    message = f"offset {lost} is missing" if first == lost else f"offset {first} is there 2 times"
+    assert faults(check(world, table, Level.OFFSETS)) == [("offsets", "0", f"bucket 0: {message}")]
 
 
 @pytest.mark.parametrize("last", [BLOCK_OFFSETS - 1, BLOCK_OFFSETS])
@@ -59,12 +59,12 @@ def test_values_that_two_rows_changed_with_each_other_are_found(world: LakeWorld
     first, second = BLOCK_OFFSETS + 1, BLOCK_OFFSETS + 2
     texts[first], texts[second] = texts[second], texts[first]
     rewrite(file, rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), pa.array(texts)))
-    [found] = faults(check(world, table))
-    assert found == ("values", "0", f"bucket 0: offset {first} has other values in the lake than in the log, in text")
+    [fault] = faults(check(world, table))
+    assert fault == ("values", "0", f"bucket 0: offset {first} has other values in the lake than in the log, in text")
 
 
 def test_keyed_rows_that_changed_values_with_each_other_are_found(world: LakeWorld) -> None:
-    table = world.keyed_table("planes", buckets=1)
+    table = world.primary_key_table("planes", buckets=1)
     world.storage.upsert(table.path, pa.table({"id": [1, 2], "text": ["one", "two"]}, schema=table.schema), "w", 0)
     world.tier(table)
     file = data_files(world, table)[0]
@@ -72,13 +72,13 @@ def test_keyed_rows_that_changed_values_with_each_other_are_found(world: LakeWor
     swapped = pa.array(reversed(rows["text"].to_pylist()))
     rewrite(file, rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), swapped))
     assert not faults(check(world, table, Level.OFFSETS))
-    [found] = faults(check(world, table))
-    assert found == ("values", "0", "bucket 0: key 1, last changed at offset 0, has other values in the lake")
+    [fault] = faults(check(world, table))
+    assert fault == ("values", "0", "bucket 0: key 1, last changed at offset 0, has other values in the lake")
 
 
 def test_a_key_that_is_missing_is_not_made_up_for_by_one_older_than_the_log(world: LakeWorld) -> None:
     """The lake keeps two rows, and two keys live by the log: but one of the rows is of a key that the log no longer has."""
-    table = world.keyed_table("planes", buckets=1, log_ttl="1 s")
+    table = world.primary_key_table("planes", buckets=1, log_ttl="1 s")
     for sequence, rows in enumerate(({"id": [0, 1], "text": ["old", "old"]}, {"id": [2, 3], "text": ["new", "new"]})):
         world.storage.upsert(table.path, pa.table(rows, schema=table.schema), "w", sequence)
         world.storage.take_kv_snapshots(table.path)
@@ -88,5 +88,5 @@ def test_a_key_that_is_missing_is_not_made_up_for_by_one_older_than_the_log(worl
     assert [log.log_start for log in world.storage.offsets(table).values()] == [2]
     for file in data_files(world, table):
         rewrite(file, read(file).slice(0, 1))
-    [found] = faults(check(world, table, Level.COUNTS))
-    assert found[:2] == ("rows", "0")
+    [fault] = faults(check(world, table, Level.COUNTS))
+    assert fault[:2] == ("rows", "0")

@@ -26,9 +26,9 @@ from tiering.validate.results import CheckResult
 
 @pytest.fixture(params=["memory", "sql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = MemoryStore() if request.param == "memory" else SqlStore(sqlite_url(tmp_path / "coordinator.db"))
-    yield made
-    made.close()
+    empty_store = MemoryStore() if request.param == "memory" else SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+    yield empty_store
+    empty_store.close()
 
 
 @pytest.fixture
@@ -43,20 +43,23 @@ def validating(
     store: Store,
     children: list[subprocess.Popen[str]],
     stop: bool = False,
-    told: threading.Event | None = None,
+    stopped: threading.Event | None = None,
 ) -> Coordinator:
-    """A coordinator over the same cluster and lake. `stop`: children are stopped as soon as they run; it is told of them once `told`."""
+    """A coordinator over the same cluster and lake.
+
+    `stop`: children are stopped (SIGSTOP) as soon as they run; the coordinator learns of them once `stopped` is set.
+    """
 
     def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
         def also(child: subprocess.Popen[str]) -> None:
             if stop:
                 child.send_signal(19)
-            if told is None:
+            if stopped is None:
                 started(child)
                 children.append(child)
             else:
                 children.append(child)
-                assert told.wait(30)
+                assert stopped.wait(30)
                 started(child)
 
         names = (call.path.database_name, call.path.table_name)
@@ -69,12 +72,14 @@ def validating(
 def test_it_answers_a_row_a_check_and_keeps_them(tiered: LakeWorld, tmp_path: Path, store: Store) -> None:
     async def scenario() -> None:
         async with serving(validating(tiered, tmp_path, store, [])) as client:
-            said, rows = await client.call("validate_table", table="sales.orders", level="rows")
+            progress, rows = await client.call("validate_table", table="sales.orders", level="rows")
             assert rows.column("check").to_pylist() == ["base", "files", "rows", "rows", "offsets", "offsets", "values", "values"]
             assert rows.column("ok").to_pylist() == [True] * 8
-            assert said == ["compares the lake table sales.orders with its log, level rows"]
+            assert (
+                progress[0] == "compares the lake table sales.orders with its log, level rows"
+            )  # a slow one says later that it still runs
             kept = list(store.validations())
-            assert [one.check for one in reversed(kept)] == rows.column("check").to_pylist()
+            assert [result.check for result in reversed(kept)] == rows.column("check").to_pylist()
             error = await error_of(client.call("validate_table", table="sales.orders", level="everything"))
             assert isinstance(error, InvalidArgument)
             assert "counts, offsets, rows" in error.hint
@@ -99,8 +104,8 @@ def test_a_caller_that_goes_takes_the_child_with_it(tiered: LakeWorld, tmp_path:
 
 def test_a_caller_that_goes_while_the_child_is_started_takes_it_along_too(tiered: LakeWorld, tmp_path: Path) -> None:
     children: list[subprocess.Popen[str]] = []
-    told = threading.Event()
-    coordinator = validating(tiered, tmp_path, MemoryStore(), children, stop=True, told=told)
+    stopped = threading.Event()
+    coordinator = validating(tiered, tmp_path, MemoryStore(), children, stop=True, stopped=stopped)
 
     async def scenario() -> None:
         steps = coordinator.control.validate_table(ValidateTable(TablePath("sales", "orders"), "offsets", None, "ann"))
@@ -114,7 +119,7 @@ def test_a_caller_that_goes_while_the_child_is_started_takes_it_along_too(tiered
             await until(lambda: len(children) == 1)
             call.cancel()
             await asyncio.sleep(0)  # it hears of it
-            told.set()
+            stopped.set()
             await until(lambda: children[0].poll() is not None)
         finally:
             for child in children:

@@ -34,8 +34,8 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_a_right_table_ends_with_status_0_and_a_row_a_check(folder: Path) -> None:
-    status, said = run("sales.orders", "--data", str(folder), "--level", "rows", "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(said)))
+    status, printed = run("sales.orders", "--data", str(folder), "--level", "rows", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(printed)))
     assert status == 0
     assert [row["check"] for row in rows] == ["base", "files", "rows", "rows", "offsets", "offsets", "values", "values"]
     assert {row["ok"] for row in rows} == {"true"}
@@ -45,28 +45,28 @@ def test_a_wrong_one_ends_with_status_1_and_names_the_place(folder: Path) -> Non
     [file] = (folder / "lake").rglob("__bucket=1/*.parquet")
     rows = pq.read_table(file, partitioning=None)
     pq.write_table(pa.concat_tables([rows.slice(0, 10), rows.slice(11)]), file)
-    status, said = run("sales.orders", "--data", str(folder))
+    status, printed = run("sales.orders", "--data", str(folder))
     assert status == 1
-    assert "bucket 1: offset 10 is missing" in said
+    assert "bucket 1: offset 10 is missing" in printed
 
 
 def test_a_folder_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
-    status, said = run("sales.orders", "--data", str(tmp_path / "nothing"))
+    status, printed = run("sales.orders", "--data", str(tmp_path / "nothing"))
     assert status != 0
-    assert "is not a Lakeward data folder" in said
+    assert "is not a Lakeward data folder" in printed
     assert not (tmp_path / "nothing").exists()
 
 
 def test_a_folder_that_a_newer_version_wrote_is_refused_and_left_alone(folder: Path) -> None:
     (folder / "VERSION").write_text("99\n")
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
-    status, said = run("sales.orders", "--data", str(folder))
+    status, printed = run("sales.orders", "--data", str(folder))
     assert status != 0
-    assert "has format version 99; this version of Lakeward reads version 1" in said
+    assert "has format version 99; this version of Lakeward reads version 1" in printed
     (folder / "VERSION").write_text("1\n")
     with sa.create_engine(f"sqlite:///{folder / 'cluster' / 'meta.db'}").begin() as connection:
         connection.execute(sa.text("UPDATE facts SET value = '99' WHERE name = 'format_version'"))
-    status, said = run("sales.orders", "--data", str(folder))
+    status, printed = run("sales.orders", "--data", str(folder))
     assert status != 0
-    assert "was written by a newer version (format 99" in said
+    assert "was written by a newer version (format 99" in printed
     assert {file for file in folder.rglob("*") if file.suffix in (".arrow", ".parquet")} <= before.keys()

@@ -137,10 +137,10 @@ def test_a_flipped_bit_anywhere_in_a_lake_file_is_found_wherever_it_changes_a_va
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
         file.write_bytes(bytes(damaged))
-        found = faults(check(world, table))
-        for _, _, details in found:
+        differences = faults(check(world, table))
+        for _, _, details in differences:
             assert details is None or str(file) in details or "bucket 0" in details, (place, details)
-        if not found:
+        if not differences:
             assert read(file).equals(right), place
 
 
@@ -163,7 +163,7 @@ def test_columns_that_were_added_are_compared_also_where_older_files_lack_them(w
     world.storage.append(table.path, pa.table(rows, schema=wider.schema), "more", 0)
     world.tier(wider)
     results = check(world, wider)
-    assert all(one.ok for one in results), results
+    assert all(result.ok for result in results), results
     newest = min(data_files(world, wider), key=lambda file: read(file).num_rows)
     replace_column(newest, "note", [None] * read(newest).num_rows)
     [(name, _, details)] = faults(check(world, wider))

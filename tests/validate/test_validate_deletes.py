@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.manifest import FileFormat
 
 from support.foreign_files import add_unpartitioned_spec, delete_at, delete_equal
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.validated import check, data_files, faults, read
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
@@ -45,9 +45,9 @@ def test_equality_deletes_take_equal_rows_of_older_files_of_their_partition(worl
     world.storage.append(table.path, again, "again", 0)
     world.tier(table)
     assert len(alive(world, table)) == 298
-    found = faults(check(world, table))
-    assert found[0] == ("rows", "0", "2 rows are missing")
-    assert {scope for _, scope, _ in found} == {"0"}
+    differences = faults(check(world, table))
+    assert differences[0] == ("rows", "0", "2 rows are missing")
+    assert {scope for _, scope, _ in differences} == {"0"}
 
 
 def test_equality_deletes_of_an_unpartitioned_spec_hold_for_all_partitions(world: LakeWorld, table: TableInfo) -> None:
@@ -58,14 +58,14 @@ def test_equality_deletes_of_an_unpartitioned_spec_hold_for_all_partitions(world
 
 
 def test_equality_deletes_by_several_columns_take_null_for_null(world: LakeWorld) -> None:
-    made = world.table("texts", buckets=1)
-    rows = pa.table({"id": [1, 1, 2, None], "text": ["a", None, None, None]}, schema=made.schema)
-    world.storage.append(made.path, rows, "w", 0)
-    world.tier(made)
-    delete_equal(world, made, pa.table({"text": pa.array([None, "a"]), "id": pa.array([1, 7], pa.int64())}))
-    assert [row["offset"] for row in offsets(world, made)] == [0, 2, 3]
-    delete_equal(world, made, pa.table({"id": pa.array([None], pa.int64())}))
-    assert [row["offset"] for row in offsets(world, made)] == [0, 2]
+    texts = world.table("texts", buckets=1)
+    rows = pa.table({"id": [1, 1, 2, None], "text": ["a", None, None, None]}, schema=texts.schema)
+    world.storage.append(texts.path, rows, "w", 0)
+    world.tier(texts)
+    delete_equal(world, texts, pa.table({"text": pa.array([None, "a"]), "id": pa.array([1, 7], pa.int64())}))
+    assert [row["offset"] for row in offsets(world, texts)] == [0, 2, 3]
+    delete_equal(world, texts, pa.table({"id": pa.array([None], pa.int64())}))
+    assert [row["offset"] for row in offsets(world, texts)] == [0, 2]
 
 
 def offsets(world: LakeWorld, table: TableInfo) -> list[dict[str, int]]:
@@ -82,14 +82,14 @@ def test_equality_deletes_by_a_column_that_older_files_lack_take_its_nulls(world
 
 
 def test_a_keyed_row_that_others_delete_by_equality_is_named_until_a_round_writes_it_again(world: LakeWorld) -> None:
-    made = world.keyed_table("planes", buckets=1)
-    world.storage.upsert(made.path, pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=KEYED_SCHEMA), "w", 0)
-    world.tier(made)
-    delete_equal(world, made, ids(2))
-    assert faults(check(world, made)) == [("rows", "0", None), ("values", "0", "bucket 0: key 2, last changed at offset 1, is missing")]
-    world.storage.upsert(made.path, pa.table({"id": [2], "text": ["again"]}, schema=KEYED_SCHEMA), "w", 1)
-    world.tier(made)
-    assert not faults(check(world, made))
+    planes = world.primary_key_table("planes", buckets=1)
+    world.storage.upsert(planes.path, pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=PRIMARY_KEY_SCHEMA), "w", 0)
+    world.tier(planes)
+    delete_equal(world, planes, ids(2))
+    assert faults(check(world, planes)) == [("rows", "0", None), ("values", "0", "bucket 0: key 2, last changed at offset 1, is missing")]
+    world.storage.upsert(planes.path, pa.table({"id": [2], "text": ["again"]}, schema=PRIMARY_KEY_SCHEMA), "w", 1)
+    world.tier(planes)
+    assert not faults(check(world, planes))
 
 
 def test_files_that_are_not_parquet_are_refused_by_name(world: LakeWorld, table: TableInfo) -> None:

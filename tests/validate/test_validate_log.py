@@ -22,20 +22,20 @@ ROWS = 1_000
 
 @pytest.fixture
 def table(world: LakeWorld) -> TableInfo:
-    made = world.table("orders")
-    world.append(made, 0, ROWS)
-    world.tier(made)
-    world.append(made, ROWS, 100)
-    world.tier(made)
-    return made
+    orders = world.table("orders")
+    world.append(orders, 0, ROWS)
+    world.tier(orders)
+    world.append(orders, ROWS, 100)
+    world.tier(orders)
+    return orders
 
 
 def test_a_table_that_is_right_passes_every_check_of_every_level(world: LakeWorld, table: TableInfo) -> None:
     for level, checks in ((Level.COUNTS, {"rows"}), (Level.OFFSETS, {"rows", "offsets"}), (Level.ROWS, {"rows", "offsets", "values"})):
         results = check(world, table, level)
-        assert all(one.ok for one in results), results
-        assert {one.check for one in results} == {"base", "files", *checks}
-    [first, *_] = [one for one in results if one.check == "rows"]
+        assert all(result.ok for result in results), results
+        assert {result.check for result in results} == {"base", "files", *checks}
+    [first, *_] = [result for result in results if result.check == "rows"]
     assert (first.scope, first.expected, first.actual, first.engine, first.level) == ("0", "550", "550", "duckdb", "rows")
     assert first.lake_snapshot_id == world.view(table).head
 
@@ -44,25 +44,25 @@ def test_an_older_snapshot_is_compared_with_its_own_marker(world: LakeWorld, tab
     first = world.iceberg(table).metadata.snapshots[0].snapshot_id
     results = check(world, table, snapshot_id=first)
     assert not faults(results)
-    assert [one.actual for one in results if one.check == "rows"] == ["500", "500"]
+    assert [result.actual for result in results if result.check == "rows"] == ["500", "500"]
 
 
 def test_a_missing_row_is_named_by_bucket_and_offset(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
     rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 123), rows.slice(124)]))
-    found = faults(check(world, table))
-    assert found[0] == ("rows", "0", "1 rows are missing")
-    assert ("offsets", "0", "bucket 0: offset 123 is missing") in found
-    assert ("values", "0", "bucket 0: offset 123 is in the lake 0 times") in found
+    differences = faults(check(world, table))
+    assert differences[0] == ("rows", "0", "1 rows are missing")
+    assert ("offsets", "0", "bucket 0: offset 123 is missing") in differences
+    assert ("values", "0", "bucket 0: offset 123 is in the lake 0 times") in differences
 
 
 def test_a_doubled_row_is_named_also_when_another_one_is_missing(world: LakeWorld, table: TableInfo) -> None:
     file = data_files(world, table)[0]
     rows = read(file)
     rewrite(file, pa.concat_tables([rows.slice(0, 200), rows.slice(70, 1), rows.slice(201)]))
-    found = faults(check(world, table, Level.OFFSETS))
-    assert found == [("offsets", "0", "bucket 0: offset 70 is there 2 times")]
+    differences = faults(check(world, table, Level.OFFSETS))
+    assert differences == [("offsets", "0", "bucket 0: offset 70 is there 2 times")]
 
 
 def test_a_changed_value_is_named_with_its_column(world: LakeWorld, table: TableInfo) -> None:
@@ -72,8 +72,8 @@ def test_a_changed_value_is_named_with_its_column(world: LakeWorld, table: Table
     texts[5] = "not what was written"
     rewrite(file, rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), pa.array(texts)))
     assert not faults(check(world, table, Level.OFFSETS))
-    found = faults(check(world, table))
-    assert found == [("values", "0", "bucket 0: offset 5 has other values in the lake than in the log, in text")]
+    differences = faults(check(world, table))
+    assert differences == [("values", "0", "bucket 0: offset 5 has other values in the lake than in the log, in text")]
 
 
 def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: TableInfo) -> None:
@@ -81,10 +81,10 @@ def test_rows_appended_by_somebody_else_are_found(world: LakeWorld, table: Table
     when = datetime(2026, 1, 1, tzinfo=UTC)
     row = {"id": 7, "text": "mine", "__bucket": 1, "__offset": 9_999, "__timestamp": when}
     lake_table.append(pa.Table.from_pylist([row], schema=lake_table.schema().as_arrow()))
-    found = faults(check(world, table))
-    assert found[0] == ("rows", "1", "1 rows too many")
-    assert ("offsets", "1", "bucket 1: offset 9999 lies outside of [0, 550)") in found
-    assert any(name == "values" and text is not None and "offset 9999" in text for name, _, text in found)
+    differences = faults(check(world, table))
+    assert differences[0] == ("rows", "1", "1 rows too many")
+    assert ("offsets", "1", "bucket 1: offset 9999 lies outside of [0, 550)") in differences
+    assert any(name == "values" and text is not None and "offset 9999" in text for name, _, text in differences)
 
 
 def test_a_lake_file_that_was_deleted_is_named(world: LakeWorld, table: TableInfo) -> None:
@@ -98,9 +98,9 @@ def test_a_lake_file_that_cannot_be_read_is_named(world: LakeWorld, table: Table
     damaged = bytearray(file.read_bytes())
     damaged[len(damaged) // 3 : len(damaged) // 3 + 400] = bytes(400)
     file.write_bytes(bytes(damaged))
-    found = faults(check(world, table))
-    assert found
-    assert any(str(file) in (text or "") or "bucket 0" in (text or "") for _, _, text in found)
+    differences = faults(check(world, table))
+    assert differences
+    assert any(str(file) in (text or "") or "bucket 0" in (text or "") for _, _, text in differences)
 
 
 def test_a_flipped_bit_in_the_log_is_named(world: LakeWorld, table: TableInfo, tmp_path: Path) -> None:
@@ -135,13 +135,13 @@ def test_a_table_that_was_dropped_and_made_anew_is_named(world: LakeWorld, table
 
 def test_partitions_are_compared_each_by_its_name(world: LakeWorld) -> None:
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string(), nullable=False)])
-    made = world.table("visits", buckets=2, partition_keys=("day",), schema=schema)
-    world.storage.append(made.path, pa.table({"id": range(90), "day": [f"d{n % 3}" for n in range(90)]}, schema=schema), "w", 0)
-    world.tier(made)
-    results = check(world, made)
+    visits = world.table("visits", buckets=2, partition_keys=("day",), schema=schema)
+    world.storage.append(visits.path, pa.table({"id": range(90), "day": [f"d{n % 3}" for n in range(90)]}, schema=schema), "w", 0)
+    world.tier(visits)
+    results = check(world, visits)
     assert not faults(results)
-    assert sum(int(one.actual or 0) for one in results if one.check == "rows") == 90
-    assert {one.scope.split("/")[0] for one in results if one.check == "values"} == {"d0", "d1", "d2"}
+    assert sum(int(result.actual or 0) for result in results if result.check == "rows") == 90
+    assert {result.scope.split("/")[0] for result in results if result.check == "values"} == {"d0", "d1", "d2"}
 
 
 def test_what_was_never_tiered_and_what_is_not_there_are_errors(world: LakeWorld, table: TableInfo) -> None:
@@ -158,8 +158,10 @@ def test_a_child_process_does_the_same_with_nothing_running(world: LakeWorld, ta
     beside_a_running_one = run_validation(request)
     world.close()
     alone = run_validation(request)
-    assert [(one.check, one.scope, one.ok) for one in alone] == [(one.check, one.scope, one.ok) for one in beside_a_running_one]
-    assert all(one.ok for one in alone)
+    assert [(result.check, result.scope, result.ok) for result in alone] == [
+        (result.check, result.scope, result.ok) for result in beside_a_running_one
+    ]
+    assert all(result.ok for result in alone)
     shutil.rmtree(tmp_path / "cluster")
     with pytest.raises(SetupError, match="holds no embedded cluster"):
         run_validation(request)

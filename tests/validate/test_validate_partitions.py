@@ -24,11 +24,11 @@ def visits(*ids: int, day: str) -> pa.Table:
 
 @pytest.fixture
 def log_table(world: LakeWorld) -> TableInfo:
-    made = world.table("visits", buckets=1, partition_keys=("day",), schema=SCHEMA)
-    world.storage.append(made.path, visits(*range(30), day="d0"), "w", 0)
-    world.storage.append(made.path, visits(*range(20), day="d1"), "w", 1)
-    world.tier(made)
-    return made
+    table = world.table("visits", buckets=1, partition_keys=("day",), schema=SCHEMA)
+    world.storage.append(table.path, visits(*range(30), day="d0"), "w", 0)
+    world.storage.append(table.path, visits(*range(20), day="d1"), "w", 1)
+    world.tier(table)
+    return table
 
 
 @pytest.fixture
@@ -37,17 +37,17 @@ def keyed_table(world: LakeWorld) -> TableInfo:
     world.storage.create_database(path.database_name, ignore_if_exists=True)
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
     spec = TableSpec(SCHEMA, 1, properties=properties, primary_key=("id", "day"), partition_keys=("day",))
-    made = world.storage.create_table(path, spec)
+    created = world.storage.create_table(path, spec)
     world.coordinator.tick()
-    world.storage.upsert(made.path, visits(*range(30), day="d0"), "w", 0)
-    world.storage.upsert(made.path, visits(*range(20), day="d1"), "w", 1)
-    world.tier(made)
-    return made
+    world.storage.upsert(created.path, visits(*range(30), day="d0"), "w", 0)
+    world.storage.upsert(created.path, visits(*range(20), day="d1"), "w", 1)
+    world.tier(created)
+    return created
 
 
 def compared(results: list[CheckResult]) -> set[str]:
     """The buckets whose values were found equal."""
-    return {one.scope for one in results if one.check == "values" and one.ok}
+    return {result.scope for result in results if result.check == "values" and result.ok}
 
 
 def test_a_partition_that_was_dropped_is_said_and_the_others_are_compared(world: LakeWorld, log_table: TableInfo) -> None:
@@ -55,7 +55,7 @@ def test_a_partition_that_was_dropped_is_said_and_the_others_are_compared(world:
     results = check(world, log_table)
     assert not faults(results)
     assert compared(results) == {"d1/0"}
-    [base] = [one for one in results if one.check == "base"]
+    [base] = [result for result in results if result.check == "base"]
     assert base.details == "1 buckets of partitions that were dropped since are in the marker; their rows cannot be compared"
     text = "the marker names no such bucket: rows of a partition that was dropped, or that somebody else wrote"
     assert untold(results) == [("rows", "d0/0", text)]
@@ -76,7 +76,7 @@ def test_a_partition_that_came_again_is_compared_without_the_rows_of_the_former_
     assert compared(results) == {"d0/0", "d1/0"}
     text = "30 rows are older than the partition's log: of a former partition of that name, taken as they are"
     assert untold(results) == [("rows", "d0/0", text)]
-    [rows] = [one for one in results if one.check == "rows" and one.scope == "d0/0" and one.ok]
+    [rows] = [result for result in results if result.check == "rows" and result.scope == "d0/0" and result.ok]
     assert (rows.expected, rows.actual) == ("10", "10")
 
 
@@ -85,7 +85,7 @@ def test_an_empty_bucket_of_a_partition_that_came_again_has_only_rows_of_the_for
     if kind == "log":
         table, write = world.table("visits", 2, ("day",), SCHEMA), world.storage.append
     else:
-        table, write = world.keyed_table("visits", 2, SCHEMA, ("id", "day"), ("day",)), world.storage.upsert
+        table, write = world.primary_key_table("visits", 2, SCHEMA, ("id", "day"), ("day",)), world.storage.upsert
     for sequence, ids in enumerate((range(15), range(15, 30))):
         write(table.path, visits(*ids, day="d0"), f"writer-{sequence}", 0)
     world.tier(table)
@@ -105,13 +105,13 @@ def test_an_empty_bucket_of_a_partition_that_came_again_has_only_rows_of_the_for
 def test_partitions_by_values_of_every_type_are_found_by_their_names(world: LakeWorld) -> None:
     fields = [pa.field("region", pa.string()), pa.field("day", pa.date32()), pa.field("shard", pa.int32()), pa.field("tiny", pa.int8())]
     schema = pa.schema([pa.field("id", pa.int64()), *(field.with_nullable(False) for field in fields)])
-    made = world.table("parts", buckets=1, partition_keys=tuple(field.name for field in fields), schema=schema)
+    parts = world.table("parts", buckets=1, partition_keys=tuple(field.name for field in fields), schema=schema)
     values = [("north", date(2024, 2, 29), -7, 1), ("007", date(1, 1, 1), 2**31 - 1, -128), ("a-b_c", date(9999, 12, 31), 0, 0)]
     columns = {field.name: [value[place] for value in values] for place, field in enumerate(fields)}
-    world.storage.append(made.path, pa.table({"id": range(3), **columns}, schema=schema), "w", 0)
-    world.tier(made)
-    results = check(world, made)
-    assert all(one.ok for one in results), results
+    world.storage.append(parts.path, pa.table({"id": range(3), **columns}, schema=schema), "w", 0)
+    world.tier(parts)
+    results = check(world, parts)
+    assert all(result.ok for result in results), results
     assert compared(results) == {"north$2024-02-29$-7$1/0", "007$0001-01-01$2147483647$-128/0", "a-b_c$9999-12-31$0$0/0"}
 
 
@@ -139,8 +139,8 @@ def test_damage_in_a_partition_that_came_again_is_found(world: LakeWorld, log_ta
         ("values", "d0/0", "bucket d0/0: offset 9 has other values in the lake than in the log, in id")
     ]
     rewrite(file, rows.slice(1))
-    found = faults(check(world, log_table))
-    assert ("offsets", "d0/0", "bucket d0/0: offset 0 is missing") in found
+    differences = faults(check(world, log_table))
+    assert ("offsets", "d0/0", "bucket d0/0: offset 0 is missing") in differences
 
 
 def test_rows_doubled_in_a_partition_that_never_went_are_no_former_ones(world: LakeWorld, log_table: TableInfo) -> None:

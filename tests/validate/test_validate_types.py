@@ -72,18 +72,18 @@ def test_values_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> No
     world.storage.append(table.path, rows_of_everything(), "w", 0)
     world.tier(table)
     results = check(world, table)
-    assert all(one.ok for one in results), results
-    assert [one.check for one in results] == ["base", "files", "rows", "offsets", "values"]
+    assert all(result.ok for result in results), results
+    assert [result.check for result in results] == ["base", "files", "rows", "offsets", "values"]
 
 
 def test_keyed_rows_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *EVERYTHING])
-    table = world.keyed_table("everything", buckets=1, schema=schema)
+    table = world.primary_key_table("everything", buckets=1, schema=schema)
     rows = rows_of_everything()
     world.storage.upsert(table.path, rows.add_column(0, schema.field("id"), pa.array(range(rows.num_rows), pa.int64())), "w", 0)
     world.tier(table)
     results = check(world, table)
-    assert all(one.ok for one in results), results
+    assert all(result.ok for result in results), results
 
 
 @pytest.mark.parametrize("name", OF_EACH_TYPE)
@@ -134,14 +134,14 @@ def test_columns_may_have_names_that_the_engine_uses_itself(world: LakeWorld, ki
         table = world.table("names", buckets=1, schema=schema)
         world.storage.append(table.path, first, "w", 0)
     else:
-        table = world.keyed_table("names", buckets=1, schema=schema, key=("at", "place", "change"))
+        table = world.primary_key_table("names", buckets=1, schema=schema, key=("at", "place", "change"))
         world.storage.upsert(table.path, first, "w", 0)
     world.tier(table)
     if kind == "keyed":  # so that there are position deletes, for which rows are counted
         world.storage.upsert(table.path, first.set_column(2, schema.field(2), pa.array([7, 8])), "w", 1)
         world.tier(table)
     results = check(world, table)
-    assert all(one.ok for one in results), results
+    assert all(result.ok for result in results), results
 
 
 def test_structs_within_structs_are_read_from_the_middle_of_a_segment(world: LakeWorld) -> None:

@@ -90,7 +90,7 @@ async def until(probe: Callable[[], object]) -> None:
 async def raised_by(call: Awaitable[object]) -> LakewardError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    return error_status.from_rpc_error(caught.value, "test")
+    return error_status.error_from_rpc(caught.value, "test")
 
 
 async def to_the_end(answer: Any) -> None:

@@ -11,18 +11,22 @@ import typer
 
 from tiering.child_process import keep_current_folder_out
 from tiering.cli.commands import (
+    coordinator,
     demo,
     doctor,
     export_status,
     fetch_jars,
     ingest,
-    services,
+    lake_conf,
     spark_conf,
+    spark_views,
     sql,
     status,
     sweep,
     tables,
     tier,
+    tierer,
+    up,
     validate,
 )
 from tiering.cli.terminal import completion
@@ -39,19 +43,26 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 completion.register(app)
-services.register(app)
-ingest.register(app)
-tables.register(app)
-sql.register(app)
-status.register(app)
-export_status.register(app)
-tier.register(app)
-sweep.register(app)
-validate.register(app)
-spark_conf.register(app)
-doctor.register(app)
-fetch_jars.register(app)
-demo.register(app)
+for command in (
+    up,
+    coordinator,
+    tierer,
+    ingest,
+    tables,
+    sql,
+    status,
+    export_status,
+    tier,
+    sweep,
+    validate,
+    spark_conf,
+    lake_conf,
+    spark_views,
+    doctor,
+    fetch_jars,
+    demo,
+):
+    command.register(app)
 
 
 def main() -> None:

@@ -29,8 +29,10 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
-CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/CatalogOptions.java")
-_JAVA_CONSTANT = re.compile(r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL)
+CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogOptions.java")
+_JAVA_CONSTANT = re.compile(
+    r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?(?:public |private )?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL
+)
 _EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
 _OWN_DOCUMENTS = re.compile(r" \(DESIGN [^)]*\)")
 
@@ -81,14 +83,14 @@ def render(catalog_options_java: str) -> str:
 
 def _plugin_rows(java: str) -> Iterator[list[str]]:
     """Of `static final String TIMEOUT = "timeout"` with its Javadoc, and `DEFAULT_TIMEOUT` if there is one."""
-    constants = {found["name"]: found for found in _JAVA_CONSTANT.finditer(java)}
-    for name, found in constants.items():
+    constants = {match["name"]: match for match in _JAVA_CONSTANT.finditer(java)}
+    for name, match in constants.items():
         if name.startswith("DEFAULT_"):
             continue
-        if not found["doc"]:
+        if not match["doc"]:
             raise ValueError(f"{CATALOG_OPTIONS.name}: the option {name} has no Javadoc")
         default = constants.get(f"DEFAULT_{name}")
-        yield [f"`{found['value']}`", f"`{default['value']}`" if default else "", _javadoc(found["doc"])]
+        yield [f"`{match['value']}`", f"`{default['value']}`" if default else "", _javadoc(match["doc"])]
 
 
 def _javadoc(text: str) -> str:
@@ -125,15 +127,15 @@ def _attribute_docs(source: str) -> Mapping[str, str]:
     [*body] = ast.parse(source).body
     if len(body) == 1 and isinstance(body[0], ast.ClassDef):
         body = body[0].body
-    found = {}
+    documented = {}
     for assignment, text in pairwise(body):
         match assignment, text:
             case (
                 ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str() as documentation)),
             ):
-                found[name] = _OWN_DOCUMENTS.sub("", " ".join(documentation.split()))
-    return found
+                documented[name] = _OWN_DOCUMENTS.sub("", " ".join(documentation.split()))
+    return documented
 
 
 def _commands() -> Mapping[str, Any]:
@@ -148,9 +150,9 @@ def _command_sections() -> Iterator[str]:
         yield f"### `lakeward {name}`"
         yield inspect.cleandoc(_EXAMPLE.sub("", command.help)).strip()
         yield from (f"```\n{example}\n```" for example in _EXAMPLE.findall(command.help))
-        shown = [one for one in command.params if one.name != "help" and not getattr(one, "hidden", False)]
+        shown = [parameter for parameter in command.params if parameter.name != "help" and not getattr(parameter, "hidden", False)]
         if shown:
-            yield markdown_table(("option", "default", "meaning"), (_parameter_row(name, one) for one in shown))
+            yield markdown_table(("option", "default", "meaning"), (_parameter_row(name, parameter) for parameter in shown))
 
 
 def _parameter_row(command: str, parameter: Any) -> list[str]:

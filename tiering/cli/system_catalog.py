@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-
-import grpc
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
@@ -17,9 +14,8 @@ from tiering.cli.arrow_answers import collected, decoded
 from tiering.errors import LakewardError, PeerTooOld
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire.channel import open_channel
-from tiering.wire.error_status import from_rpc_error
-from tiering.wire.errors import from_pb
+from tiering.wire.channel import Connection
+from tiering.wire.errors import error_from_pb
 from tiering.wire.pages import readable
 
 if TYPE_CHECKING:
@@ -47,12 +43,12 @@ class SystemCatalog:
     def __init__(self, uri: str, timeout_seconds: float = READ_SECONDS) -> None:
         self._uri = uri
         self._timeout = timeout_seconds
-        self._channel = open_channel(uri)
-        self._stub = SysCatalogStub(self._channel)
+        self._connection = Connection(uri)
+        self._stub = SysCatalogStub(self._connection.channel)
 
     def describe(self) -> pb.DescribeResponse:
         """Namespaces, system tables, procedures."""
-        with self._border():
+        with self._connection.calling():
             return self._stub.Describe(pb.DescribeRequest(), timeout=self._timeout)
 
     def read(self, table: str, columns: Sequence[str] = (), **equal: str) -> list[dict[str, Any]]:
@@ -61,7 +57,7 @@ class SystemCatalog:
             pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[pb.Literal(text=value)]) for name, value in sorted(equal.items())
         ]
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters)
-        with self._border():
+        with self._connection.calling():
             stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
         with readable(self._uri):
             rows: list[dict[str, Any]] = decoded(stream).to_pylist()
@@ -74,7 +70,7 @@ class SystemCatalog:
         """
         left = {table.name: None for table in self.describe().system_tables}
         try:
-            with self._border():
+            with self._connection.calling():
                 for name, messages in groupby(self._stub.ReadAllTables(pb.ReadAllTablesRequest(), timeout=READ_ALL_SECONDS), _name):
                     read = _read(name, messages)
                     left.pop(name, None)
@@ -87,27 +83,20 @@ class SystemCatalog:
     def _read_alone(self, name: str) -> SystemTableRead:
         request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=name)
         try:
-            with self._border():
+            with self._connection.calling():
                 return _contents(name, collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout)))
         except LakewardError as error:
             return SystemTableRead(name, error=error)
 
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
-        self._channel.close()
+        self._connection.close()
 
     def __enter__(self) -> SystemCatalog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    @contextmanager
-    def _border(self) -> Iterator[None]:
-        try:
-            yield
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, self._uri) from error
 
 
 def _name(message: pb.ReadAllTablesResponse) -> str:
@@ -119,7 +108,7 @@ def _read(name: str, messages: Iterator[pb.ReadAllTablesResponse]) -> SystemTabl
     stream = collected(message.arrow for message in _without_failure(messages, failures))
     if failures:
         with readable(name):
-            return SystemTableRead(name, error=from_pb(PbError.FromString(failures[0])))
+            return SystemTableRead(name, error=error_from_pb(PbError.FromString(failures[0])))
     return _contents(name, stream)
 
 

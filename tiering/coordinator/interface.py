@@ -56,7 +56,6 @@ __all__ = [
     "SkipRecordResult",
     "SweepLake",
     "SweepResult",
-    "TableStatus",
     "TierTable",
     "TierTableResult",
     "ValidateTable",

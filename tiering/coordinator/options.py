@@ -57,6 +57,9 @@ class CoordinatorOptions:
     keep_operations_ms: int = 7 * DAY_MS
     """How long an idempotency key names its operation (DESIGN 5)."""
 
+    forget_dropped_ms: int = 3_600_000
+    """How long the record of a dropped table is kept, so that one that a cluster lists again by then goes on with its epochs."""
+
     cluster_kind: str = "embedded"
     """What tierers are told of the cluster: `embedded` or `fluss`."""
 

@@ -78,12 +78,12 @@ class ParsedFile:
 
 def format_of(file: Path) -> FileFormat:
     """By the file's ending; raises InvalidArgument."""
-    found = _ENDINGS.get(file.suffix.lower())
-    if found is None:
+    file_format = _ENDINGS.get(file.suffix.lower())
+    if file_format is None:
         raise InvalidArgument(
             f"cannot tell the format of {file} by its ending", hint=f"Say which: {', '.join(FileFormat)}; or use {', '.join(_ENDINGS)}."
         )
-    return found
+    return file_format
 
 
 @dataclass(frozen=True)
@@ -106,20 +106,20 @@ class Shape:
         """Columns whose types the file does not decide."""
         return () if self.schema is None else self.schema.names
 
-    def check(self, found: pa.Schema) -> None:
+    def check(self, columns: pa.Schema) -> None:
         """Raises InvalidData if a file with the columns `found` cannot be for this table."""
         if self.keys_of is not None:
-            check_key_names(found, self.keys_of)
+            check_key_names(columns, self.keys_of)
         if self.schema is not None:
-            added = [field for field in found if field.name not in self.known] if self.may_add else []
-            check_names(found, pa.schema([*self.schema, *added]), self.may_lack)
+            added = [field for field in columns if field.name not in self.known] if self.may_add else []
+            check_names(columns, pa.schema([*self.schema, *added]), self.may_lack)
 
-    def complete(self, found: pa.Schema) -> pa.Schema:
+    def complete(self, columns: pa.Schema) -> pa.Schema:
         """The columns of the rows of such a file, in the table's order, new ones last. Raises UnsupportedType, InvalidName."""
         if self.schema is None:
-            return storable_schema(pa.schema([self._new_field(field) for field in found]))
-        added = [field.with_nullable(True) for field in found if field.name not in self.known]
-        return pa.schema([field for field in with_columns(self.schema, added) if field.name in found.names])
+            return storable_schema(pa.schema([self._new_field(field) for field in columns]))
+        added = [field.with_nullable(True) for field in columns if field.name not in self.known]
+        return pa.schema([field for field in with_columns(self.schema, added) if field.name in columns.names])
 
     def _new_field(self, field: pa.Field[Any]) -> pa.Field[Any]:
         if field.name in self.partition_keys:

@@ -128,7 +128,7 @@ def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> T
 
 def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
     wanted = parse_lake_options(_properties(options))
-    for what, have, want, given in (
+    for property_name, have, want, is_set in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
         ("bucket keys", table.bucket_keys, options.bucket_keys, options.bucket_keys is not None),
         ("the primary key", table.primary_key, options.primary_key, options.primary_key is not None),
@@ -136,9 +136,9 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
         ("its lake enabled", table.lake_enabled, options.lake, options.lake is not None),
         ("a freshness", format_duration(table.freshness_ms), format_duration(wanted.freshness_ms), options.freshness is not None),
     ):
-        if given and have != want:
+        if is_set and have != want:
             raise InvalidArgument(
-                f"the table {table.path} exists with {what} = {have}, not {want}",
+                f"the table {table.path} exists with {property_name} = {have}, not {want}",
                 hint="Leave the option out to write to the table as it is.",
             )
 
@@ -182,11 +182,11 @@ def _write_all(writer: LogWriter, write: Write, parsed: ParsedFile, progress: Pr
 
 
 def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, int]]:
-    found: dict[BucketKey, tuple[int, int]] = {}
+    by_bucket: dict[BucketKey, tuple[int, int]] = {}
     for appended in ranges:
-        first, _ = found.get(appended.bucket, (appended.starting_offset, 0))
-        found[appended.bucket] = (first, appended.stopping_offset)
-    return dict(sorted(found.items(), key=lambda item: item[0].sort_key()))
+        first, _ = by_bucket.get(appended.bucket, (appended.starting_offset, 0))
+        by_bucket[appended.bucket] = (first, appended.stopping_offset)
+    return dict(sorted(by_bucket.items(), key=lambda item: item[0].sort_key()))
 
 
 def _no_progress(rows: int, total: int) -> None:

@@ -69,7 +69,7 @@ class WriterInitContext:
     attempt_nonce: str
     """Random per attempt: round and attempt number repeat after a hand-over, this does not."""
     base: bytes = field(default=b"", repr=False)
-    """Of a primary-key table: what stands in this bucket of the lake (`Lake.bucket_bases`); empty = nothing."""
+    """Of a primary-key table: what stands in this bucket of the lake (`Lake.bucket_files`); empty = nothing."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Lake(Protocol):
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming the column, for what this lake cannot hold. No I/O."""
         ...
 
-    def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+    def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
         """What stands in each of `buckets` (with its partition's name) of a primary-key table at `view`'s head, for its writers.
 
         Buckets in which nothing stands are left out. Format's own bytes; some hundred per file.

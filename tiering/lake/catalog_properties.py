@@ -79,16 +79,16 @@ def public_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: _public_value(name, value) for name, value in properties.items() if name in PUBLIC}
 
 
-def told_properties(properties: Mapping[str, str]) -> dict[str, str]:
+def accepted_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """What counts of the properties that a service says its lake has: those that are public. Raises InvalidArgument."""
     check_catalog_properties(properties)
     return public_properties(properties)
 
 
-def with_own_catalog(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def with_default_catalog(properties: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
     """`given`, and `own` before it unless that names a catalog or a warehouse itself: then it is another lake."""
-    names_another = any(name in given for name in ("type", "uri", "warehouse"))
-    return dict(given) if names_another else {**own, **given}
+    names_another = any(name in properties for name in ("type", "uri", "warehouse"))
+    return dict(properties) if names_another else {**defaults, **properties}
 
 
 def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
@@ -106,7 +106,7 @@ def _names_code(name: str) -> bool:
 
 def _public_value(name: str, value: str) -> str:
     if name == ALLOWED_LOCATIONS:
-        return ",".join(public_uri(one) for one in value.split(","))
+        return ",".join(public_uri(location) for location in value.split(","))
     return public_uri(value) if name in _URIS or name.endswith(_URI_ENDINGS) else value
 
 
@@ -116,12 +116,12 @@ def public_uri(value: str) -> str:
     Not by a parser of URIs: a password may hold `/`, `?` or `@`, at which parsers split.
     """
     several = value.split(",")
-    if len(several) > 1 and all("://" in one for one in several):  # of a Hive metastore
+    if len(several) > 1 and all("://" in uri for uri in several):  # of a Hive metastore
         return ",".join(map(public_uri, several))
     scheme, mark, rest = value.partition("://") if "://" in value else ("", "", value)
     rest = _without_user(scheme.lower(), rest)
     location, _, query = rest.partition("#")[0].partition("?")
-    shown = [(key, one) for key, one in parse_qsl(query, keep_blank_values=True) if key in _PUBLIC_QUERY]
+    shown = [(key, text) for key, text in parse_qsl(query, keep_blank_values=True) if key in _PUBLIC_QUERY]
     return f"{scheme}{mark}{location}" + (f"?{urlencode(shown, safe='/:')}" if shown else "")
 
 

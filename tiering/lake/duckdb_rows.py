@@ -9,28 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
-
-import pyarrow as pa
+from typing import Any
 
 from tiering.errors import InvalidArgument
-from tiering.lake.base import LakeView
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
 
-FIELD_ID_KEY = b"PARQUET:field_id"
-"""As pyarrow names it in a field's metadata."""
-
-Run = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
+RunQuery = Callable[[str, Mapping[str, object]], list[tuple[Any, ...]]]
 """Runs SQL with named parameters in one connection."""
-
-
-@runtime_checkable
-class TellsColumns(Protocol):
-    """A lake that says which columns a table has now."""
-
-    def columns(self, view: LakeView) -> pa.Schema:
-        """In order, each with FIELD_ID_KEY."""
-        ...
 
 
 def quoted(name: str) -> str:
@@ -56,7 +41,7 @@ class LiveRows:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LakeColumns:
     """The columns of a lake table. `types`: DuckDB's type by name, for what no file has yet; `field_ids`: None = by name.
 
     By name a column is what the files call so, in their type; by id it is right also after it was renamed or retyped.
@@ -66,7 +51,7 @@ class Wanted:
     field_ids: Mapping[str, int] | None = None
 
 
-def live_rows(run: Run, files: FileLists, wanted: Wanted, table: object, prefix: str = "") -> LiveRows:
+def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: object, prefix: str = "") -> LiveRows:
     """What is left of a snapshot's rows; at least one data file. `table`: for errors; `prefix` keeps the helpers of several apart.
 
     Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not wanted; files without field ids).
@@ -89,8 +74,8 @@ def live_rows(run: Run, files: FileLists, wanted: Wanted, table: object, prefix:
 
 @dataclass(frozen=True)
 class _Reading:
-    run: Run
-    wanted: Wanted
+    run: RunQuery
+    wanted: LakeColumns
     table: object
     prefix: str
 
@@ -120,10 +105,10 @@ class _Reading:
             f"CREATE TEMP TABLE {self.prefix}files AS SELECT DISTINCT * FROM (SELECT unnest($locations) AS location, "
             "unnest($paths) AS path, unnest($numbers)::BIGINT AS sequence_number, unnest($partitions) AS partition)",
             {
-                "locations": [one.location for one in data],
-                "paths": [one.path for one in data],
-                "numbers": [one.sequence_number for one in data],
-                "partitions": [one.partition for one in data],
+                "locations": [file.location for file in data],
+                "paths": [file.path for file in data],
+                "numbers": [file.sequence_number for file in data],
+                "partitions": [file.partition for file in data],
             },
         )
 
@@ -140,8 +125,8 @@ class _Reading:
     def not_equal_to_dead(self, expressions: Mapping[str, str], deletes: Sequence[EqualityDeletes]) -> list[str]:
         """One condition for all files that delete by the same columns: others write such a file with every checkpoint."""
         alike: dict[tuple[tuple[str, ...], bool], list[EqualityDeletes]] = {}
-        for one in deletes:
-            alike.setdefault((one.columns, one.everywhere), []).append(one)
+        for file in deletes:
+            alike.setdefault((file.columns, file.everywhere), []).append(file)
         conditions = []
         for number, ((names, everywhere), files) in enumerate(alike.items()):
             self._check_known(names, expressions, files[0])
@@ -166,9 +151,9 @@ class _Reading:
         """Per partition and values the newest delete: it takes what any older one takes."""
         one_by_one = " UNION ALL ".join(
             f"SELECT {', '.join(f'{quoted(column)} AS k{place}' for place, column in enumerate(columns))}, "
-            f"{text_literal('' if one.everywhere else one.partition)} AS partition, {one.sequence_number}::BIGINT AS number "
-            f"FROM {self.parquet([one], columns)}"
-            for one in files
+            f"{text_literal('' if file.everywhere else file.partition)} AS partition, {file.sequence_number}::BIGINT AS number "
+            f"FROM {self.parquet([file], columns)}"
+            for file in files
         )
         self.run(
             f"CREATE TEMP TABLE {name} AS SELECT * EXCLUDE (number), max(number) AS sequence_number FROM ({one_by_one}) GROUP BY ALL", {}
@@ -176,4 +161,4 @@ class _Reading:
 
 
 def _paths(files: Sequence[LakeFile]) -> str:
-    return f"[{', '.join(text_literal(one.path) for one in files)}]"
+    return f"[{', '.join(text_literal(file.path) for file in files)}]"

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
+
+FIELD_ID_KEY = b"PARQUET:field_id"
+"""As pyarrow names it in a field's metadata."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,12 @@ class FileLists:
 
 
 @runtime_checkable
-class ListsFiles(Protocol):
-    """A lake whose files others can read."""
+class ReadableLake(Protocol):
+    """A lake whose rows other engines can read from its files."""
+
+    def columns(self, view: LakeView) -> pa.Schema:
+        """The columns that the table has now, in order, each with FIELD_ID_KEY in its metadata."""
+        ...
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """The files of a snapshot; None = the head.

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
-from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import TableInfo, TablePath
 
 
@@ -45,14 +45,14 @@ class StoredFile:
 
 
 @runtime_checkable
-class LakeCare(Protocol):
+class LakeMaintenance(Protocol):
     """Every call may raise LakeUnavailable."""
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
         ...
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
         """The offsets that the head's rows have, in a partitioned table those of these partitions.
 
         Of a primary-key table only where data files stand, as told by the manifests: rows in them may all be dead.

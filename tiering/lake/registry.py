@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from tiering.errors import InvalidArgument
 from tiering.lake.base import Lake
-from tiering.lake.catalog_properties import told_properties
+from tiering.lake.catalog_properties import accepted_properties
 from tiering.lake.iceberg.catalogs.opening import own_settings as own_iceberg_settings
 from tiering.lake.iceberg.lake import FORMAT as ICEBERG
 from tiering.lake.iceberg.lake import IcebergLake
@@ -43,7 +43,7 @@ def properties_from_service(lake_format: str, properties: Mapping[str, str]) -> 
     What its own environment says goes before that: there a URI has its user and password.
     """
     own = own_settings(lake_format)
-    return {name: value for name, value in told_properties(properties).items() if name not in own}
+    return {name: value for name, value in accepted_properties(properties).items() if name not in own}
 
 
 def lake_opener(properties: Mapping[str, str]) -> Callable[[str], Lake]:

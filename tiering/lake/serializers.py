@@ -59,20 +59,20 @@ def _frame(header: dict[str, Any], payload: bytes) -> bytes:
     return bytes((VERSION,)) + _LENGTH.pack(len(text)) + text + payload
 
 
-def _unframe(data: bytes, what: str) -> tuple[dict[str, Any], bytes]:
+def _unframe(data: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
     if data[:1] != bytes((VERSION,)):
-        raise ValueError(f"a {what} has version {data[0] if data else 'none'}; this Lakeward reads version {VERSION}")
-    text, payload = _take(data[1:], what)
+        raise ValueError(f"a {kind} has version {data[0] if data else 'none'}; this Lakeward reads version {VERSION}")
+    text, payload = _take(data[1:], kind)
     header: dict[str, Any] = json.loads(text)
     return header, payload
 
 
-def _take(data: bytes, what: str) -> tuple[bytes, bytes]:
+def _take(data: bytes, kind: str) -> tuple[bytes, bytes]:
     """A length-prefixed part, and what follows it."""
     if len(data) < _LENGTH.size:
-        raise ValueError(f"a {what} is cut off")
+        raise ValueError(f"a {kind} is cut off")
     (length,) = _LENGTH.unpack_from(data)
     end = _LENGTH.size + length
     if len(data) < end:
-        raise ValueError(f"a {what} is cut off")
+        raise ValueError(f"a {kind} is cut off")
     return data[_LENGTH.size : end], data[end:]

@@ -73,6 +73,14 @@ def read_rows(data: bytes, limits: ArrowLimits) -> pa.Table:
         return table
 
 
+def rows_bytes(batch: pa.RecordBatch) -> bytes:
+    """The rows as an Arrow IPC stream, which `read_rows` reads."""
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
 def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """The one record batch of an Arrow file, which must be of `schema` and have `rows` rows; copies nothing."""
     with _border("the content is not an Arrow file"):
@@ -97,15 +105,15 @@ def _known_schema(message: bytes) -> pa.Schema:
 class _border:
     """Turns whatever Arrow or a damaged message raises into InvalidData."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, pa.ArrowException | OSError | EOFError | struct.error | ValueError | IndexError | OverflowError):
-            raise InvalidData(f"{self._what}: {error}") from error
+            raise InvalidData(f"{self._subject}: {error}") from error
 
 
 def _messages(data: pa.Buffer) -> Iterator[Any]:

@@ -13,8 +13,12 @@
     Failed      -> Pending      its back-off is over, or a CALL or a change of the table resumed it
     (any)       -> (none)       the table was dropped, or lake was disabled on it
 
-A test holds this diagram to `TRANSITIONS`. (none) is also what a coordinator knows of a table when it starts; Pending,
+A test compares this diagram with `TRANSITIONS`. (none) is also what a coordinator knows of a table when it starts; Pending,
 Tiering and Failed are then restored as they were stored, which is no change of state.
+
+Four states last: Scheduled, Pending, Tiering and Failed. New, Initialized and Tiered are passed on the way to the next state in
+the same change: no reader and no query ever sees a table in them, but each leaves an event. A table at rest is Scheduled, before
+its first round and after any other; `last_tiered_time` tells when its rows last came to the lake.
 """
 
 from __future__ import annotations
@@ -40,6 +44,9 @@ class TableState(StrEnum):
 
 RESTORED_AS_STORED = frozenset({TableState.PENDING, TableState.TIERING, TableState.FAILED})
 """States that outlive a restart of the coordinator; the others come back as Initialized."""
+
+LASTING = (TableState.SCHEDULED, TableState.PENDING, TableState.TIERING, TableState.FAILED)
+"""States in which a table can be seen; the others are left in the change that enters them."""
 
 TRANSITIONS: Mapping[tuple[TableState | None, TableState | None], str] = MappingProxyType(
     {

@@ -1,6 +1,9 @@
 """One tiering round on Spark: plan, read and write on executors, commit; and the tierer that runs rounds.
 
-machine.py   what to do next: pure            plan.py, prefix.py   what to read, what to commit: pure
-runner.py    does it, and feeds the machine   task.py              one split on an executor
-inline.py, spark.py   where tasks run         tierer.py            the long-running service
+steps/plan_splits.py         what a round reads, and how a bucket is cut into splits: pure
+steps/contiguous_prefix.py   what of its work may be committed: pure
+steps/machine.py             what to do next: pure; the steps are in steps_to_write.py and steps_to_commit.py
+runner.py                    carries the actions out, and feeds the machine what came back
+tasks/split_work.py          one split on an executor; inline_runner.py and spark_runner.py decide where tasks run
+tierer.py                    the long-running service; transport.py is its way to the coordinator, lease_keeper.py holds its lease
 """

@@ -1,8 +1,8 @@
 """Keeps the KV snapshots of this tierer's rounds alive: one lease for all of them, renewed at a third of its time.
 
-Releases happen in the background and are best effort: what is not released expires with the lease. While other rounds keep the
-lease alive it does not, so then a release is tried again with each renewal. Calls about the lease are made one after another, and a
-bucket that was leased again meanwhile is not released. The lease id is not persisted: a tierer that dies leaves its lease to expiry.
+Releases happen in the background and are best effort: a snapshot that is not released expires with the lease. While other rounds keep
+the lease alive nothing expires, so then a release is tried again with each renewal. Calls about the lease are made one after another,
+and a bucket that was leased again meanwhile is not released. The lease id is not persisted: a tierer that dies leaves its lease to expiry.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ CLOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class _Held:
+class _LeasedSnapshot:
     snapshot_id: int
     holder: LeaseHolder
 
 
 class LeaseKeeper:
-    """A `SnapshotLeases`. Safe from several threads; `close` drops the lease."""
+    """A `SnapshotLeases`. Its methods may be called from several threads; `close` drops the lease."""
 
     def __init__(self, transport: Transport, clock: Clock, lease_id: str, ttl_ms: int = LEASE_TTL_MS) -> None:
         self._transport = transport
@@ -46,7 +46,7 @@ class LeaseKeeper:
         self._calls = threading.Lock()
         """Held during every call: they reach the coordinator in the order in which they were meant."""
         self._lock = threading.Lock()
-        self._held: dict[TableBucket, _Held] = {}
+        self._held: dict[TableBucket, _LeasedSnapshot] = {}
         self._to_release: set[TableBucket] = set()
         self._renewed_ms = 0
         """Guarded by `_calls`."""
@@ -54,11 +54,11 @@ class LeaseKeeper:
         self._closed = False
         self._unsupported = False
         self._failed: set[str] = set()
-        """What could not be done and was logged: once, until it goes well again."""
+        """Calls that fail and were logged: a warning comes once, until the call succeeds again."""
         self._thread: threading.Thread | None = None
 
     def acquire(self, snapshots: Mapping[TableBucket, int], holder: LeaseHolder) -> Collection[TableBucket]:
-        """As `SnapshotLeases.acquire`. Names all that is held as well: the lease may be gone by now, after a stall or by a CALL."""
+        """As `SnapshotLeases.acquire`. Names all held snapshots as well: the lease may be gone by now, after a stall or a CALL."""
         with self._calls:
             if self._unsupported:
                 return ()
@@ -69,15 +69,15 @@ class LeaseKeeper:
                 self._unsupported = True
                 log.warning("the coordinator is older than this tierer; KV snapshots are read without leases", error=error.message)
                 return ()
-            except LakewardError:  # the request may have come through all the same
-                self._let_go(bucket for bucket in snapshots if bucket not in self._held)
+            except LakewardError:  # the request may have arrived all the same
+                self._release_later(bucket for bucket in snapshots if bucket not in self._held)
                 raise
             with self._lock:
                 self._to_release.difference_update(snapshots)
                 for bucket, snapshot_id in snapshots.items():
                     if bucket not in unavailable:
-                        self._held[bucket] = _Held(snapshot_id, holder)
-                self._run()
+                        self._held[bucket] = _LeasedSnapshot(snapshot_id, holder)
+                self._ensure_thread()
             self._renewed_ms = self._now_ms()
             self._lose(unavailable & others.keys())
         return unavailable & snapshots.keys()
@@ -89,12 +89,12 @@ class LeaseKeeper:
             for bucket in buckets:
                 del self._held[bucket]
         if buckets:
-            self._let_go(buckets)
+            self._release_later(buckets)
 
-    def _let_go(self, buckets: Iterable[TableBucket]) -> None:
+    def _release_later(self, buckets: Iterable[TableBucket]) -> None:
         with self._lock:
             self._to_release.update(buckets)
-            self._run()
+            self._ensure_thread()
         self._wake.set()
 
     def close(self) -> None:
@@ -107,12 +107,12 @@ class LeaseKeeper:
         if thread is not None:
             thread.join(CLOSE_SECONDS)
 
-    def _run(self) -> None:
+    def _ensure_thread(self) -> None:
         if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+            self._thread = threading.Thread(target=self._renew_and_release, name="lease", daemon=True)
             self._thread.start()
 
-    def _keep(self) -> None:
+    def _renew_and_release(self) -> None:
         delay_ms = self._ttl_ms // 3
         while True:
             self._wake.wait(delay_ms / 1_000)
@@ -120,14 +120,14 @@ class LeaseKeeper:
             if self._closed:
                 break
             try:
-                self._release_some()
+                self._release_pending()
                 delay_ms = self._ttl_ms // 3 if self.renew() else min(RETRY_MS, self._ttl_ms // 3)
             except BaseException:  # without this thread the snapshots of all rounds would go with the lease
                 log.exception("the lease on KV snapshots was not kept; trying again", lease_id=self._lease_id)
                 delay_ms = min(RETRY_MS, self._ttl_ms // 3)
         self._best_effort("drop the lease", lambda: self._transport.drop_lease(self._lease_id))
 
-    def _release_some(self) -> None:
+    def _release_pending(self) -> None:
         with self._lock:
             if not self._to_release:
                 return
@@ -137,7 +137,7 @@ class LeaseKeeper:
                 self._to_release.clear()
 
     def _release_now(self) -> None:
-        """Within a call: nothing of it can be leased again before it is forgotten here."""
+        """Called under `_calls`: no bucket can be leased again before it is forgotten here."""
         with self._lock:
             buckets = set(self._to_release)
         if buckets:
@@ -145,8 +145,8 @@ class LeaseKeeper:
         with self._lock:
             self._to_release -= buckets
 
-    def _best_effort(self, what: str, call: Callable[[], None]) -> bool:
-        """Some attempts, then the lease is left to its expiry; whether one went well."""
+    def _best_effort(self, purpose: str, call: Callable[[], None]) -> bool:
+        """True if one of RELEASE_ATTEMPTS went well; otherwise the lease is left to its expiry."""
         retrying = Retrying(
             retry=retry_if_exception_type(LakewardError),
             stop=stop_after_attempt(RELEASE_ATTEMPTS),
@@ -158,17 +158,17 @@ class LeaseKeeper:
                 with attempt, self._calls:
                     call()
         except LakewardError as error:
-            if what not in self._failed:
-                log.warning(f"cannot {what}; it expires by itself", lease_id=self._lease_id, error=error.message)
-            self._failed.add(what)
+            if purpose not in self._failed:
+                log.warning(f"cannot {purpose}; it expires by itself", lease_id=self._lease_id, error=error.message)
+            self._failed.add(purpose)
             return False
-        self._failed.discard(what)
+        self._failed.discard(purpose)
         return True
 
     def renew(self) -> bool:
-        """Renews if it is time to; whether that went well. After a stall everything held is acquired again.
+        """Renews the lease when a third of its time is over; False if that failed. After a stall everything held is acquired again.
 
-        A lease that lapsed may have been swept, and its snapshots with it: whoever reads one that is gone is told.
+        A lease that lapsed may have been swept, and its snapshots with it: the holders of those are told.
         """
         with self._calls:
             held, age_ms = self._all_held(), self._now_ms() - self._renewed_ms
@@ -184,7 +184,7 @@ class LeaseKeeper:
         return True
 
     def _renewed(self, named: Mapping[TableBucket, int], held: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        """Those of `held` that are lost: all are named when the service knows the lease no more."""
+        """The buckets of `held` that are lost. When the service does not know the lease any more, all are named."""
         try:
             return self._transport.acquire_lease(self._lease_id, self._ttl_ms, named)
         except UnknownLease:
@@ -192,10 +192,10 @@ class LeaseKeeper:
 
     def _all_held(self) -> dict[TableBucket, int]:
         with self._lock:
-            return {bucket: one.snapshot_id for bucket, one in self._held.items()}
+            return {bucket: held.snapshot_id for bucket, held in self._held.items()}
 
     def _lose(self, buckets: Collection[TableBucket]) -> None:
-        """Tells those who hold snapshots that are gone."""
+        """Tells the holders of snapshots that are gone."""
         with self._lock:
             holders = [self._held.pop(bucket).holder for bucket in buckets if bucket in self._held]
         for holder in holders:

@@ -1,4 +1,4 @@
-"""What a round needs beside `SplitSource` and `Lake`: a way to the coordinator and a place to run tasks."""
+"""What a round needs beside cluster and lake: a way to the coordinator, leases on KV snapshots, and a place to run its tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTier
 
 @dataclass(frozen=True)
 class Grant:
-    """What the fence is asked to allow: the commit that this round is about to send."""
+    """The commit that a round is about to send, as the fence has to allow it."""
 
     base_round_id: str | None
     base_tag: int | None
@@ -29,10 +29,10 @@ class Grant:
 
 
 class HeartbeatCall(Protocol):
-    """A heartbeat under way."""
+    """A heartbeat that was sent."""
 
     def wait(self, wake: threading.Event) -> bool:
-        """Waits until it was answered (True), or until somebody else set `wake` (False)."""
+        """True when the answer came; False when somebody else set `wake` before that."""
         ...
 
     def result(self) -> LakeTieringHeartbeatResponse:
@@ -44,11 +44,11 @@ class Transport(Protocol):
     """The coordinator, as a tierer sees it. All calls may raise ServiceUnreachable; repeating any of them is harmless."""
 
     def heartbeat(self, request: LakeTieringHeartbeatRequest, timeout_ms: int) -> HeartbeatCall:
-        """Sends a report and a wish for work; returns at once."""
+        """Sends reports and, perhaps, a request for a table; returns at once."""
         ...
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        """Before any file is written. Raises Fenced."""
+        """Leaves the plan with the coordinator before any file is written. Raises Fenced."""
         ...
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
@@ -56,19 +56,19 @@ class Transport(Protocol):
         ...
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        """The ack, with the marker as found in the lake."""
+        """Acknowledges a commit, with the marker that the lake holds."""
         ...
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        """Leases KV snapshots, renews the lease; the buckets whose snapshot is not there. Raises PeerTooOld, UnknownLease."""
+        """Leases KV snapshots and renews the lease; returns the buckets whose snapshot is not there. Raises PeerTooOld, UnknownLease."""
         ...
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> None:
-        """Lets go of single buckets. Raises PeerTooOld."""
+        """Releases the snapshots of single buckets. Raises PeerTooOld."""
         ...
 
     def drop_lease(self, lease_id: str) -> None:
-        """Lets go of all. Raises PeerTooOld."""
+        """Ends the lease. Raises PeerTooOld."""
         ...
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
@@ -77,7 +77,7 @@ class Transport(Protocol):
 
 
 class LeaseHolder(Protocol):
-    """Who reads leased snapshots: a round."""
+    """A reader of leased KV snapshots: a round."""
 
     def lose_snapshots(self, message: str) -> None:
         """The lease lapsed, and a snapshot of this holder went with it. From another thread."""
@@ -88,28 +88,28 @@ class SnapshotLeases(Protocol):
     """Keeps KV snapshots alive while this tierer reads them. Never fails a round that could go on without."""
 
     def acquire(self, snapshots: Mapping[TableBucket, int], holder: LeaseHolder) -> Collection[TableBucket]:
-        """Leases snapshots (bucket -> snapshot id) until their holder releases them; those that are not there.
+        """Leases snapshots (bucket -> snapshot id) until their holder releases them; returns the buckets whose snapshot is gone.
 
         A coordinator without leases: nothing is leased, and nothing is unavailable. Raises ServiceUnreachable.
         """
         ...
 
     def release(self, holder: LeaseHolder) -> None:
-        """Lets go of what `holder` has, in the background, best effort. Never raises."""
+        """Releases what `holder` has, in the background, best effort. Never raises."""
         ...
 
     def close(self) -> None:
-        """Lets go of all, in the background, best effort. Never raises."""
+        """Releases everything, in the background, best effort. Never raises."""
         ...
 
 
 @dataclass(frozen=True)
 class SplitTask:
-    """One log split's work, ready for an executor. Pickles. Each attempt at it takes a nonce of its own.
+    """One log split's work, ready for an executor; it can be pickled. Each attempt at it takes a nonce of its own.
 
-    `rank` counts the splits of its bucket before it: what they do not finish makes its own work worthless. `snapshot` reads the
-    bucket's KV snapshot, before the log and into the same writer: it folds both to the last change of each key. `is_first`: the round
-    has to reach a point from which the next one goes on, however long that takes, and this is the task that does.
+    `rank` counts the splits of its bucket before it: when one of those stops early, this one's work cannot be committed. `snapshot`
+    reads the bucket's KV snapshot before the log and into the same writer, which folds both to the last change of each key.
+    `is_first`: this task always reads its snapshot, however late it is, so that every round makes some progress.
     """
 
     reader: SplitReader
@@ -123,7 +123,7 @@ class SplitTask:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What became of one task: a write result, or the error and where it happened."""
+    """How one task ended: with a write result, or with an error and the phase it happened in."""
 
     result: WriteResult | None
     error: LakewardError | None = None
@@ -149,7 +149,7 @@ class TaskRunner(Protocol):
     """Runs a round's tasks somewhere."""
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
-        """An outcome a task, in any order; fewer if one failed. Raises only what is not one task's fault."""
+        """An outcome for each task, in any order; fewer after a failure. Raises only errors that no single task caused."""
         ...
 
 

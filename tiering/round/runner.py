@@ -22,12 +22,12 @@ from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunn
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine
 from tiering.round.steps.round_state import outcome as outcome_of
-from tiering.round.tasks.task import as_lakeward_error
+from tiering.round.tasks.split_work import as_lakeward_error
 
 log = structlog.get_logger(__name__)
 
 NO_LIMIT_MS = 10 * 365 * 86_400_000
-"""Of work that has to reach its end."""
+"""The budget of work that has to reach its end."""
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
@@ -53,7 +53,7 @@ class RoundWorld:
 
 
 class RoundRunner:
-    """Runs one round to its end. One thread; `cancel` may be called from any other."""
+    """Runs one round to its end, on one thread; `cancel` and `lose_snapshots` may be called from any other."""
 
     def __init__(self, world: RoundWorld, assignment: Assignment) -> None:
         self._world = world
@@ -62,6 +62,11 @@ class RoundRunner:
         self._granted = False
         self._snapshots_read = False
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
+
+    @property
+    def next_action(self) -> act.Action:
+        """What `advance` carries out next."""
+        return self._action
 
     @property
     def granted(self) -> bool:
@@ -76,7 +81,7 @@ class RoundRunner:
         return True
 
     def lose_snapshots(self, message: str) -> None:
-        """As `LeaseHolder.lose_snapshots`: what was not read yet cannot be relied upon; what was read does not need them any more."""
+        """As `LeaseHolder.lose_snapshots`: fails the round unless its snapshots were read already."""
         if not self._snapshots_read:
             self._stopped_by = KvSnapshotGone(message, round_id=self._assignment.round_id)
 
@@ -115,7 +120,7 @@ class RoundRunner:
         try:
             self._check_cancelled(action)
             return self._effect(action)
-        except BaseException as error:  # a library's panic is none, and would leave the table Tiering for ever
+        except BaseException as error:  # a library's panic is no Exception, and must not leave the table in Tiering for ever
             return act.ActionFailed(action, as_lakeward_error(error))
 
     def _check_cancelled(self, action: act.Action) -> None:
@@ -177,7 +182,7 @@ class RoundRunner:
         copies = [copy for copy in (self._assignment.recorded, recorded) if copy is not None]
         if not needs_living(view, copies):
             return act.LakeRead(view, recorded)
-        return act.LakeRead(view, recorded, frozenset(one.partition_id for one in world.cluster.partitions(table)))
+        return act.LakeRead(view, recorded, frozenset(partition.partition_id for partition in world.cluster.partitions(table)))
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
@@ -185,7 +190,7 @@ class RoundRunner:
         inline = plan.estimated_bytes <= world.inline_round_bytes
         world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
         outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action))
-        done = _together(outcomes)
+        done = combined(outcomes)
         if self._stopped_by is not None and not self._granted:
             return WorkDone(done.results, done.stats, self._stopped_by, Phase.WRITE)
         self._snapshots_read = True
@@ -203,7 +208,7 @@ class RoundRunner:
         lake = world.lake(table.lake_format)
         factory = lake.tiering_factory(table)
         names = {split.bucket: split.partition_name for split in plan.splits}
-        bases = {} if table.table_type is TableType.LOG else lake.bucket_bases(table, action.base, names)
+        bases = {} if table.table_type is TableType.LOG else lake.bucket_files(table, action.base, names)
         snapshots = {split.bucket: world.cluster.reader(table, split) for split in plan.snapshots}
         ranks: Counter[BucketKey] = Counter()
         tasks = []
@@ -243,7 +248,7 @@ def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutco
     return replace(outcome_of(state, RoundState.FAILED), error=as_lakeward_error(error), phase=state.phase)
 
 
-def _together(outcomes: Sequence[TaskOutcome]) -> WorkDone:
+def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
     results = tuple(outcome.result for outcome in outcomes if outcome.result is not None)
     stats = RoundStats(
         splits=len(outcomes),

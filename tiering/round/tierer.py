@@ -1,7 +1,7 @@
 """The tierer: a long-running service that asks for tables, runs their rounds and reports how they ended.
 
 Stateless: what it needs after a restart is in the coordinator and the lake. One loop talks to the coordinator, each
-round has a thread. Every end of a round stays in the outbox until a heartbeat that told it was answered; telling it
+round has a thread. The report of a round's end stays in the outbox until a heartbeat that carried it was answered; sending it
 twice is harmless. Only the answer to the newest heartbeat counts: a table in an older one, which was overtaken, is
 handed over again because the newer request does not list it (DESIGN 4).
 """
@@ -15,12 +15,12 @@ import structlog
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Assignment, RoundState
+from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.task import as_lakeward_error
+from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.round_reports import Report, renewal
-from tiering.wire.round_requests import assignment_from_pb
+from tiering.wire.rounds import assignment_from_pb
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ class TiererOptions:
 
 
 @dataclass
-class _Running:
+class _RunningRound:
     assignment: Assignment
     runner: RoundRunner
     thread: threading.Thread
@@ -69,8 +69,8 @@ class Tierer:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._running: dict[str, _Running] = {}
-        self._outbox: list[Report] = []
+        self._running: dict[str, _RunningRound] = {}
+        self._outbox: list[RoundReport] = []
         self._sequence = 0
 
     def stop(self) -> None:
@@ -79,7 +79,7 @@ class Tierer:
         self._wake.set()
 
     def run(self) -> None:
-        """The loop. Returns after `stop`, when the coordinator was told or could not be."""
+        """The loop. Returns after `stop`, once the coordinator knows of it or cannot be reached."""
         delay_ms = 0
         while not self._stopping.is_set():
             delay_ms = self._beat_safely() if delay_ms == 0 else self._pause(delay_ms)
@@ -90,7 +90,7 @@ class Tierer:
         return 0
 
     def _beat_safely(self) -> int:
-        """As `_beat`. Without this loop rounds would run on and nobody would hear how they end: only a signal may end it."""
+        """As `_beat`, but only a signal ends the loop: without it rounds would go on and their ends would not be reported."""
         try:
             return self._beat()
         except (KeyboardInterrupt, SystemExit):
@@ -102,7 +102,7 @@ class Tierer:
     def _beat(self) -> int:
         """One heartbeat; returns how long to wait before the next, 0 = not at all."""
         self._wake.clear()
-        request, told = self._request()
+        request, reports = self._request()
         sent_ms = self._world.clock.monotonic_ms()
         call = self._world.transport.heartbeat(request, request.max_wait_ms + ANSWER_TIMEOUT_MS)
         if request.max_wait_ms and not call.wait(self._wake):
@@ -112,10 +112,10 @@ class Tierer:
         except LakewardError as error:
             log.warning("heartbeat failed", error=error.message)
             return RETRY_MS
-        self._settle(request, answer, told)
+        self._settle(request, answer, reports)
         started = self._start(answer)
         held_ms = self._world.clock.monotonic_ms() - sent_ms
-        return 0 if started or told else self._interval(held_ms)
+        return 0 if started or reports else self._interval(held_ms)
 
     def _interval(self, held_ms: int) -> int:
         """An idle tierer's requests are held by the coordinator, so it need not wait; a busy one polls."""
@@ -125,13 +125,13 @@ class Tierer:
             return max(self._options.poll_ms - held_ms, 0)
         return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, 10_000)
 
-    def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[Report]]:
+    def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[RoundReport]]:
         options = self._options
         with self._lock:
             self._sequence += 1
             self._report_dead()
-            told = list(self._outbox)
-            running = [one.assignment for one in self._running.values()]
+            reports = list(self._outbox)
+            running = [running_round.assignment for running_round in self._running.values()]
             wants = not stopping and len(running) < options.slots
         request = pb.LakeTieringHeartbeatRequest(
             tierer=pb.PbTierer(
@@ -144,29 +144,29 @@ class Tierer:
                 slots=options.slots,
                 incarnation=options.incarnation,
             ),
-            tiering_tables=[renewal(assignment) for assignment in running],
-            finished_tables=[report.to_pb() for report in told if report.finished],
-            failed_tables=[report.to_pb() for report in told if not report.finished],
-            force_finished_tables=[report.assignment.table_id for report in told if report.forced],
+            tiering_tables=[renewal_to_pb(assignment) for assignment in running],
+            finished_tables=[report_to_pb(report) for report in reports if report.finished],
+            failed_tables=[report_to_pb(report) for report in reports if not report.finished],
+            force_finished_tables=[report.assignment.table_id for report in reports if report.forced],
             request_table=wants,
-            max_wait_ms=0 if told or running or not wants else options.service_timeout_ms // 4,
+            max_wait_ms=0 if reports or running or not wants else options.service_timeout_ms // 4,
             stopping=stopping,
         )
-        return request, told
+        return request, reports
 
     def _report_dead(self) -> None:
-        """A round whose thread is gone without a report is not renewed any more, but reported as failed. Under the lock."""
+        """Reports rounds as failed whose threads ended without a report. Called under the lock."""
         for round_id, running in list(self._running.items()):
             if not running.thread.is_alive():
                 del self._running[round_id]
                 error = RoundFailed("the thread of the round ended without a report", cause_class="RoundLost", round_id=round_id)
                 log.error("a round was lost", table=str(running.assignment.path), round_id=round_id)
-                self._outbox.append(Report(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
+                self._outbox.append(RoundReport(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
 
-    def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, told: list[Report]) -> None:
-        """What the coordinator answered about each round: told reports are done with, refused rounds are cancelled."""
+    def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
+        """Takes in an answer: the reports that it answers are done with, and refused rounds are cancelled."""
         with self._lock:
-            self._outbox = [report for report in self._outbox if report not in told]
+            self._outbox = [report for report in self._outbox if report not in reports]
             running = dict(self._running)
         for item in answer.tiering_table_resp:
             refused = running.get(answered_round(item, request) or "")
@@ -180,25 +180,25 @@ class Tierer:
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         with self._lock:
             if assignment.round_id in self._running or len(self._running) >= self._options.slots:
-                return False  # one that was not asked for is none: each takes a thread
+                return False  # it was not requested: every round takes a thread
             try:
                 self._start_thread(assignment)
-            except Exception as error:  # no memory for a thread: the table goes to whoever has some
+            except Exception as error:  # no memory for a thread: another tierer may have some
                 log.exception("a round could not be started", table=str(assignment.path), round_id=assignment.round_id)
                 self._running.pop(assignment.round_id, None)
-                self._outbox.append(Report(assignment, RoundOutcome(RoundState.FAILED, error=as_lakeward_error(error))))
+                self._outbox.append(RoundReport(assignment, RoundOutcome(RoundState.FAILED, error=as_lakeward_error(error))))
         return True
 
     def _start_thread(self, assignment: Assignment) -> None:
-        """Under the lock: a heartbeat lists the rounds whose threads live."""
+        """Called under the lock, since a heartbeat lists the rounds whose threads are alive."""
         runner = RoundRunner(self._world, assignment)
         thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
-        self._running[assignment.round_id] = _Running(assignment, runner, thread)
+        self._running[assignment.round_id] = _RunningRound(assignment, runner, thread)
         log.debug("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
         thread.start()
 
     def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
-        """The end is reported whatever ended it."""
+        """Runs the round; its end is reported even after a panic."""
         outcome = RoundOutcome(RoundState.FAILED, error=RoundFailed("the round ended without an outcome", round_id=assignment.round_id))
         try:
             outcome = runner.run()
@@ -211,19 +211,19 @@ class Tierer:
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         with self._lock:
             self._running.pop(assignment.round_id, None)
-            self._outbox.append(Report(assignment, outcome, tierer_stopped=self._stopping.is_set()))
+            self._outbox.append(RoundReport(assignment, outcome, tierer_stopped=self._stopping.is_set()))
         self._wake.set()
 
     def _give_back(self) -> None:
-        """After a stop: cancels what is not granted, lets the rest end within the grace, and tells the coordinator once."""
+        """After a stop: cancels rounds that are not granted, lets the others end within the grace, and sends a last heartbeat."""
         with self._lock:
             running = list(self._running.values())
-        for one in running:
-            one.runner.cancel("tierer stopped")
+        for running_round in running:
+            running_round.runner.cancel("tierer stopped")
         end_ms = self._world.clock.monotonic_ms() + self._options.stop_grace_ms
-        for one in running:
-            if one.runner.granted:
-                one.thread.join(max(end_ms - self._world.clock.monotonic_ms(), 0) / 1_000)
+        for running_round in running:
+            if running_round.runner.granted:
+                running_round.thread.join(max(end_ms - self._world.clock.monotonic_ms(), 0) / 1_000)
         self._report_abandoned()
         request, _ = self._request(stopping=True)
         call = self._world.transport.heartbeat(request, LAST_HEARTBEAT_MS)
@@ -235,10 +235,10 @@ class Tierer:
     def _report_abandoned(self) -> None:
         """Rounds that did not end in time, reported as stopped. What a granted one left is read from the lake by the next round."""
         with self._lock:
-            for one in self._running.values():
-                if not one.runner.granted:
+            for running_round in self._running.values():
+                if not running_round.runner.granted:
                     outcome = RoundOutcome(RoundState.CANCELLED, error=Cancelled("tierer stopped"))
-                    self._outbox.append(Report(one.assignment, outcome, tierer_stopped=True))
+                    self._outbox.append(RoundReport(running_round.assignment, outcome, tierer_stopped=True))
             self._running.clear()
 
 

@@ -1,4 +1,4 @@
-"""The coordinator over gRPC, as a tierer sees it. Repeats a call while the coordinator is away; none of them minds."""
+"""The coordinator over gRPC, as a tierer sees it. Calls are repeated while the coordinator is away: repeating any of them is harmless."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreac
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableBucket
+from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb
 from tiering.round.ports import Grant
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
-from tiering.wire.channel import open_channel
-from tiering.wire.error_status import from_pb, from_rpc_error
+from tiering.wire.channel import Connection, calling
+from tiering.wire.errors import error_from_pb
 from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
-from tiering.wire.round_requests import begin_request, commit_request, plan_request, round_pb
+from tiering.wire.rounds import round_to_pb
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -28,9 +29,9 @@ T = TypeVar("T")
 CALL_TIMEOUT_SECONDS = 30
 """Of one attempt. An ack may read the lake on the coordinator's side."""
 MAX_SERVICE_TIMEOUT_MS = 7 * 24 * 3_600_000
-"""A tierer beats four times as often, and sleeps in between."""
+"""Heartbeats come at a quarter of it; a longer one is taken for a mistake."""
 COMMAND_TIMEOUT_SECONDS = 5
-"""Of a call on whose answer a person waits."""
+"""Of a call whose answer a person waits for."""
 
 
 class GrpcHeartbeatCall:
@@ -46,10 +47,8 @@ class GrpcHeartbeatCall:
         return self._future.done()
 
     def result(self) -> pb.LakeTieringHeartbeatResponse:
-        try:
+        with calling(self._uri):
             return self._future.result()
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, self._uri) from error
 
 
 class GrpcTransport:
@@ -62,13 +61,13 @@ class GrpcTransport:
         self._uri = uri
         self._tierer_id = tierer_id
         self._incarnation = incarnation
-        self._channel = open_channel(uri)
-        self._stub = TieringCoordinatorStub(self._channel)
+        self._connection = Connection(uri)
+        self._stub = TieringCoordinatorStub(self._connection.channel)
         self._stop = threading.Event()
         self._warned_of_age = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
-        """What a tierer must know to open cluster and lake; waits for the coordinator. Raises InvalidAnswer for what none can be."""
+        """Settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an absurd time-out."""
         config = self._patiently(self._stub.GetServiceConfig, pb.GetServiceConfigRequest())
         if not 0 < config.service_timeout_ms <= MAX_SERVICE_TIMEOUT_MS:
             raise InvalidAnswer(
@@ -84,7 +83,7 @@ class GrpcTransport:
         return GrpcHeartbeatCall(self._stub.LakeTieringHeartbeat.future(request, timeout=timeout_ms / 1_000), self._uri)
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        request = plan_request(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
+        request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         try:
             self._patiently(self._stub.RecordPlan, request)
         except PeerTooOld as error:  # the fence holds without it
@@ -93,13 +92,13 @@ class GrpcTransport:
             self._warned_of_age = True
 
     def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        request = begin_request(assignment, self._tierer_id, grant, self._incarnation)
+        request = grant_to_pb(assignment, self._tierer_id, grant, self._incarnation)
         answer = self._patiently(self._stub.BeginLakeCommit, request)
         if not answer.granted:
-            raise from_pb(answer.error)
+            raise error_from_pb(answer.error)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        request = commit_request(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
+        request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
         self._patiently(self._stub.CommitLakeSnapshot, request)
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
@@ -118,7 +117,7 @@ class GrpcTransport:
 
     def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
         request = pb.ReportProgressRequest(
-            round=round_pb(assignment, self._tierer_id, self._incarnation),
+            round=round_to_pb(assignment, self._tierer_id, self._incarnation),
             phase=phase.value,
             splits_done=splits_done,
             splits_total=splits_total,
@@ -132,7 +131,7 @@ class GrpcTransport:
     def close(self) -> None:
         """Ends the channel."""
         self._stop.set()
-        self._channel.close()
+        self._connection.close()
 
     def _patiently(self, method: Callable[..., T], request: Any) -> T:
         """Repeats the call until the coordinator answers or this tierer stops."""
@@ -141,18 +140,16 @@ class GrpcTransport:
             stop=stop_when_event_set(self._stop),
             wait=wait_exponential_jitter(multiplier=0.1, max=2),
             sleep=sleep_using_event(self._stop),
-            before_sleep=self._say,
+            before_sleep=self._log_first_wait,
             reraise=True,
         )
         answer: T = retrying(self._call, method, request, CALL_TIMEOUT_SECONDS)
         return answer
 
-    def _say(self, state: RetryCallState) -> None:
+    def _log_first_wait(self, state: RetryCallState) -> None:
         if state.attempt_number == 1:
             log.warning("the coordinator does not answer; trying again until it does", uri=self._uri)
 
     def _call(self, method: Callable[..., T], request: Any, timeout_seconds: float) -> T:
-        try:
+        with self._connection.calling():
             return method(request, timeout=timeout_seconds)
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, self._uri) from error

@@ -23,7 +23,7 @@ from tiering.model.names import table_path
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
 from tiering.validate.run import validate
-from tiering.wire.errors import from_pb, to_pb
+from tiering.wire.errors import error_from_pb, error_to_pb
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         started(process)
         try:
-            said, complaints = process.communicate(json.dumps({**asdict(request), "lake_properties": dict(request.lake_properties)}))
+            answers, complaints = process.communicate(json.dumps({**asdict(request), "lake_properties": dict(request.lake_properties)}))
         except BaseException:
             process.kill()
             raise
     results: list[CheckResult] = []
-    for line in said.splitlines():
+    for line in answers.splitlines():
         message = json.loads(line)
         if "error" in message:
-            raise from_pb(PbError.FromString(base64.b64decode(message["error"])))
+            raise error_from_pb(PbError.FromString(base64.b64decode(message["error"])))
         if "done" in message:
             return results
         results.append(CheckResult.from_plain(message))
@@ -81,11 +81,11 @@ def main(source: IO[str], sink: IO[str]) -> None:
             results = validate(cluster, lake, path, Level(request.level), request.snapshot_id, memory_limit=request.memory_limit)
         finally:
             cluster.close()
-        for one in results:
-            _say(sink, one.to_plain())
+        for result in results:
+            _say(sink, result.to_plain())
         _say(sink, {"done": True})
     except LakewardError as error:
-        _say(sink, {"error": base64.b64encode(to_pb(error).SerializeToString()).decode("ascii")})
+        _say(sink, {"error": base64.b64encode(error_to_pb(error).SerializeToString()).decode("ascii")})
 
 
 def _say(sink: IO[str], message: Mapping[str, Any]) -> None:

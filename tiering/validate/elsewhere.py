@@ -9,7 +9,7 @@ from tiering.validate.report import Report
 
 def report_elsewhere(report: Report, counted: Mapping[tuple[str, int | None], int], buckets: int) -> None:
     """One row each: of partitions that were dropped, which cannot be told, or of nobody. `counted`: rows by partition and bucket."""
-    for (partition, bucket), rows in sorted(counted.items(), key=lambda one: (one[0][0], -1 if one[0][1] is None else one[0][1])):
+    for (partition, bucket), rows in sorted(counted.items(), key=lambda entry: (entry[0][0], -1 if entry[0][1] is None else entry[0][1])):
         number = "NULL" if bucket is None else str(bucket)
         name = f"{partition}/{number}" if partition else number
         if partition and bucket is not None and 0 <= bucket < buckets:

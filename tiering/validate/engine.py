@@ -24,9 +24,9 @@ IN_BUCKET = f"{PLACE_COLUMN} = $place AND {BUCKET_COLUMN} = $bucket"
 """SQL: rows of one bucket; `place_parameters` has its parameters."""
 
 
-def place_parameters(one: Stretch) -> dict[str, object]:
+def place_parameters(stretch: Stretch) -> dict[str, object]:
     """For IN_BUCKET."""
-    return {"place": one.place[0], "bucket": one.place[1]}
+    return {"place": stretch.place[0], "bucket": stretch.place[1]}
 
 
 class Engine:
@@ -63,7 +63,7 @@ class Engine:
                 raise
 
         self._connection.register("log_stream", pa.RecordBatchReader.from_batches(self.table.read_schema(), batches()))
-        cast = ", ".join(f"CAST({quoted(one)} AS {self._types[one]}) AS {quoted(one)}" for one in columns)
+        cast = ", ".join(f"CAST({quoted(column)} AS {self._types[column]}) AS {quoted(column)}" for column in columns)
         try:
             yield f"(SELECT {cast} FROM log_stream)"
         except duckdb.Error:
@@ -85,8 +85,10 @@ class Engine:
 
         DuckDB's hash takes NULL, [] and [NULL] for the same: what is nested goes by its text, which tells them apart.
         """
-        nested = {one for one in columns if self._types[one].endswith(("]", ")")) and not self._types[one].startswith("DECIMAL")}
-        return f"hash({', '.join(f'CAST({quoted(one)} AS VARCHAR)' if one in nested else quoted(one) for one in columns)})"
+        nested = {
+            column for column in columns if self._types[column].endswith(("]", ")")) and not self._types[column].startswith("DECIMAL")
+        }
+        return f"hash({', '.join(f'CAST({quoted(column)} AS VARCHAR)' if column in nested else quoted(column) for column in columns)})"
 
     def _declared_types(self) -> dict[str, str]:
         """DuckDB's names of the types of the source; those of files, once there are any, go before."""

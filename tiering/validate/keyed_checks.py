@@ -28,80 +28,82 @@ def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Quic
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
     """As many rows as keys that live, by the newest change of each key in the log."""
     counted = dict(proof.counted)
-    for one in stretches:
-        rows = counted.pop(one.place, 0)
-        if proof.holds(one):
-            report.add("rows", one.name, True, rows, rows)
+    for stretch in stretches:
+        rows = counted.pop(stretch.place, 0)
+        if proof.holds(stretch):
+            report.add("rows", stretch.name, True, rows, rows)
             continue
-        _fold(engine, one)
+        _fold(engine, stretch)
         [(live,)] = engine.rows(f"SELECT count(*) FROM newest WHERE __change <> {_DELETED}")
-        [(older,)] = engine.rows(f"SELECT count(*) FROM {_lake(engine)} AS l WHERE {_untouched(engine, one)}", place_parameters(one))
-        report.add("rows", one.name, rows == live + older, live + older, rows, None)
+        [(older,)] = engine.rows(
+            f"SELECT count(*) FROM {_lake(engine)} AS l WHERE {_untouched(engine, stretch)}", place_parameters(stretch)
+        )
+        report.add("rows", stretch.name, rows == live + older, live + older, rows, None)
         if older:
-            text = f"{older} rows were last changed before offset {one.held[0]}, where the log begins: taken as they are"
-            report.add("rows", one.name, None, None, older, text)
+            text = f"{older} rows were last changed before offset {stretch.held[0]}, where the log begins: taken as they are"
+            report.add("rows", stretch.name, None, None, older, text)
     report_elsewhere(report, counted, engine.table.bucket_count)
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
     """No key twice, and no change beyond the marker."""
-    for one in stretches:
-        details = None if proof.holds(one) else _wrong_keys(engine, one)
-        report.add("keys", one.name, details is None, "each key once", None, details)
+    for stretch in stretches:
+        details = None if proof.holds(stretch) else _wrong_keys(engine, stretch)
+        report.add("keys", stretch.name, details is None, "each key once", None, details)
 
 
-def _wrong_keys(engine: Engine, one: Stretch) -> str | None:
+def _wrong_keys(engine: Engine, stretch: Stretch) -> str | None:
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     texts = ", ".join(f"CAST({quoted(key)} AS VARCHAR)" for key in engine.table.primary_key)
     mine = f"FROM lake WHERE {IN_BUCKET}"
     twice = f"SELECT {texts}, count(*) {mine} GROUP BY {keys} HAVING count(*) > 1 ORDER BY {keys} LIMIT 1"
-    for *key, times in engine.rows(twice, place_parameters(one)):
-        return f"bucket {one.name}: key {_key(key)} is there {times} times"
-    [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {one.tiered}", place_parameters(one))
-    return None if beyond is None else f"bucket {one.name}: offset {beyond} lies beyond {one.tiered}"
+    for *key, times in engine.rows(twice, place_parameters(stretch)):
+        return f"bucket {stretch.name}: key {_key(key)} is there {times} times"
+    [(beyond,)] = engine.rows(f"SELECT min({OFFSET_COLUMN}) {mine} AND {OFFSET_COLUMN} >= {stretch.tiered}", place_parameters(stretch))
+    return None if beyond is None else f"bucket {stretch.name}: offset {beyond} lies beyond {stretch.tiered}"
 
 
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
     """Each row equals the newest change of its key, and each key that lives has its row."""
-    for one in stretches:
+    for stretch in stretches:
         details = None
-        if not proof.holds(one):
-            _fold(engine, one)
-            details = _first_difference(engine, one)
-        report.add("values", one.name, details is None, "the newest change of each key", None, details)
+        if not proof.holds(stretch):
+            _fold(engine, stretch)
+            details = _first_difference(engine, stretch)
+        report.add("values", stretch.name, details is None, "the newest change of each key", None, details)
 
 
-def _fold(engine: Engine, one: Stretch) -> None:
+def _fold(engine: Engine, stretch: Stretch) -> None:
     """Table `newest`: offset, time, change type and the hash of the own columns of the newest change of each key that is held."""
-    start, stop = one.held
+    start, stop = stretch.held
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
     newest = ", ".join(f"arg_max({value}, {OFFSET_COLUMN}) AS {name}" for name, value in values.items())
-    with engine.log(one, start, stop, [*engine.columns, CHANGE_TYPE_COLUMN]) as log:
+    with engine.log(stretch, start, stop, [*engine.columns, CHANGE_TYPE_COLUMN]) as log:
         engine.rows(
             f"CREATE OR REPLACE TEMP TABLE newest AS SELECT {keys}, max({OFFSET_COLUMN}) AS __at, {newest} FROM {log} "
             f"WHERE {CHANGE_TYPE_COLUMN} <> {int(ChangeType.UPDATE_BEFORE)} GROUP BY {keys}"
         )
 
 
-def _first_difference(engine: Engine, one: Stretch) -> str | None:
+def _first_difference(engine: Engine, stretch: Stretch) -> str | None:
     keys = ", ".join(f"CAST(coalesce(n.{quoted(key)}, l.{quoted(key)}) AS VARCHAR)" for key in engine.table.primary_key)
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
     # A row from a KV snapshot has neither offset nor time of its change.
-    from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {one.start} OR {one.start} = 0))"
+    from_snapshot = f"(l.__at = {SNAPSHOT_OFFSET} AND (n.__at < {stretch.start} OR {stretch.start} = 0))"
     same = f"(l.__digest = n.__digest AND ({from_snapshot} OR (l.__at = n.__at AND l.__time = n.__time)))"
     dead = f"(n.__change = {_DELETED} AND l.__digest IS NOT NULL)"
     other = f"(n.__change <> {_DELETED} AND {same} IS NOT TRUE)"
-    unheard = f"(n.__change IS NULL AND {_is_older(one)} IS NOT TRUE)"
-    found = engine.rows(
+    unheard = f"(n.__change IS NULL AND {_is_older(stretch)} IS NOT TRUE)"
+    differences = engine.rows(
         f"SELECT {keys}, n.__at, l.__at, n.__change = {_DELETED}, l.__digest IS NULL, l.__digest = n.__digest FROM newest AS n "
         f"FULL JOIN {_lake(engine)} AS l ON {join} WHERE {dead} OR {other} OR {unheard} ORDER BY coalesce(n.__at, l.__at) LIMIT 1",
-        place_parameters(one),
+        place_parameters(stretch),
     )
-    if not found:
+    if not differences:
         return None
-    *key, at, in_lake, is_deleted, is_missing, same_values = found[0]
-    where = f"bucket {one.name}: key {_key(key)}"
+    *key, at, in_lake, is_deleted, is_missing, same_values = differences[0]
+    where = f"bucket {stretch.name}: key {_key(key)}"
     if at is None:
         return f"{where} has offset {in_lake} in the lake; the log has no such change"
     if is_deleted:
@@ -119,20 +121,20 @@ def _lake(engine: Engine) -> str:
     return f"(SELECT {keys}, {OFFSET_COLUMN} AS __at, {TIMESTAMP_COLUMN} AS __time, {digest} AS __digest FROM lake WHERE {IN_BUCKET})"
 
 
-def _is_older(one: Stretch) -> str:
+def _is_older(stretch: Stretch) -> str:
     """SQL: whether the log need not hold a row's change. One that reaches back to its start holds all.
 
     But for rows from a KV snapshot in a partition: they may be those of a former partition of that name.
     """
-    low = one.held[0]
+    low = stretch.held[0]
     if low == 0:
-        return f"({bool(one.place[0] and one.start)} AND l.__at = {SNAPSHOT_OFFSET})"
+        return f"({bool(stretch.place[0] and stretch.start)} AND l.__at = {SNAPSHOT_OFFSET})"
     return f"(l.__at = {SNAPSHOT_OFFSET} OR l.__at < {low})"
 
 
-def _untouched(engine: Engine, one: Stretch) -> str:
+def _untouched(engine: Engine, stretch: Stretch) -> str:
     join = " AND ".join(f"n.{quoted(key)} = l.{quoted(key)}" for key in engine.table.primary_key)
-    return f"{_is_older(one)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
+    return f"{_is_older(stretch)} AND NOT EXISTS (SELECT 1 FROM newest AS n WHERE {join})"
 
 
 def _key(values: list[Any]) -> str:

@@ -42,16 +42,16 @@ class QuickProof:
         """Rows of the lake by place."""
         return {place: side.rows for place, side in self._lake.items()}
 
-    def holds(self, one: Stretch) -> bool:
+    def holds(self, stretch: Stretch) -> bool:
         """Whether the bucket is right at this level. False: not proved."""
-        if one.place not in self._proved:
-            self._proved[one.place] = self._compare(one, self._lake.get(one.place, _Side()))
-        return self._proved[one.place]
+        if stretch.place not in self._proved:
+            self._proved[stretch.place] = self._compare(stretch, self._lake.get(stretch.place, _Side()))
+        return self._proved[stretch.place]
 
-    def _compare(self, one: Stretch, lake: _Side) -> bool:
-        if lake.lowest_offset is not None and lake.lowest_offset < one.held[0]:
+    def _compare(self, stretch: Stretch, lake: _Side) -> bool:
+        if lake.lowest_offset is not None and lake.lowest_offset < stretch.held[0]:
             return False  # the log need not be read for that
-        log = self._read_log(one)
+        log = self._read_log(stretch)
         return (lake.rows, lake.digest) == (log.rows, log.digest)
 
     def _digest(self) -> str:
@@ -62,11 +62,11 @@ class QuickProof:
         sql = f"SELECT {places}, count(*), sum({self._digest()}), min({OFFSET_COLUMN}) FROM lake GROUP BY {places}"
         return {(place, bucket): _Side(rows, int(digest), low) for place, bucket, rows, digest, low in self._engine.rows(sql)}
 
-    def _read_log(self, one: Stretch) -> _Side:
+    def _read_log(self, stretch: Stretch) -> _Side:
         """The newest changes of the keys that live."""
-        start, stop = one.held
+        start, stop = stretch.held
         wanted = [OFFSET_COLUMN, CHANGE_TYPE_COLUMN, *self._engine.table.primary_key, *self._columns]
-        with self._engine.log(one, start, stop, list(dict.fromkeys(wanted))) as log:
+        with self._engine.log(stretch, start, stop, list(dict.fromkeys(wanted))) as log:
             [(rows, digest)] = self._engine.rows(
                 f"SELECT count(*), sum((newest & {_DIGEST_MASK})::UBIGINT) FROM ({_newest(self._engine, self._digest(), log)}) "
                 f"WHERE newest & {_LIVES} <> 0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiering.lake.duckdb_rows import Run, Wanted, live_rows, quoted, text_literal
+from tiering.lake.duckdb_rows import LakeColumns, RunQuery, live_rows, quoted, text_literal
 from tiering.lake.file_lists import FileLists
 from tiering.model.tables import TableInfo
 
@@ -15,14 +15,14 @@ PLACE_COLUMN = "__place"
 """The name of a row's partition as the cluster joins it, "" without partitions. No column of a table begins with `__`."""
 
 
-def make_lake_view(run: Run, table: TableInfo, files: FileLists, declared: Mapping[str, str], name: str) -> Mapping[str, str]:
+def make_lake_view(run: RunQuery, table: TableInfo, files: FileLists, declared: Mapping[str, str], name: str) -> Mapping[str, str]:
     """Makes the view `name` of `TableInfo.lake_schema` and PLACE_COLUMN; the types that its files have.
 
     `declared`: the type of a column that no file has yet. At least one data file. Raises duckdb.Error, InvalidArgument (equality
     deletes by a column that the table does not have).
     """
-    rows = live_rows(run, files, Wanted({one: declared[one] for one in table.lake_schema().names}), table.path)
-    picked = ", ".join(f"{expression} AS {quoted(one)}" for one, expression in rows.expressions.items())
+    rows = live_rows(run, files, LakeColumns({column: declared[column] for column in table.lake_schema().names}), table.path)
+    picked = ", ".join(f"{expression} AS {quoted(column)}" for column, expression in rows.expressions.items())
     run(f"CREATE TEMP VIEW {name} AS SELECT {picked}, {place_of(table, rows.expressions)} AS {PLACE_COLUMN} FROM {rows.relation}", {})
     return rows.types
 

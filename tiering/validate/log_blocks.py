@@ -50,25 +50,25 @@ def gather_blocks(engine: Engine, stretches: tuple[Stretch, ...], level: Level) 
         bits = f"bit_count(bitstring_agg({OFFSET_COLUMN} & {last}, 0, {last}))"
         columns += [f"coalesce({bits}, 0)", f"min({OFFSET_COLUMN})", f"max({OFFSET_COLUMN})"]
     if level.depth >= Level.ROWS.depth:
-        if any(one.start < one.readable[0] for one in stretches):
+        if any(stretch.start < stretch.readable[0] for stretch in stretches):
             source, readable = _with_bounds(stretches), f" FILTER (({OFFSET_COLUMN} >= low) IS NOT FALSE)"
         columns += [f"count(*){readable}", f"coalesce(sum({engine.hash_of(*engine.columns)}){readable}, 0)"]
-    found: dict[Place, dict[int, Block]] = {}
+    blocks: dict[Place, dict[int, Block]] = {}
     for place, bucket, block, *values in engine.rows(f"SELECT {', '.join(columns)} FROM {source} GROUP BY ALL"):
-        found.setdefault((place, bucket), {})[block] = Block(*values)
-    return found
+        blocks.setdefault((place, bucket), {})[block] = Block(*values)
+    return blocks
 
 
 def _with_bounds(stretches: tuple[Stretch, ...]) -> str:
     """The lake's rows with the first offset `low` of their bucket that the log still has."""
-    bounds = ", ".join(f"({text_literal(one.place[0])}, {one.place[1]}, {one.readable[0]})" for one in stretches)
+    bounds = ", ".join(f"({text_literal(stretch.place[0])}, {stretch.place[1]}, {stretch.readable[0]})" for stretch in stretches)
     mine = f"{PLACE_COLUMN} = b.p AND {BUCKET_COLUMN} = b.n"
     return f"(SELECT lake.*, b.low FROM lake LEFT JOIN (VALUES {bounds}) AS b(p, n, low) ON {mine})"
 
 
-def digests_of_log(engine: Engine, one: Stretch) -> Mapping[int, tuple[int, int]]:
+def digests_of_log(engine: Engine, stretch: Stretch) -> Mapping[int, tuple[int, int]]:
     """Rows and checksum of each block, as the log has them."""
-    start, stop = one.readable
-    with engine.log(one, start, stop, engine.columns) as log:
-        found = engine.rows(f"SELECT {BLOCK}, count(*), sum({engine.hash_of(*engine.columns)}) FROM {log} GROUP BY 1")
-    return {block: (rows, int(digest)) for block, rows, digest in found}
+    start, stop = stretch.readable
+    with engine.log(stretch, start, stop, engine.columns) as log:
+        digests = engine.rows(f"SELECT {BLOCK}, count(*), sum({engine.hash_of(*engine.columns)}) FROM {log} GROUP BY 1")
+    return {block: (rows, int(digest)) for block, rows, digest in digests}

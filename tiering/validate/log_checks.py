@@ -24,9 +24,9 @@ def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> Lake
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
     """Rows of each bucket against the marker."""
     counted = {place: sum(block.rows for block in blocks.values()) for place, blocks in lake.items()}
-    for one in stretches:
-        expected, actual = one.tiered - one.start, counted.pop(one.place, 0)
-        report.add("rows", one.name, expected == actual, expected, actual, _count_details(expected, actual))
+    for stretch in stretches:
+        expected, actual = stretch.tiered - stretch.start, counted.pop(stretch.place, 0)
+        report.add("rows", stretch.name, expected == actual, expected, actual, _count_details(expected, actual))
     report_elsewhere(report, counted, engine.table.bucket_count)
 
 
@@ -38,63 +38,63 @@ def _count_details(expected: int, actual: int) -> str | None:
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
     """Every offset from the marker's start to its end exactly once, and none beyond."""
-    for one in stretches:
-        block = _first_bad_block(one, lake.get(one.place, {}))
-        details = None if block is None else _offset_details(engine, one, block)
-        report.add("offsets", one.name, block is None, f"[{one.start}, {one.tiered}) each once", None, details)
+    for stretch in stretches:
+        block = _first_bad_block(stretch, lake.get(stretch.place, {}))
+        details = None if block is None else _offset_details(engine, stretch, block)
+        report.add("offsets", stretch.name, block is None, f"[{stretch.start}, {stretch.tiered}) each once", None, details)
 
 
-def _first_bad_block(one: Stretch, blocks: Mapping[int, Block]) -> int | None:
+def _first_bad_block(stretch: Stretch, blocks: Mapping[int, Block]) -> int | None:
     size = BLOCK_OFFSETS
-    wanted = range(one.start // size, -(-one.tiered // size)) if one.tiered > one.start else range(0)
+    wanted = range(stretch.start // size, -(-stretch.tiered // size)) if stretch.tiered > stretch.start else range(0)
     bad: list[int] = [min(outside)] if (outside := [block for block in blocks if block not in wanted]) else []
     for block in wanted:
-        low, high = max(one.start, block * size), min(one.tiered, (block + 1) * size)
+        low, high = max(stretch.start, block * size), min(stretch.tiered, (block + 1) * size)
         if block not in blocks or not blocks[block].is_each_of(low, high):
             return min([block, *bad])
     return bad[0] if bad else None
 
 
-def _offset_details(engine: Engine, one: Stretch, block: int) -> str:
+def _offset_details(engine: Engine, stretch: Stretch, block: int) -> str:
     first, last = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
-    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, one)):
+    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
         return without
     bounds = f"{OFFSET_COLUMN} >= {first} AND {OFFSET_COLUMN} < {last}"
     sql = f"SELECT {OFFSET_COLUMN}, count(*) FROM lake WHERE {IN_BUCKET} AND {bounds} GROUP BY 1"
-    counted = dict(engine.rows(sql, place_parameters(one)))
+    counted = dict(engine.rows(sql, place_parameters(stretch)))
     for offset in range(first, last):
-        rows, inside = counted.get(offset, 0), one.start <= offset < one.tiered
+        rows, inside = counted.get(offset, 0), stretch.start <= offset < stretch.tiered
         if inside and rows == 0:
-            return f"bucket {one.name}: offset {offset} is missing"
+            return f"bucket {stretch.name}: offset {offset} is missing"
         if rows > 1:
-            return f"bucket {one.name}: offset {offset} is there {rows} times"
+            return f"bucket {stretch.name}: offset {offset} is there {rows} times"
         if rows and not inside:
-            return f"bucket {one.name}: offset {offset} lies outside of [{one.start}, {one.tiered})"
-    return f"bucket {one.name}: offsets {first} to {last - 1} differ"
+            return f"bucket {stretch.name}: offset {offset} lies outside of [{stretch.start}, {stretch.tiered})"
+    return f"bucket {stretch.name}: offsets {first} to {last - 1} differ"
 
 
-def _without_offset(engine: Engine, one: Stretch) -> str | None:
-    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {OFFSET_COLUMN} IS NULL", place_parameters(one))
-    return f"bucket {one.name}: {rows} rows have no offset (NULL)" if rows else None
+def _without_offset(engine: Engine, stretch: Stretch) -> str | None:
+    [(rows,)] = engine.rows(f"SELECT count(*) FROM lake WHERE {IN_BUCKET} AND {OFFSET_COLUMN} IS NULL", place_parameters(stretch))
+    return f"bucket {stretch.name}: {rows} rows have no offset (NULL)" if rows else None
 
 
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
     """An order-free checksum over all columns, block by block, of lake and log; what the log no longer holds is said."""
-    for one in stretches:
-        start, stop = one.readable
-        if start > one.start:
-            text = f"bucket {one.name}: the log no longer holds offsets {one.start} to {start - 1}: their rows cannot be compared"
-            report.add("values", one.name, None, start - one.start, None, text)
+    for stretch in stretches:
+        start, stop = stretch.readable
+        if start > stretch.start:
+            text = f"bucket {stretch.name}: the log no longer holds offsets {stretch.start} to {start - 1}: their rows cannot be compared"
+            report.add("values", stretch.name, None, start - stretch.start, None, text)
         if start < stop:
-            _compare_rows(engine, report, one, lake.get(one.place, {}))
+            _compare_rows(engine, report, stretch, lake.get(stretch.place, {}))
 
 
-def _compare_rows(engine: Engine, report: Report, one: Stretch, blocks: Mapping[int, Block]) -> None:
+def _compare_rows(engine: Engine, report: Report, stretch: Stretch, blocks: Mapping[int, Block]) -> None:
     in_lake = {number: (block.readable, block.digest) for number, block in blocks.items() if block.readable}
-    in_log = digests_of_log(engine, one)
+    in_log = digests_of_log(engine, stretch)
     bad = sorted(block for block in {*in_log, *in_lake} if in_log.get(block) != in_lake.get(block))
-    details = _value_details(engine, one, bad[0]) if bad else None
-    report.add("values", one.name, not bad, _digest(in_log), _digest(in_lake), details)
+    details = _value_details(engine, stretch, bad[0]) if bad else None
+    report.add("values", stretch.name, not bad, _digest(in_log), _digest(in_lake), details)
 
 
 def _digest(blocks: Mapping[int, tuple[int, int]]) -> str:
@@ -102,28 +102,28 @@ def _digest(blocks: Mapping[int, tuple[int, int]]) -> str:
     return f"{rows} rows, checksum {total % (1 << 64):016x}"
 
 
-def _value_details(engine: Engine, one: Stretch, block: int) -> str:
+def _value_details(engine: Engine, stretch: Stretch, block: int) -> str:
     """The first row of the block that differs, and its columns that do."""
-    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, one)):
+    if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
         return without
-    start, stop = one.readable
+    start, stop = stretch.readable
     low, high = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
     if low <= start < high:
         low = start  # what lies before it in the lake cannot be compared
     hashes = ", ".join(engine.hash_of(name) for name in engine.columns)
     where = f"{IN_BUCKET} AND {OFFSET_COLUMN} >= {low} AND {OFFSET_COLUMN} < {high}"
     in_lake: dict[int, list[tuple[Any, ...]]] = {}
-    for offset, *rest in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM lake WHERE {where}", place_parameters(one)):
+    for offset, *rest in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM lake WHERE {where}", place_parameters(stretch)):
         in_lake.setdefault(offset, []).append(tuple(rest))
-    with engine.log(one, min(max(low, start), stop), min(max(high, start), stop), engine.columns) as log:
+    with engine.log(stretch, min(max(low, start), stop), min(max(high, start), stop), engine.columns) as log:
         in_log = {offset: tuple(rest) for offset, *rest in engine.rows(f"SELECT {OFFSET_COLUMN}, {hashes} FROM {log}")}
     for offset in sorted({*in_lake, *in_log}):
         ours, theirs = in_lake.get(offset, []), in_log.get(offset)
         if theirs is None:
-            return f"bucket {one.name}: offset {offset} is in the lake but not in the log"
+            return f"bucket {stretch.name}: offset {offset} is in the lake but not in the log"
         if len(ours) != 1:
-            return f"bucket {one.name}: offset {offset} is in the lake {len(ours)} times"
+            return f"bucket {stretch.name}: offset {offset} is in the lake {len(ours)} times"
         if ours[0] != theirs:
             columns = [name for name, a, b in zip(engine.columns, ours[0], theirs, strict=True) if a != b]
-            return f"bucket {one.name}: offset {offset} has other values in the lake than in the log, in {', '.join(columns)}"
-    return f"bucket {one.name}: offsets {low} to {high - 1} differ"
+            return f"bucket {stretch.name}: offset {offset} has other values in the lake than in the log, in {', '.join(columns)}"
+    return f"bucket {stretch.name}: offsets {low} to {high - 1} differ"

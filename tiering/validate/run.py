@@ -90,22 +90,24 @@ def _check_base(subject: Subject, report: Report) -> bool:
 def _check_ends(subject: Subject, report: Report) -> bool:
     """Whether the log can have been what was tiered, and tiering can go on in it: a row only for each bucket where not."""
     right = True
-    for one in subject.stretches:
-        if one.tiered > one.log_end:
-            details = f"bucket {one.name}: the lake is tiered up to offset {one.tiered}, but the log ends at {one.log_end}"
-        elif one.tiered < one.log_start:
-            lost = f"offsets {one.tiered} to {one.log_start - 1} are in neither"
-            details = f"bucket {one.name}: the lake is tiered up to offset {one.tiered}, but the log begins at {one.log_start}: {lost}"
+    for stretch in subject.stretches:
+        if stretch.tiered > stretch.log_end:
+            details = f"bucket {stretch.name}: the lake is tiered up to offset {stretch.tiered}, but the log ends at {stretch.log_end}"
+        elif stretch.tiered < stretch.log_start:
+            details = (
+                f"bucket {stretch.name}: the lake is tiered up to offset {stretch.tiered}, but the log begins at {stretch.log_start}: "
+                f"offsets {stretch.tiered} to {stretch.log_start - 1} are in neither"
+            )
         else:
             continue
-        report.add("log", one.name, False, one.tiered, None, details)
+        report.add("log", stretch.name, False, stretch.tiered, None, details)
         right = False
     return right
 
 
 def _check_files(lake: Lake, subject: Subject, report: Report) -> bool:
     files = [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]
-    missing = [one.path for one in files if not Path(one.path).is_file()]
+    missing = [file.path for file in files if not Path(file.path).is_file()]
     if missing:
         _raise_if_expired(lake, subject)
     details = f"{len(missing)} files of the snapshot are not there; the first is {missing[0]}" if missing else None
@@ -136,11 +138,11 @@ def _check_contents(engine: Engine, subject: Subject, report: Report, level: Lev
 
 def _name_damage(subject: Subject, error: duckdb.Error) -> str:
     """Which file DuckDB cannot read: found by reading each alone."""
-    for one in [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]:
+    for file in [*subject.files.data, *subject.files.position_deletes, *subject.files.equality_deletes]:
         with duckdb.connect() as connection:
             try:
-                lock(connection, [one.path])
-                connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": one.path}).fetchall()
+                lock(connection, [file.path])
+                connection.execute("SELECT count(hash(COLUMNS(*))) FROM read_parquet($path)", {"path": file.path}).fetchall()
             except duckdb.Error as why:
-                return outside_text(f"the lake file {one.path} cannot be read: {why}")
+                return outside_text(f"the lake file {file.path} cannot be read: {why}")
     return outside_text(f"DuckDB cannot read the two sides: {error}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
-from tiering.lake.file_lists import FileLists, ListsFiles
+from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import KnownLake, check_base
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
@@ -72,12 +72,12 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
             hint="Tier it first, for instance with CALL sys.tier_table.",
             table_path=path,
         )
-    if not isinstance(lake, ListsFiles):
+    if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
     files = lake.file_lists(view, snapshot_id)
     logs = source.offsets(table)
     # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
-    names = {one.partition_id: one.partition_name for one in source.partitions(table)}
+    names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     copies = () if recorded is None else (recorded,)
     known = KnownLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
     try:

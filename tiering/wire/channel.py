@@ -1,13 +1,23 @@
-"""Channels to the service: one way to read a uri, one set of options."""
+"""Connections to the service: how a uri is read, how channels are opened, and how errors of calls come back.
+
+with Connection(uri) as connection:
+    stub = TieringStatusStub(connection.channel)
+    with connection.calling():
+        stub.ListTieringStatuses(request)
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Self
 
 import grpc
 import grpc.aio
 
 from tiering.errors import InvalidArgument
+from tiering.wire.error_status import error_from_rpc
 
 DEFAULT_PORT = 7707
 _URI = re.compile(r"(?:lakeward://)?(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?/?")
@@ -17,7 +27,7 @@ _OPTIONS = (
     # Without it gRPC waits a minute for the answer to a ping.
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
-    # Said aloud, though both are gRPC's own: what a service may send at once.
+    # What a service may send at once. Both are gRPC's defaults, and stated because answers are cut to them.
     ("grpc.max_receive_message_length", 4 << 20),
     ("grpc.max_metadata_size", 8 << 10),
     # Reconnect soon after a restart of the coordinator: the default waits up to two minutes.
@@ -37,16 +47,62 @@ def target(uri: str) -> str:
 
 
 def host_and_port(host: str, port: int) -> str:
-    """One address of both, as gRPC and `target` read it: an IPv6 address in brackets, or its last group would be the port."""
+    """The address of both as gRPC and `target` read it: an IPv6 address is put in brackets, or its last group would be the port."""
     bare = host.strip("[]")
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
 
-def open_channel(uri: str) -> grpc.Channel:
-    """A channel for synchronous stubs; connects on first use. Never open one in a process that forks workers."""
-    return grpc.insecure_channel(target(uri), options=_OPTIONS)
+@contextmanager
+def calling(uri: str) -> Iterator[None]:
+    """Raises the error of a failed call inside as the one of `tiering.errors` that the service sent, or that tells why none came."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise error_from_rpc(error, uri) from error
 
 
-def open_aio_channel(uri: str) -> grpc.aio.Channel:
-    """A channel for asyncio stubs."""
-    return grpc.aio.insecure_channel(target(uri), options=_OPTIONS)
+class Connection:
+    """A channel for synchronous stubs, and the errors of its calls. Never open one in a process that forks workers.
+
+    It connects with the first call. Raises InvalidArgument for text that is no uri.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.channel = grpc.insecure_channel(target(uri), options=_OPTIONS)
+
+    def calling(self) -> AbstractContextManager[None]:
+        """For calls over the channel: see `calling`."""
+        return calling(self.uri)
+
+    def close(self) -> None:
+        """Ends the connection; harmless to repeat."""
+        self.channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncConnection:
+    """The same for asyncio stubs, made inside the event loop that uses it."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.channel = grpc.aio.insecure_channel(target(uri), options=_OPTIONS)
+
+    def calling(self) -> AbstractContextManager[None]:
+        """For calls over the channel: see `calling`."""
+        return calling(self.uri)
+
+    async def close(self) -> None:
+        """Ends the connection; harmless to repeat."""
+        await self.channel.close(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -13,17 +13,7 @@ from google.protobuf.message import DecodeError
 
 from tiering import errors
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire.errors import from_pb, to_pb
-
-__all__ = [
-    "ERROR_METADATA_KEY",
-    "from_pb",
-    "from_rpc_error",
-    "status_code",
-    "status_text",
-    "to_pb",
-    "trailing_metadata",
-]
+from tiering.wire.errors import error_from_pb, error_to_pb
 
 ERROR_METADATA_KEY = "lakeward-error-bin"
 
@@ -63,7 +53,7 @@ def status_code(error: errors.LakewardError) -> grpc.StatusCode:
 
 def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
     """What a service sends behind a failed call; of long texts in other scripts only what fits."""
-    pb = to_pb(error)
+    pb = error_to_pb(error)
     excess = pb.ByteSize() - _METADATA_BYTES
     if excess > 0:
         pb.hint = _cut_bytes(pb.hint, _METADATA_BYTES // 3)
@@ -75,7 +65,7 @@ def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
 
 def status_text(error: BaseException) -> str:
     """The text beside the status code, for clients that ignore the metadata: message and hint, cut."""
-    pb = to_pb(error)
+    pb = error_to_pb(error)
     return _cut_bytes(f"{pb.message} ({pb.hint})" if pb.hint else pb.message, _DETAILS_BYTES)
 
 
@@ -87,13 +77,13 @@ def _cut_bytes(text: str, limit: int) -> str:
     return encoded[: max(limit - len("…".encode()), 0)].decode(errors="ignore") + "…"
 
 
-def from_rpc_error(error: grpc.RpcError, uri: str) -> errors.LakewardError:
+def error_from_rpc(error: grpc.RpcError, uri: str) -> errors.LakewardError:
     """What a client raises for a failed call to the service at `uri`."""
     call = cast("grpc.Call", error)  # every RpcError a channel raises is one
     for key, value in call.trailing_metadata() or ():
         if key == ERROR_METADATA_KEY and isinstance(value, bytes):
             try:
-                return from_pb(PbError.FromString(value))
+                return error_from_pb(PbError.FromString(value))
             except DecodeError:
                 break  # of somebody else: the status has to do
     code, details = call.code(), call.details() or ""

@@ -10,7 +10,7 @@ _OWN_ARGUMENTS = ("self", "message", "hint", "cause_class")
 """Names that an id of a message from outside cannot have: they are an error's own."""
 
 
-def to_pb(error: BaseException) -> PbError:
+def error_to_pb(error: BaseException) -> PbError:
     """The error as it travels. One outside the tree keeps its class name, and is redacted and cut here."""
     if isinstance(error, errors.LakewardError):
         return PbError(
@@ -29,7 +29,7 @@ def sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def from_pb(pb: PbError) -> errors.LakewardError:
+def error_from_pb(pb: PbError) -> errors.LakewardError:
     """The error again, as its own class where this version knows it."""
     kind = getattr(errors, pb.error_class, None)
     ids = {name: value for name, value in pb.ids.items() if name not in _OWN_ARGUMENTS}

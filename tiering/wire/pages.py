@@ -1,32 +1,36 @@
-"""Listings that come in pages from a service, within bounds: one that never ends is an error, and not the end of the client."""
+"""Listings that come from a service in pages. One that never ends, or is larger than any real one, is an error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-
-from google.protobuf.message import Message
+from typing import Generic, Protocol, TypeVar
 
 from tiering.errors import InvalidAnswer, LakewardError
 
 MAX_ITEMS = 1_000_000
-"""Of one listing: more tables, leases, partitions or segments than one service has."""
+"""Entries of one listing: more tables, leases, partitions or segments than one service has."""
 
 MAX_BYTES = 512 << 20
-"""Of one listing, as sent."""
+"""Bytes of one listing, as sent."""
+
+
+class SizedMessage(Protocol):
+    """A message that tells how many bytes it has on the wire."""
+
+    def ByteSize(self) -> int: ...
 
 
 class Pages:
-    """Looks at each page of one listing."""
+    """Counts the pages of one listing. `items` is what it lists, in the plural."""
 
-    def __init__(self, uri: str, what: str) -> None:
-        """`what` it lists, in the plural."""
-        self._listing = f"the list of {what} of the service at {uri}"
+    def __init__(self, uri: str, items: str) -> None:
+        self._listing = f"the list of {items} of the service at {uri}"
         self._items = 0
         self._bytes = 0
         self._positions: set[object] = set()
 
-    def check(self, page: Message, items: int, position: object) -> None:
+    def check(self, page: SizedMessage, items: int, position: object) -> None:
         """Counts a page; `position` is where the next one begins, None after the last. Raises InvalidAnswer."""
         self._items += items
         self._bytes += page.ByteSize()
@@ -39,6 +43,47 @@ class Pages:
                 f"{self._listing} never ends: a page {'comes again' if items else 'without entries is followed by another'}"
             )
         self._positions.add(position)
+
+
+class PageRequest(Protocol):
+    """A request whose answer is a page."""
+
+    page_token: str
+
+
+class Page(SizedMessage, Protocol):
+    """An answer that is a page; its token asks for the next one, and is empty on the last."""
+
+    @property
+    def next_page_token(self) -> str: ...
+
+
+RequestT = TypeVar("RequestT", bound=PageRequest)
+PageT = TypeVar("PageT", bound=Page)
+ItemT = TypeVar("ItemT")
+
+
+class PagedListing(Generic[RequestT, PageT, ItemT]):
+    """Asks for a listing page by page: send `request` until it is None, and `take` each answer. `items` has what came so far."""
+
+    def __init__(self, uri: str, noun: str, request: RequestT, read: Callable[[PageT], Sequence[ItemT]]) -> None:
+        """`read` makes the items of a page; `noun` names them, in the plural."""
+        self.request: RequestT | None = request
+        self.items: list[ItemT] = []
+        self._uri = uri
+        self._pages = Pages(uri, noun)
+        self._read = read
+
+    def take(self, page: PageT) -> None:
+        """Adds a page. Raises InvalidAnswer for one that cannot be read, or that shows that the listing never ends."""
+        with readable(self._uri):
+            items = self._read(page)
+        self._pages.check(page, len(items), page.next_page_token or None)
+        self.items += items
+        if self.request is not None and page.next_page_token:
+            self.request.page_token = page.next_page_token
+        else:
+            self.request = None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
-from tiering.rpc.v1.status_pb2 import PbTableTieringStatus
+from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
 from tiering.wire.common import path_from_pb, path_to_pb, time_from_ms, time_from_pb, time_to_ms, time_to_pb
 
 _ELSEWHERE = ("database_name", "table_name", "observed_time")
@@ -48,6 +48,12 @@ def status_from_pb(message: PbTableTieringStatus, observed_time: datetime) -> Ta
     values: dict[str, Any] = {name: _value(message, name) for name in _FIELDS}
     path = path_from_pb(message.table_path)
     return TableStatus(database_name=path.database_name, table_name=path.table_name, observed_time=observed_time, **values)
+
+
+def statuses_from_pb(page: ListTieringStatusesResponse) -> list[TableStatus]:
+    """The statuses of one page. Raises ValueError or OverflowError for a time that Python has not."""
+    observed_time = time_from_pb(page.observed_time)
+    return [status_from_pb(message, observed_time) for message in page.tiering_statuses]
 
 
 def _value(message: PbTableTieringStatus, name: str) -> Any:

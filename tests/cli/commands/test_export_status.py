@@ -40,17 +40,19 @@ LINE = ["table_name", "observed_time", "row_number", "row", "error"]
 def test_json_has_every_table_of_one_moment_with_its_columns(lakeward: Lakeward, tmp_path: Path) -> None:
     ended = lakeward("export-status", str(tmp_path / "s.json"), "--format", "json")
     assert (ended.status, ended.err) == (0, "")
-    made = json.loads((tmp_path / "s.json").read_text())
-    assert (made["format"], made["version"]) == ("lakeward-status", 1)
-    assert list(made["tables"]) == EVERY_TABLE
-    assert len({table["observed_time"] for table in made["tables"].values()}) == 1
-    status = made["tables"]["lake_tiering_status"]
+    bundle = json.loads((tmp_path / "s.json").read_text())
+    assert (bundle["format"], bundle["version"]) == ("lakeward-status", 1)
+    assert list(bundle["tables"]) == EVERY_TABLE
+    assert len({table["observed_time"] for table in bundle["tables"].values()}) == 1
+    status = bundle["tables"]["lake_tiering_status"]
     assert [(row["database_name"], row["table_name"]) for row in status["rows"]] == [("sales", "orders"), ("web", "clicks")]
     assert status["columns"]["lag_ms"] == "int64"
     assert list(status["columns"]) == list(status["rows"][0])
-    assert {"tier_table", "help"} <= {row["procedure_name"] for row in made["tables"]["procedures"]["rows"]}
-    said = json.loads(ended.out)
-    assert [(one["table"], one["rows"]) for one in said] == [(f"sys.{name}", len(made["tables"][name]["rows"])) for name in EVERY_TABLE]
+    assert {"tier_table", "help"} <= {row["procedure_name"] for row in bundle["tables"]["procedures"]["rows"]}
+    printed = json.loads(ended.out)
+    assert [(row["table"], row["rows"]) for row in printed] == [
+        (f"sys.{name}", len(bundle["tables"][name]["rows"])) for name in EVERY_TABLE
+    ]
 
 
 def test_csv_and_parquet_have_a_line_a_row_and_the_same_rows(lakeward: Lakeward, tmp_path: Path) -> None:
@@ -141,9 +143,9 @@ class Dying(SysCatalogService):
     """Goes down in the middle of the second table."""
 
     async def ReadAllTables(self, request: Any, context: Any) -> AsyncGenerator[pb.ReadAllTablesResponse, None]:
-        async for one in super().ReadAllTables(request, context):
-            yield pb.ReadAllTablesResponse(name=one.name, arrow=one.arrow) if one.name == "broken" else one
-            if one.name == "nothing":
+        async for message in super().ReadAllTables(request, context):
+            yield pb.ReadAllTablesResponse(name=message.name, arrow=message.arrow) if message.name == "broken" else message
+            if message.name == "nothing":
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
 
 
@@ -152,8 +154,8 @@ def exported(file: Path, *tables: SystemTable, service: type[SysCatalogService] 
 
     async def run() -> tuple[int, str]:
         server = grpc.aio.server()
-        made = service(MemoryCoordinator(), Registry(tables))
-        add_SysCatalogServicer_to_server(made, server)
+        servicer = service(MemoryCoordinator(), Registry(tables))
+        add_SysCatalogServicer_to_server(servicer, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         try:
@@ -162,7 +164,7 @@ def exported(file: Path, *tables: SystemTable, service: type[SysCatalogService] 
                 result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
         finally:
             await server.stop(grace=None)
-            made.close()
+            servicer.close()
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result.exit_code, result.output
 
@@ -175,15 +177,15 @@ def test_a_table_that_cannot_be_read_is_named_and_the_others_are_there(
     tmp_path: Path, ending: str, service: type[SysCatalogService]
 ) -> None:
     file = tmp_path / f"s.{ending}"
-    status, said = exported(file, secretive, broken, nothing, service=service)
+    status, printed = exported(file, secretive, broken, nothing, service=service)
     assert status == 1
-    told = {row["table"]: (row["rows"], row["error"]) for row in csv.DictReader(io.StringIO(said))}
+    outcomes = {row["table"]: (row["rows"], row["error"]) for row in csv.DictReader(io.StringIO(printed))}
     error = "ClusterUnavailable: cannot ask the cluster at postgresql://***@db"
-    assert told == {"sys.broken": ("", error), "sys.nothing": ("0", ""), "sys.secretive": ("1", "")}
-    found = tables_of(file)
-    assert list(found) == ["broken", "nothing", "secretive"]
-    assert (found["broken"], found["nothing"]) == (error, [])
-    assert found["secretive"] == [
+    assert outcomes == {"sys.broken": ("", error), "sys.nothing": ("0", ""), "sys.secretive": ("1", "")}
+    contents = tables_of(file)
+    assert list(contents) == ["broken", "nothing", "secretive"]
+    assert (contents["broken"], contents["nothing"]) == (error, [])
+    assert contents["secretive"] == [
         {
             "text": "see https://host/f?X-Amz-Signature=*** and \u2603",
             "options": {"s3.secret-access-key": "***", "uri": "postgresql://***@db/lake", "plain": "kept"},
@@ -201,24 +203,24 @@ def tables_of(file: Path) -> dict[str, Any]:
         tables = json.loads(file.read_text())["tables"]
         assert tables["nothing"]["observed_time"] == NOON.isoformat()
         return {
-            name: f"{one['error']['error_class']}: {one['error']['message']}" if "error" in one else one["rows"]
-            for name, one in tables.items()
+            name: f"{contents['error']['error_class']}: {contents['error']['message']}" if "error" in contents else contents["rows"]
+            for name, contents in tables.items()
         }
     lines = pq.read_table(file).to_pylist() if file.suffix == ".parquet" else list(csv.DictReader(file.read_text().splitlines()))
-    found: dict[str, Any] = {}
+    by_table: dict[str, Any] = {}
     for line in lines:
-        rows = found.setdefault(line["table_name"], [])
+        rows = by_table.setdefault(line["table_name"], [])
         if line["row"]:
             rows.append(json.loads(line["row"]))
         elif line["error"]:
-            found[line["table_name"]] = line["error"]
-    return found
+            by_table[line["table_name"]] = line["error"]
+    return by_table
 
 
 def test_a_service_that_goes_down_meanwhile_leaves_what_it_said_and_names_the_rest(tmp_path: Path) -> None:
-    status, said = exported(tmp_path / "s.json", nothing, secretive, service=Dying)
+    status, printed = exported(tmp_path / "s.json", nothing, secretive, service=Dying)
     assert status == 1
-    told = {row["table"]: row["error"] for row in csv.DictReader(io.StringIO(said))}
-    assert told["sys.secretive"].startswith("ServiceUnreachable: no Lakeward service answers at 127.0.0.1:")
-    assert "going down" in told["sys.secretive"]
+    errors = {row["table"]: row["error"] for row in csv.DictReader(io.StringIO(printed))}
+    assert errors["sys.secretive"].startswith("ServiceUnreachable: no Lakeward service answers at 127.0.0.1:")
+    assert "going down" in errors["sys.secretive"]
     assert list(json.loads((tmp_path / "s.json").read_text())["tables"]) == ["nothing", "secretive"]

@@ -23,8 +23,7 @@ def numbers(stocked: Deployment, tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "numbers.csv"
     file.write_text("n\n" + "\n".join(map(str, range(ROWS))) + "\n")
     yield file
-    with stocked.cluster() as cluster:
-        cluster.drop_table(LOADED)
+    stocked.drop(LOADED)
 
 
 def test_on_a_terminal_a_bar_shows_what_is_read_and_written_and_is_gone_at_the_end(stocked: Deployment, numbers: Path) -> None:

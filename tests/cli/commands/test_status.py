@@ -21,9 +21,9 @@ from support.processes import Process, wait_for
 from support.terminals import Terminal
 from tiering.cli.status.view import StatusScreen, short_duration, status_style
 from tiering.cli.status.watch import Watch
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import ServiceUnreachable
 from tiering.model.states import TableState
+from tiering.model.status import TableStatus
 
 URI = "127.0.0.1:7707"
 FAILED: dict[str, Any] = {
@@ -133,13 +133,15 @@ def test_a_service_that_goes_away_is_waited_for_and_the_last_answer_stays() -> N
 
 def test_outside_a_terminal_every_look_is_shown_and_every_failed_one_told() -> None:
     shown: list[Sequence[TableStatus]] = []
-    told: list[str] = []
-    watch([FINE, AWAY, BUSY]).elsewhere(shown.append, told.append)
+    complaints: list[str] = []
+    watch([FINE, AWAY, BUSY]).elsewhere(shown.append, complaints.append)
     assert shown == [FINE, BUSY]
-    assert told == [AWAY.message]
+    assert complaints == [AWAY.message]
 
 
-@pytest.mark.parametrize("run", [lambda made: made.on_terminal(Console(file=io.StringIO())), lambda made: made.elsewhere(print, print)])
+@pytest.mark.parametrize(
+    "run", [lambda screen: screen.on_terminal(Console(file=io.StringIO())), lambda screen: screen.elsewhere(print, print)]
+)
 def test_nobody_at_the_first_look_is_an_error(run: Callable[[Watch], None]) -> None:
     with pytest.raises(ServiceUnreachable):
         run(watch([AWAY]))

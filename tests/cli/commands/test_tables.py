@@ -66,17 +66,16 @@ def test_a_reader_that_goes_away_is_no_error_to_read_about(stocked: Deployment) 
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
-    said = process.stderr.read()
+    messages = process.stderr.read()
     process.stderr.close()
     assert process.wait(30) == 141
-    assert said == ""
+    assert messages == ""
 
 
 def test_what_was_loaded_is_told_to_programs_too(lakeward: Lakeward, stocked: Deployment, tmp_path: Path) -> None:
     file = tmp_path / "Ørsted.csv"
     file.write_text("id\n1\n2\n")
     [row] = json.loads(lakeward("ingest", "shelf.loaded", str(file), "--format", "json").out)
-    with stocked.cluster() as cluster:
-        cluster.drop_table(table_path("shelf", "loaded"))
+    stocked.drop(table_path("shelf", "loaded"))
     assert (row["table"], row["created"], row["rows"]) == ("shelf.loaded", True, 2)
     assert row["ranges"] == [{"partition_id": None, "bucket_id": 0, "starting_offset": 0, "stopping_offset": 2}]

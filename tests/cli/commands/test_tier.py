@@ -22,9 +22,9 @@ from tiering.rpc.v1.coordinator_pb2 import ReportProgressRequest
 def test_the_bar_reads_the_splits_from_the_line_that_the_coordinator_writes() -> None:
     world = World()
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
-    record = world.coordinator.table_records.get(given.table_id)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
+    record = world.coordinator.table_records.get(assignment.table_id)
     assert record is not None
     assert record.round is not None
     running = replace(record.round, splits_done=2, splits_total=7)
@@ -44,10 +44,10 @@ def test_a_person_watches_the_round_and_giving_up_ends_the_wait_alone(end: signa
     tierer.beat()
     with at_uri(world) as uri, Terminal("tier", "sales.orders", "--uri", uri) as terminal:
         terminal.wait_for("waits for a tierer")
-        given = tierer.get()
-        tierer.plan(given)
+        assignment = tierer.get()
+        tierer.plan(assignment)
         terminal.wait_for("runs on the tierer tierer-1, 0 of 2 splits done")
-        world.coordinator.commits.report_progress(ReportProgressRequest(round=tierer.ref(given), splits_done=1, splits_total=2))
+        world.coordinator.commits.report_progress(ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2))
         terminal.wait_for("1 of 2 splits done")
         assert len(world.coordinator.open_calls.list()) == 1
         terminal.type("\x03") if end is signal.SIGINT else terminal.send(end)
@@ -57,7 +57,7 @@ def test_a_person_watches_the_round_and_giving_up_ends_the_wait_alone(end: signa
         assert terminal.wait_ended() == status
         assert terminal.bar_is_gone()
         assert "Traceback" not in terminal.text
-        tierer.run(given)
+        tierer.run(assignment)
     assert world.record().lake.offsets == {"0": 10, "1": 0}
 
 

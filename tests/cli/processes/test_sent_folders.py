@@ -34,7 +34,7 @@ class Sent:
         results = run_validation(
             ValidationRequest(str(folder.cluster), "iceberg", "sales", "orders", "rows", lake_properties=folder.read_only_lake_properties)
         )
-        return [one.details or "" for one in results if one.ok is False]
+        return [result.details or "" for result in results if result.ok is False]
 
     def query(self) -> None:
         engine = DuckDbEngine(self.root, "iceberg", {})

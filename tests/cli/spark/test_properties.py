@@ -26,9 +26,9 @@ def printed(*words: str) -> dict[str, str]:
 
 
 def test_the_jar_is_on_the_drivers_class_path_and_nowhere_else() -> None:
-    found = printed("--uri", NOBODY, "--jar", str(JAR), "--default-catalog")
+    properties = printed("--uri", NOBODY, "--jar", str(JAR), "--default-catalog")
 
-    assert found == {
+    assert properties == {
         "spark.driver.extraClassPath": str(JAR),
         "spark.sql.catalog.fluss": "io.lakeward.spark.LakewardCatalog",
         "spark.sql.catalog.fluss.uri": NOBODY,
@@ -41,13 +41,13 @@ def test_the_default_catalog_stays_what_it_is_unless_asked_for() -> None:
 
 
 def test_sys_can_be_in_sparks_own_catalog_too() -> None:
-    found = printed("--uri", NOBODY, "--jar", str(JAR), "--session-catalog")
+    properties = printed("--uri", NOBODY, "--jar", str(JAR), "--session-catalog")
 
-    assert {name: value for name, value in found.items() if "spark_catalog" in name} == {
+    assert {name: value for name, value in properties.items() if "spark_catalog" in name} == {
         "spark.sql.catalog.spark_catalog": "io.lakeward.spark.LakewardSessionCatalog",
         "spark.sql.catalog.spark_catalog.uri": NOBODY,
     }
-    assert "spark.sql.defaultCatalog" not in found
+    assert "spark.sql.defaultCatalog" not in properties
 
 
 def test_a_jar_is_there_to_be_named() -> None:
@@ -63,39 +63,39 @@ def test_a_wrong_uri_and_a_service_that_is_not_there_are_said(words: list[str], 
 
 
 def test_the_lake_of_a_service_is_named_to_the_catalog() -> None:
-    found = catalog_lake_properties({"type": "sql", "uri": "sqlite:////srv/lake.db", "warehouse": "file:///srv/lake"})
+    properties = catalog_lake_properties({"type": "sql", "uri": "sqlite:////srv/lake.db", "warehouse": "file:///srv/lake"})
 
-    assert found["spark.sql.catalog.fluss.lake"] == "lake"
-    assert found["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/srv/lake.db"
-    assert found["spark.sql.catalog.lake.jdbc.init-catalog-tables"] == "false"
-    jars = [Path(path).name.rpartition("-")[0] for path in found["spark.jars"].split(",")]
+    assert properties["spark.sql.catalog.fluss.lake"] == "lake"
+    assert properties["spark.sql.catalog.lake.uri"] == "jdbc:sqlite:/srv/lake.db"
+    assert properties["spark.sql.catalog.lake.jdbc.init-catalog-tables"] == "false"
+    jars = [Path(path).name.rpartition("-")[0] for path in properties["spark.jars"].split(",")]
     assert jars == ["iceberg-spark-runtime-4.1_2.13", "sqlite-jdbc"]
-    assert "spark.jars.packages" not in found
+    assert "spark.jars.packages" not in properties
 
 
 def test_spark_may_fetch_the_jars_itself_if_it_is_told_to() -> None:
-    found = lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES)
+    properties = lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES)
 
-    assert found["spark.jars.packages"] == f"{ICEBERG_RUNTIME.coordinates},{SQLITE_JDBC.coordinates}"
-    assert "spark.jars" not in found
+    assert properties["spark.jars.packages"] == f"{ICEBERG_RUNTIME.coordinates},{SQLITE_JDBC.coordinates}"
+    assert "spark.jars" not in properties
 
 
 def test_a_database_of_the_lake_is_named_without_whoever_opens_it() -> None:
-    found = lake_properties_for_spark({"type": "sql", "uri": "postgresql+psycopg://me:secret@db:5432/lake"})
+    properties = lake_properties_for_spark({"type": "sql", "uri": "postgresql+psycopg://me:secret@db:5432/lake"})
 
-    assert found["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db:5432/lake"
-    assert "secret" not in as_properties_file(found)
+    assert properties["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db:5432/lake"
+    assert "secret" not in as_properties_file(properties)
 
 
 def test_a_rest_catalog_keeps_its_properties() -> None:
-    found = lake_properties_for_spark({"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"})
+    properties = lake_properties_for_spark({"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"})
 
-    assert {name: found[f"spark.sql.catalog.lake.{name}"] for name in ("type", "uri", "warehouse")} == {
+    assert {name: properties[f"spark.sql.catalog.lake.{name}"] for name in ("type", "uri", "warehouse")} == {
         "type": "rest",
         "uri": "http://catalog:8181",
         "warehouse": "s3://lake",
     }
-    assert not [name for name in found if ".jdbc." in name]
+    assert not [name for name in properties if ".jdbc." in name]
 
 
 def test_a_properties_file_has_a_name_and_its_value_a_line() -> None:

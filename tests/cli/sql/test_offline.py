@@ -62,17 +62,17 @@ def test_an_error_says_which_statement_and_where_and_ends_with_status_1(lakeward
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--engine", "duckdb"), "Add --data DIR"),
         (("--data", "."), "Add --engine duckdb"),
         (("--engine", "duckdb", "--data", ".", "--conf", "a=b"), "--conf is for Spark"),
     ],
 )
-def test_options_of_the_other_engine_are_refused(lakeward: Lakeward, arguments: tuple[str, ...], said: str) -> None:
+def test_options_of_the_other_engine_are_refused(lakeward: Lakeward, arguments: tuple[str, ...], message: str) -> None:
     ended = lakeward("sql", "SELECT 1", *arguments)
     assert (ended.status, ended.out) == (2, "")
-    assert said in ended.err
+    assert message in ended.err
 
 
 def test_no_folder_and_other_versions_are_refused_and_nothing_is_made(lakeward: Lakeward, tmp_path: Path) -> None:
@@ -87,19 +87,19 @@ def test_no_folder_and_other_versions_are_refused_and_nothing_is_made(lakeward: 
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("coordinator.db", "UPDATE lakeward_owner SET version = 99", "the state store has version 99"),
         ("cluster/meta.db", "UPDATE facts SET value = '99' WHERE name = 'format_version'", "was written by a newer version"),
     ],
 )
-def test_what_a_newer_version_wrote_is_refused(lakeward: Lakeward, tmp_path: Path, file: str, change: str, said: str) -> None:
+def test_what_a_newer_version_wrote_is_refused(lakeward: Lakeward, tmp_path: Path, file: str, change: str, message: str) -> None:
     folder = make_example_folder(tmp_path).root
     with sqlite3.connect(folder / file) as connection:
         connection.execute(change)
     ended = lakeward(*offline(folder), QUERY)
     assert ended.status == 1
-    assert said in ended.err
+    assert message in ended.err
 
 
 def test_a_folder_where_nothing_was_tiered_has_no_lake_and_none_is_made(lakeward: Lakeward, tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_beside_a_coordinator_it_says_the_same_and_takes_nothing_away(lakeward: 
     columns = ("database_name", "table_name", "status", "pending_records", "freshness_ms", "tiering_epoch")
     sql = f"SELECT {', '.join(columns)} FROM sys.lake_tiering_status ORDER BY 1, 2"
     ended = lakeward(*offline(stocked.data.root), sql, "--format", "json")
-    said = json.loads(lakeward("status", "--format", "json").out)
+    statuses = json.loads(lakeward("status", "--format", "json").out)
     assert [tuple(row.values())[1:4] for row in json.loads(ended.out)] == [
-        (row["table"].split(".")[1], row["status"], row["pending_records"]) for row in sorted(said, key=lambda row: str(row["table"]))
+        (row["table"].split(".")[1], row["status"], row["pending_records"]) for row in sorted(statuses, key=lambda row: str(row["table"]))
     ]
     assert lakeward("status").status == 0
 

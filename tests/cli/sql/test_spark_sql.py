@@ -69,7 +69,7 @@ def talk(*typed: str) -> Parrot:
         except StopIteration:
             raise EOFError from None
 
-    converse(SqlSession(parrot, OutputFormat.TABLE, told=True), read_line)
+    converse(SqlSession(parrot, OutputFormat.TABLE, timed=True), read_line)
     return parrot
 
 
@@ -80,9 +80,9 @@ def test_a_statement_may_take_many_lines_and_a_line_many_statements() -> None:
 def test_a_failure_is_told_and_the_next_statement_comes(capsys: pytest.CaptureFixture[str]) -> None:
     parrot = talk("fail \x1b; dropped;", "SELECT 1;", "exit", "never")
     assert parrot.heard == ["fail \x1b", "SELECT 1"]
-    said = capsys.readouterr()
-    assert said.err == "cannot fail \\x1b\n  Do not.\n1 row in 0.00 s\n"
-    assert "SELECT 1" in said.out
+    printed = capsys.readouterr()
+    assert printed.err == "cannot fail \\x1b\n  Do not.\n1 row in 0.00 s\n"
+    assert "SELECT 1" in printed.out
 
 
 def test_ctrl_c_drops_what_is_typed_or_the_wait_and_never_the_prompt(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +135,7 @@ def test_of_several_statements_the_one_that_fails_is_named_and_ends_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "message", "hint"),
+    ("spark_message", "message", "hint"),
     [
         ("[UnknownTable] there is no table a.b. Hint: Look again.", "[UnknownTable] there is no table a.b.", "Look again."),
         ("[X] bad; line 1 pos 7;\n'Project ['nocol]\n+- Relation", "[X] bad; line 1 pos 7", ""),
@@ -143,8 +143,8 @@ def test_of_several_statements_the_one_that_fails_is_named_and_ends_it() -> None
         ("boom\n\nJVM stacktrace:\njava.lang.X\n\tat a.b", "boom", ""),
     ],
 )
-def test_what_spark_says_is_told_without_plans_and_stacks(said: str, message: str, hint: str) -> None:
-    error = failure(said)
+def test_what_spark_says_is_told_without_plans_and_stacks(spark_message: str, message: str, hint: str) -> None:
+    error = failure(spark_message)
     assert (error.message, error.hint) == (message, hint)
 
 
@@ -153,14 +153,14 @@ def test_instants_come_in_the_zone_of_the_session_wherever_they_are() -> None:
     row = types.Row(at=local, plain=local)
     struct = types.StructType([types.StructField("at", types.TimestampType()), types.StructField("plain", types.TimestampNTZType())])
     kind = types.MapType(types.StringType(), types.ArrayType(struct))
-    found = converter(kind, ZoneInfo("Asia/Tokyo"))({"k": [row, None]})
-    assert found["k"][0]["at"].isoformat() == "2026-01-02T12:04:05+09:00"
-    assert found["k"][0]["plain"] == local
-    assert found["k"][1] is None
+    converted = converter(kind, ZoneInfo("Asia/Tokyo"))({"k": [row, None]})
+    assert converted["k"][0]["at"].isoformat() == "2026-01-02T12:04:05+09:00"
+    assert converted["k"][0]["plain"] == local
+    assert converted["k"][1] is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("SELECT 1", "-f", "x.sql"), "only one of them"),
         (("-f", "nowhere.sql"), "nowhere.sql"),
@@ -169,10 +169,10 @@ def test_instants_come_in_the_zone_of_the_session_wherever_they_are() -> None:
         (("SELECT 1", "--conf", "novalue"), "--conf"),
     ],
 )
-def test_wrong_usage_is_told_before_anything_starts(lakeward: Lakeward, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_told_before_anything_starts(lakeward: Lakeward, arguments: tuple[str, ...], message: str) -> None:
     ended = lakeward("sql", *arguments)
     assert (ended.status, ended.out) == (2, "")
-    assert said in ended.err
+    assert message in ended.err
 
 
 def test_nobody_there_is_told_before_spark_is_started(lakeward: Lakeward) -> None:

@@ -25,12 +25,12 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Com
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A coordinator alone: nobody tiers."""
-    made = Deployment(tmp_path_factory.mktemp("service"))
+    deployment = Deployment(tmp_path_factory.mktemp("service"))
     try:
-        made.start_coordinator()
-        yield made
+        deployment.start_coordinator()
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.calls.lease_calls import LeaseCalls
 from tiering.coordinator.interface import AcquireLease, DropLease, LeaseResult, ReleaseLease, RenewLease
 from tiering.coordinator.memory.idempotency import IdempotentOperations
@@ -24,11 +24,11 @@ class Leasing:
 
     def __init__(self, world: LakeWorld) -> None:
         self.world = world
-        self.table: TableInfo = world.keyed_table("planes", buckets=2)
+        self.table: TableInfo = world.primary_key_table("planes", buckets=2)
         self.write(range(10))
 
     def write(self, keys: range) -> None:
-        rows = pa.table({"id": keys, "text": [str(key) for key in keys]}, schema=KEYED_SCHEMA)
+        rows = pa.table({"id": keys, "text": [str(key) for key in keys]}, schema=PRIMARY_KEY_SCHEMA)
         self.world.storage.upsert(self.table.path, rows, "test", keys.start)
         self.world.storage.take_kv_snapshots(self.table.path)
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
     for ttl_ms in (0, 365 * 24 * 60 * MINUTE_MS):
         with pytest.raises(InvalidArgument, match=f"cannot last {ttl_ms} ms"):
             leasing.run(RenewLease("mine", ttl_ms, caller="ann"))
-    trains = leasing.world.keyed_table("trains").path
+    trains = leasing.world.primary_key_table("trains").path
     for dry_run in (True, False):
         with pytest.raises(UnknownLease, match=r"'mine' holds no bucket of sales\.trains") as refused:
             leasing.run(ReleaseLease("mine", trains, caller="ann", dry_run=dry_run))
@@ -147,6 +147,6 @@ def test_what_cannot_be_is_refused(leasing: Leasing) -> None:
 
 
 def test_a_table_without_snapshots_says_so(leasing: Leasing) -> None:
-    fresh = leasing.world.keyed_table("trains")
+    fresh = leasing.world.primary_key_table("trains")
     with pytest.raises(InvalidArgument, match="has no KV snapshots"):
         leasing.run(AcquireLease("mine", fresh.path, caller="ann"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.interface import ReconcileLake, ReconcileResult, RetryTiering, TierTable, TierTableResult
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeView
@@ -280,7 +280,7 @@ def test_somebody_who_makes_the_table_meanwhile_is_not_what_was_decided_about(wo
 
 def test_a_retier_after_an_accept_does_not_take_the_marker_at_its_word(world: LakeWorld) -> None:
     """Of a primary-key table the rows tell nothing, and the marker says more than they are."""
-    table = world.keyed_table("balances")
+    table = world.primary_key_table("balances")
     for round_id in range(2):
         put(world, table, round_id * 10, 10)
         world.tier(table)
@@ -297,7 +297,7 @@ def test_a_retier_after_an_accept_does_not_take_the_marker_at_its_word(world: La
 
 
 def put(world: LakeWorld, table: TableInfo, start: int, count: int) -> None:
-    rows = pa.table({"id": range(start, start + count), "text": [f"row {one}" for one in range(count)]}, schema=KEYED_SCHEMA)
+    rows = pa.table({"id": range(start, start + count), "text": [f"row {one}" for one in range(count)]}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(table.path, rows, f"writer-{start}", 0)
 
 
@@ -308,7 +308,7 @@ def run_due_or_empty(world: LakeWorld, table: TableInfo) -> None:
 
 def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(world: LakeWorld) -> None:
     """Its log is empty: `tier_table` has to wait for the snapshot all the same."""
-    table = world.keyed_table("balances", 1, log_ttl="1 h", kv_snapshot_interval="365 d")
+    table = world.primary_key_table("balances", 1, log_ttl="1 h", kv_snapshot_interval="365 d")
     put(world, table, 0, 10)
     world.tier(table)
     world.storage.take_kv_snapshots(table.path)

@@ -33,7 +33,7 @@ class Stuck:
 
     def __init__(self, folder: Path) -> None:
         self.world = LakeWorld(folder)
-        self.table: TableInfo = self.world.keyed_table("orders", 1, SCHEMA)
+        self.table: TableInfo = self.world.primary_key_table("orders", 1, SCHEMA)
         self.world.storage.upsert(self.table.path, rows(*((number, "old", [("k", number)]) for number in (1, 2, 3))), "test", 0)
         self.world.tier(self.table)
 
@@ -106,7 +106,7 @@ def test_a_round_that_would_read_the_record_fails_with_the_way_out(stuck: Stuck)
 
 def test_the_other_buckets_of_the_table_go_on_into_the_lake(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
-    table = world.keyed_table("orders", 4, SCHEMA)
+    table = world.primary_key_table("orders", 4, SCHEMA)
     expected = dict.fromkeys(range(12), "old")
     world.storage.upsert(table.path, rows(*((number, "old", []) for number in expected)), "test", 0)
     assert world.tier(table).state is RoundState.SUCCEEDED

@@ -18,7 +18,7 @@ from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.operator_requests import reach_stops
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Trigger, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import RoundRef, assign, is_current
-from tiering.coordinator.decisions.table_lifecycle import discover, due, fingerprint, pick, remove, restore
+from tiering.coordinator.decisions.table_lifecycle import disable, discover, due, fingerprint, pick, restore
 from tiering.coordinator.observing.lag import Observation, lag_of
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument, LakewardError
@@ -113,12 +113,18 @@ def test_a_round_is_named_by_table_epoch_and_id(change: dict[str, object], curre
     record = assign(at(1), waiting(1, 0), "tierer").record
     ref = replace(RoundRef(1, 1, 1, "r1"), **change)  # type: ignore[arg-type]
     assert is_current(record, ref) is current
-    assert not is_current(remove(at(2), record, "dropped").record, ref)
+    assert not is_current(removed(at(2), record), ref)
     assert not is_current(None, ref)
 
 
+def removed(ctx: Context, record: TableRecord) -> TableRecord:
+    change = disable(ctx, record)
+    assert change is not None
+    return change.record
+
+
 def test_a_removed_table_stays_removed_after_a_restart() -> None:
-    gone = remove(at(1), scheduled(), "dropped").record
+    gone = removed(at(1), scheduled())
     assert restore(at(2), gone).record == gone
 
 

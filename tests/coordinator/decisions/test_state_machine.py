@@ -19,7 +19,7 @@ from support.memory_lake import Request
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState
 from tiering.model.rounds import RoundState
-from tiering.model.states import TRANSITIONS, TableState
+from tiering.model.states import LASTING, TRANSITIONS, TableState
 from tiering.model.tables import BucketKey
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -230,6 +230,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
             reached[bucket] = stop
 
     @invariant()
+    def a_table_is_only_seen_in_a_state_that_lasts(self) -> None:
+        assert all(record.state in (None, *LASTING) for record in self.world.coordinator.table_records.all().values())
+        assert all(record.state in (None, *LASTING) for record in self.world.store.load())
+
+    @invariant()
     def records_are_never_ahead_of_the_lake_and_never_go_back(self) -> None:
         view = self.world.lake.view(self.world.table.path)
         in_lake = {} if view is None or view.marker is None else {key: at.tiered for key, at in view.marker.buckets.items()}
@@ -252,7 +257,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         for round_id in aborted & pending:
             request = next(candidate for candidate in self.requests if candidate.marker.round_id == round_id)
             assert table is not None
-            assert request.tag != table.tag, "a grant is assignment up only when it cannot land any more"
+            assert request.tag != table.tag, "a grant is given up only when it cannot land any more"
 
     def teardown(self) -> None:
         self.world.coordinator.close()

@@ -23,7 +23,7 @@ from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.observing.lag import lag_of, observation_of
 from tiering.errors import StoreError
 from tiering.lake.maintenance import StoredFile
-from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
+from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 from tiering.model.rounds import RoundState
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 
@@ -263,6 +263,6 @@ def test_a_file_from_the_future_is_young_to_the_sweep() -> None:
     """Its age is not known: it stays until its time has come, which costs room on a disk and nothing else."""
     name = "lakeward-r1-nonce-0.parquet"
     file = StoredFile(name, name, 1, START + YEARS)
-    lake = LakeNow("uuid", frozenset(), None, frozenset(), frozenset())
-    [(_, verdict)] = judge([file], {"r1": RoundFate(ended=True)}, lake, START, timedelta(days=1))
+    lake = SweptTable("uuid", frozenset(), None, frozenset(), frozenset())
+    [(_, verdict)] = sweep_verdicts([file], {"r1": RoundFate(ended=True)}, lake, START, timedelta(days=1))
     assert verdict is Verdict.YOUNG

@@ -11,14 +11,14 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.served import at_uri
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableBucket
 from tiering.rpc.v1.status_pb2 import ListKvSnapshotLeasesRequest
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.wire.error_status import from_rpc_error
+from tiering.wire.error_status import error_from_rpc
 from tiering.wire.leases import joined, parts
 
 MINUTE_MS = 60_000
@@ -28,8 +28,8 @@ MINUTE_MS = 60_000
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
     """Leases `a` (four buckets of one table), `b` (two of them, with an owner) and `c` (ended, not swept yet)."""
     lake_world = LakeWorld(tmp_path)
-    table = lake_world.keyed_table("planes", buckets=4)
-    lake_world.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=KEYED_SCHEMA), "test", 0)
+    table = lake_world.primary_key_table("planes", buckets=4)
+    lake_world.storage.upsert(table.path, pa.table({"id": range(40), "text": ["x"] * 40}, schema=PRIMARY_KEY_SCHEMA), "test", 0)
     held = {
         TableBucket(table.table_id, bucket): snapshot.snapshot_id
         for bucket, snapshot in lake_world.storage.take_kv_snapshots(table.path).items()
@@ -77,7 +77,7 @@ def test_all_pages_show_the_moment_of_the_first(world: LakeWorld) -> None:
         assert (second.observed_time, second.next_page_token) == (first.observed_time, "")
         with pytest.raises(grpc.RpcError) as refused:
             stub.ListKvSnapshotLeases(ListKvSnapshotLeasesRequest(page_token="guessed:1"))
-        assert isinstance(from_rpc_error(refused.value, uri), InvalidArgument)
+        assert isinstance(error_from_rpc(refused.value, uri), InvalidArgument)
 
 
 def test_a_lease_is_taken_apart_and_put_together_again(world: LakeWorld) -> None:

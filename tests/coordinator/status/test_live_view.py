@@ -10,8 +10,9 @@ import pytest
 
 from support.coordinator_world import START, World
 from support.memory_cluster import log_table
-from tiering.coordinator.interface import CoordinatorHandle, TableStatus
+from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import ClusterUnavailable, UnknownTable
+from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 

@@ -14,11 +14,11 @@ from support.lake_world import LakeWorld
 from support.processes import wait_for
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
-from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import SetupError, StoreError
+from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo, TablePath
 
 ONLY_WHILE_IT_RUNS = {"heartbeat_time", "status_reason"}

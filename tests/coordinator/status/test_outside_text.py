@@ -16,6 +16,7 @@ from tiering.redaction.redact import MESSAGE_LIMIT
 from tiering.rpc.v1 import common_pb2, coordinator_pb2
 from tiering.rpc.v1.control_pb2 import TierTableRequest
 from tiering.wire import error_status
+from tiering.wire.errors import error_to_pb
 from tiering.wire.request_bounds import ID_LIMIT, caller_name, check_id
 
 SECRET = "hunter2Xq9"
@@ -57,7 +58,7 @@ def test_what_a_tierer_says_is_stored_clean(world: World) -> None:
     "error", [LakeUnavailable(HOSTILE * 1_000, hint=HOSTILE * 1_000, path=HOSTILE * 1_000), ValueError(HOSTILE * 1_000)]
 )
 def test_every_error_is_clean_wherever_it_goes(error: Exception) -> None:
-    pb = error_status.to_pb(error)
+    pb = error_to_pb(error)
     texts = [pb.message, pb.hint, error_status.status_text(error), *pb.ids.values()]
     if isinstance(error, LakeUnavailable):
         texts += [error.message, error.hint, str(error)]

@@ -14,12 +14,12 @@ from support.coordinator_world import START, World
 from support.memory_cluster import log_table
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
-from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.observing import lag
 from tiering.coordinator.status import status_columns
 from tiering.coordinator.status.live_view import View
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
+from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TablePath
 
 NAMES = [field.name for field in fields(TableStatus)]
@@ -129,6 +129,9 @@ def test_tables_that_come_and_go_keep_their_place(many: World) -> None:
     assert ("d1", "t007") not in paths
     assert paths == sorted(paths)
     assert by_column(view) == by_row(view)
+    many.later(3_601)
+    assert 7 not in many.coordinator.table_records.all()
+    assert by_column(many.coordinator.view()) == by_row(many.coordinator.view())
 
 
 def test_a_look_shows_the_pending_rows_that_its_first_column_showed(many: World) -> None:

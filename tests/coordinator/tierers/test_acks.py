@@ -13,7 +13,7 @@ from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.offsets import offsets_to_pb
+from tiering.wire.common import offsets_to_pb
 
 B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 

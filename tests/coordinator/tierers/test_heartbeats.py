@@ -7,10 +7,10 @@ import pytest
 from support.coordinator_world import FRESHNESS, World
 from support.memory_cluster import log_table
 from tiering.coordinator.decisions.records import CommitState
+from tiering.coordinator.tierers.messages import UNEXPLAINED
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire.heartbeats import UNEXPLAINED
 
 
 def test_a_due_table_goes_to_the_tierer_that_asks(world: World) -> None:

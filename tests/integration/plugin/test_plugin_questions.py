@@ -18,7 +18,7 @@ from support.memory_coordinator import NOON, MemoryCoordinator, table_status
 from support.values_table import ROWS, values
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.server.service import SysCatalogService
-from tiering.coordinator.interface import TableStatus
+from tiering.model.status import TableStatus
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]

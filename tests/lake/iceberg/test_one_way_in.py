@@ -22,7 +22,7 @@ WAYS = {
 MAY = {
     "tiering/lake/iceberg/catalogs/rest.py": {"RestCatalog"},  # the base of that in catalogs.py
     "tiering/lake/iceberg/catalogs/opening.py": {"SqlCatalog"},
-    "tiering/lake/iceberg/catalogs/durable_io.py": {"PyArrowFileIO"},
+    "tiering/lake/iceberg/catalogs/file_io.py": {"PyArrowFileIO"},
     "tiering/lake/iceberg/catalogs/locations.py": {"PyArrowFileIO"},  # how it reads a location
 }
 

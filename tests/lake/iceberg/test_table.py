@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from support.repository import ROOT
 from tiering.errors import LakewardError, SchemaDrift
 from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.lake.registry import open_lake
@@ -124,8 +125,8 @@ print(kit.lake.ensure_table(kit.table()).table_uuid, flush=True)
 """
 
 
-def test_processes_that_create_at_once_get_one_table(kit: Any, request: pytest.FixtureRequest) -> None:
-    arguments = [sys.executable, "-c", CREATE, str(request.path.parent.parent), str(kit.folder)]
+def test_processes_that_create_at_once_get_one_table(kit: Any) -> None:
+    arguments = [sys.executable, "-c", CREATE, str(ROOT / "tests"), str(kit.folder)]
     creators = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for creator in creators:

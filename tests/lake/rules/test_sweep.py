@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiering.lake.maintenance import StoredFile
-from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge, round_of
+from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, round_of, sweep_verdicts
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -25,8 +25,8 @@ DEAD = RoundFate(ended=True)
 
 
 def verdict(file: StoredFile = FILE, fate: RoundFate | None = DEAD, tag: int | None = 5, **lake: object) -> Verdict:
-    now = LakeNow("here", lake.get("snapshots", ()), tag, lake.get("live", ()), lake.get("rounds", ()))  # type: ignore[arg-type]
-    [(_, found)] = judge([file], {} if fate is None else {UUID: fate}, now, NOW, DAY)
+    now = SweptTable("here", lake.get("snapshots", ()), tag, lake.get("live", ()), lake.get("rounds", ()))  # type: ignore[arg-type]
+    [(_, found)] = sweep_verdicts([file], {} if fate is None else {UUID: fate}, now, NOW, DAY)
     return found
 
 
@@ -137,8 +137,10 @@ def test_no_history_of_rounds_loses_a_file_that_was_or_could_be_committed(steps:
             table, tag = f"table-{len(live)}", tag + 1
             live[table] = set()
         elif step == "sweep":
-            for file, found in judge(list(files.values()), rounds, LakeNow(table, range(tag + 1), tag, live[table], ()), NOW, DAY):
-                if found is Verdict.REMOVE:
+            for file, verdict_of_file in sweep_verdicts(
+                list(files.values()), rounds, SweptTable(table, range(tag + 1), tag, live[table], ()), NOW, DAY
+            ):
+                if verdict_of_file is Verdict.REMOVE:
                     files = {round_id: one for round_id, one in files.items() if one is not file}
     left = {file.location for file in files.values()}
     assert all(named <= left for named in live.values()), "a file went that a lake table names"

@@ -27,9 +27,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeWorld
     """Batches and row groups are small, so that a table of many is small too."""
     monkeypatch.setattr(split_reader, "TARGET_BATCH_BYTES", 1 << 20)
     monkeypatch.setattr(writer, "ROW_GROUP_BYTES", ROW_GROUP_BYTES)
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    lake_world = LakeWorld(tmp_path)
+    yield lake_world
+    lake_world.close()
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def append(world: LakeWorld, table: TableInfo, appends: int) -> None:
     log = LogWriter(world.storage, table.path, f"writer-{appends}")
     for number in range(appends):
         ids = range(number * ROWS, (number + 1) * ROWS)
-        log.append(pa.table({"id": ids, "text": [f"{one} {TEXT}" for one in ids]}, schema=SCHEMA))
+        log.append(pa.table({"id": ids, "text": [f"{number} {TEXT}" for number in ids]}, schema=SCHEMA))
 
 
 def peak(world: LakeWorld, table: TableInfo) -> int:

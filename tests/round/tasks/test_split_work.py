@@ -17,9 +17,9 @@ from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.round.ports import SplitTask, WorkLimits, working_order
-from tiering.round.tasks.inline import InlineTaskRunner
-from tiering.round.tasks.task import as_lakeward_error, run_split
-from tiering.wire.errors import to_pb
+from tiering.round.tasks.inline_runner import InlineTaskRunner
+from tiering.round.tasks.split_work import as_lakeward_error, run_split
+from tiering.wire.errors import error_to_pb
 
 BUCKET = BucketKey(None, 0)
 PATH = TablePath("sales", "planes")
@@ -42,10 +42,10 @@ class Reader:
     fails_after: int | None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for number, one in enumerate(self.batches):
+        for number, rows in enumerate(self.batches):
             if number == self.fails_after:
                 raise KvSnapshotGone("it is gone")
-            yield one
+            yield rows
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Lake:
 
 
 def task(lake: Any, start: int, batches: Sequence[pa.RecordBatch], snapshot: Reader | None = None) -> SplitTask:
-    stop = start + sum(one.num_rows for one in batches)
+    stop = start + sum(rows.num_rows for rows in batches)
     split = TieringLogSplit(PATH, BUCKET, None, start, stop, stop)
     context = WriterInitContext(TABLE, "uuid", BUCKET, None, "round", "")
     return SplitTask(Reader(split, batches), split, lake, context, 0, snapshot)
@@ -136,7 +136,7 @@ def test_whatever_ends_a_split_is_its_outcome(monkeypatch: pytest.MonkeyPatch, e
 
 def test_an_error_whose_text_is_no_unicode_travels_all_the_same() -> None:
     error = as_lakeward_error(OSError("no such file: " + os.fsdecode(b"caf\xe9")))
-    assert "caf\\udce9" in to_pb(error).message
+    assert "caf\\udce9" in error_to_pb(error).message
 
 
 def test_the_rounds_first_task_reads_its_snapshot_however_late_it_is() -> None:

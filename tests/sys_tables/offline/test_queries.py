@@ -12,11 +12,11 @@ import pytest
 from pyiceberg.types import LongType
 
 from support.data_folders import FolderWorld
-from support.lake_world import KEYED_SCHEMA
+from support.lake_world import PRIMARY_KEY_SCHEMA
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import StatementFailed
+from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
 
 
@@ -165,12 +165,12 @@ def test_a_table_that_is_not_in_the_lake_yet_says_how_it_comes_there(own: Opened
 
 def test_rows_are_those_of_the_newest_snapshot_less_the_deleted_ones(own: Opened) -> None:
     own.world.coordinator.pause_tiering(own.orders.path, "test")
-    table = own.world.keyed_table("stock")
+    table = own.world.primary_key_table("stock")
     writer = LogWriter(own.world.storage, table.path, "test")
-    writer.upsert(pa.table({"id": range(1, 21), "text": ["a"] * 20}, schema=KEYED_SCHEMA))
+    writer.upsert(pa.table({"id": range(1, 21), "text": ["a"] * 20}, schema=PRIMARY_KEY_SCHEMA))
     own.world.tier(table)
-    writer.upsert(pa.table({"id": [2], "text": ["B"]}, schema=KEYED_SCHEMA))
-    writer.delete(pa.table({"id": [3]}, schema=pa.schema([KEYED_SCHEMA.field("id")])))
+    writer.upsert(pa.table({"id": [2], "text": ["B"]}, schema=PRIMARY_KEY_SCHEMA))
+    writer.delete(pa.table({"id": [3]}, schema=pa.schema([PRIMARY_KEY_SCHEMA.field("id")])))
     own.world.tier(table)
     assert len(own.world.iceberg(table).inspect.delete_files()) > 0
     both = "SELECT o.id, s.text FROM sales.orders AS o JOIN sales.stock AS s USING (id) WHERE id < 5 ORDER BY id"

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.older_version import TWICE, older_write
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
@@ -64,16 +64,16 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made.begin(running)
     made.coordinator.pause_tiering(made.table("paused").path, "bob")
     made.table("other")
-    lease_snapshots(made, made.keyed_table("planes"))
+    lease_snapshots(made, made.primary_key_table("planes"))
     stuck = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.map_(pa.string(), pa.int32()))])
     refused = pa.Table.from_pylist([{"id": 1, "tags": TWICE}], schema=stuck)
-    older_write(made.storage, made.keyed_table("stuck", 1, stuck).path, refused, 0)
+    older_write(made.storage, made.primary_key_table("stuck", 1, stuck).path, refused, 0)
     yield made
     made.close()
 
 
 def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
-    rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=KEYED_SCHEMA)
+    rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(planes.path, rows, "test", 0)
     snapshots = world.storage.take_kv_snapshots(planes.path)
     wanted = {TableBucket(planes.table_id, bucket): one.snapshot_id for bucket, one in snapshots.items()}

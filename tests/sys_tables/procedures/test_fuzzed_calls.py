@@ -18,7 +18,7 @@ import pytest
 
 from support.data_folders import FolderWorld
 from support.fuzzed_calls import TABLES, Calls
-from support.lake_world import KEYED_SCHEMA, SCHEMA
+from support.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
 from support.sys_catalog import Client, error_of, pb, serving
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.registry import default_registry
@@ -59,8 +59,8 @@ class CalledWorld(FolderWorld):
         """The tables that the drawn CALLs are about."""
         logs = self.table("logs")
         self.append(logs, 0, 10)
-        keyed = self.keyed_table("keyed")
-        rows = pa.table({"id": range(5), "text": list("abcde")}, schema=KEYED_SCHEMA)
+        keyed = self.primary_key_table("keyed")
+        rows = pa.table({"id": range(5), "text": list("abcde")}, schema=PRIMARY_KEY_SCHEMA)
         self.storage.upsert(keyed.path, rows, "w", 0)
         self.storage.take_kv_snapshots(keyed.path)
         regions = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])

@@ -18,15 +18,10 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.arrow_stream import PIECE_BYTES, ROWS_AT_ONCE
 from sys_tables.registry import Registry, default_registry
-from sys_tables.tables.lake_tiering_status import LakeTieringStatusRow
-from tiering.coordinator.interface import TableStatus
 from tiering.errors import InvalidArgument
+from tiering.model.status import TableStatus
 
 Run = Callable[[Any], None]
-
-
-def test_the_status_has_the_columns_of_the_coordinators_api_in_order() -> None:
-    assert [field.name for field in fields(LakeTieringStatusRow)] == [field.name for field in fields(TableStatus)]
 
 
 def test_a_status_is_shown_value_by_value(run: Run) -> None:

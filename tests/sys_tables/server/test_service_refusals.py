@@ -111,7 +111,7 @@ def test_a_long_message_in_another_script_still_arrives(run: Run) -> None:
         async with serving(MemoryCoordinator(), words(WordRow, broken)) as client:
             with pytest.raises(grpc.RpcError) as raised:
                 await client.read("words")
-        error = error_status.from_rpc_error(raised.value, "")
+        error = error_status.error_from_rpc(raised.value, "")
         assert isinstance(error, ClusterUnavailable)
         assert error.message.startswith("錯" * 300)
         assert error.message.endswith("…")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import KEYED_SCHEMA, LakeWorld
+from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info
 from sys_tables.declare.procedure import Call
 from sys_tables.declare.scan import ScanRequest
@@ -60,8 +60,8 @@ def test_leases_show_how_long_they_have_left() -> None:
 
 def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
-    table = world.keyed_table("planes")
-    world.storage.upsert(table.path, pa.table({"id": range(20), "text": ["x"] * 20}, schema=KEYED_SCHEMA), "test", 0)
+    table = world.primary_key_table("planes")
+    world.storage.upsert(table.path, pa.table({"id": range(20), "text": ["x"] * 20}, schema=PRIMARY_KEY_SCHEMA), "test", 0)
     taken = world.storage.take_kv_snapshots(table.path)
     held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in taken.items()}
     acquired = world.clock.now()

@@ -42,25 +42,25 @@ def doctor(
     from tiering.cli.doctor.service import Service
 
     service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
-    found = _tell_each(findings(all_checks(service, data, spark)), output)
-    if any(each.verdict is Verdict.FAIL for each in found):
+    shown = _tell_each(findings(all_checks(service, data, spark)), output)
+    if any(finding.verdict is Verdict.FAIL for finding in shown):
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _tell_each(coming: Iterable[Finding], output: OutputFormat) -> list[Finding]:
+def _tell_each(results: Iterable[Finding], output: OutputFormat) -> list[Finding]:
     """People read each as it comes; programs get all of them at once."""
     if output is not OutputFormat.TABLE:
-        found = list(coming)
-        print_rows([asdict(each) for each in found], output)
-        return found
+        shown = list(results)
+        print_rows([asdict(finding) for finding in shown], output)
+        return shown
     console = output_console()
-    found = []
-    for each in coming:
-        found.append(each)
-        line = Text(f"{each.verdict:<5}", style=STYLES[each.verdict]).append(f"{each.check:<16}", style="not bold default")
-        console.print(line.append(printable(each.found), style="not bold default"))
-        if each.mend:
-            console.print(Text(f"{'':<21}-> {printable(each.mend)}", style="cyan"))
-    counts = {verdict: sum(each.verdict is verdict for each in found) for verdict in Verdict}
+    shown = []
+    for finding in results:
+        shown.append(finding)
+        line = Text(f"{finding.verdict:<5}", style=STYLES[finding.verdict]).append(f"{finding.check:<16}", style="not bold default")
+        console.print(line.append(printable(finding.result), style="not bold default"))
+        if finding.mend:
+            console.print(Text(f"{'':<21}-> {printable(finding.mend)}", style="cyan"))
+    counts = {verdict: sum(finding.verdict is verdict for finding in shown) for verdict in Verdict}
     console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    return found
+    return shown

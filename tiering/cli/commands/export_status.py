@@ -36,14 +36,14 @@ def export_status(
     from tiering.cli.status.bundle import new_bundle, redacted
     from tiering.cli.system_catalog import SystemCatalog
 
-    said: list[dict[str, object]] = []
+    outcomes: list[dict[str, object]] = []
     with new_bundle(file, uri, force=force) as bundle, SystemCatalog(uri) as catalog:
         for read in catalog.read_all():
             contents = redacted(read)
             bundle.add(contents)
             failed = contents.error
             counted = None if failed else len(contents.rows)
-            said.append({"table": f"sys.{contents.name}", "rows": counted, "error": None if failed is None else str(failed)})
-    print_rows(said, output, COLUMNS, {"error": lambda _: "red"})
-    if any(one["error"] for one in said):
+            outcomes.append({"table": f"sys.{contents.name}", "rows": counted, "error": None if failed is None else str(failed)})
+    print_rows(outcomes, output, COLUMNS, {"error": lambda _: "red"})
+    if any(outcome["error"] for outcome in outcomes):
         raise typer.Exit(1)

@@ -88,13 +88,13 @@ def _bar(path: TablePath, file: Path) -> Iterator[Callable[[int, int], None] | N
 
 
 def _summary(path: TablePath, result: IngestResult) -> str:
-    made = "made, " if result.created else ""
+    creation = "made, " if result.created else ""
     shown = [f"{bucket}: [{start}, {stop})" for bucket, (start, stop) in list(result.ranges.items())[:SHOWN_BUCKETS]]
     more = len(result.ranges) - len(shown)
     partitions = {bucket.partition_id for bucket in result.ranges} - {None}
     into = f" to {len(partitions)} partition{'s' if len(partitions) > 1 else ''}" if partitions else ""
     ranges = ", ".join(shown) + (f", and {more} more" if more else "")
-    return f"{path}: {made}{_done(result)}{into}; offsets by bucket: {ranges or 'none'}"
+    return f"{path}: {creation}{_done(result)}{into}; offsets by bucket: {ranges or 'none'}"
 
 
 def _done(result: IngestResult) -> str:

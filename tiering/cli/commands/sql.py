@@ -74,7 +74,7 @@ def sql(
     from tiering.cli.sql.prompt import converse, line_editing
     from tiering.cli.sql.session import SqlSession
 
-    text, source = _given(statement, file)
+    text, source = _script_text(statement, file)
     statements = () if text is None else _statements(text, source)
     properties = read_pairs(lake_property or [], "--lake-property")
     options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake, data, lake_format, properties)
@@ -87,7 +87,7 @@ def sql(
     with console.status("starting Spark ...") if engine is EngineKind.SPARK else nullcontext():
         opened = _open(engine, options)
     try:
-        session = SqlSession(opened, output, told=text is None)
+        session = SqlSession(opened, output, timed=text is None)
         if text is not None:
             session.run_all(statements, source)
         else:
@@ -99,7 +99,7 @@ def sql(
         opened.close()
 
 
-def _given(statement: str | None, file: Path | None) -> tuple[str | None, str]:
+def _script_text(statement: str | None, file: Path | None) -> tuple[str | None, str]:
     """The text to run and where it is from; None = ask the person at the terminal. Raises InvalidArgument."""
     if statement is not None and file is not None:
         raise InvalidArgument("a statement and --file are given: only one of them can be run", hint="Leave one out.")
@@ -120,21 +120,21 @@ def _statements(text: str, source: str) -> tuple[Statement, ...]:
     from tiering.cli.sql.statements import split
 
     try:
-        found = split(text).all
+        statements = split(text).all
     except InvalidData as error:
         raise InvalidData(f"{source}: {error.message}", hint=error.hint) from error
-    if not found:
+    if not statements:
         raise InvalidData(f"{source}: there is no statement", hint='Such as: lakeward sql "SHOW TABLES IN sys"')
-    return found
+    return statements
 
 
 def _names(uri: str) -> tuple[str, ...]:
     """What the prompt completes. Raises ServiceUnreachable."""
     with SystemCatalog(uri) as catalog:
-        said = catalog.describe()
-    tables = [f"{table.namespace}.{table.name}" for table in said.system_tables]
-    procedures = [f"{procedure.namespace}.{procedure.name}(" for procedure in said.procedures]
-    return (*WORDS, *tables, *procedures, *said.namespaces)
+        description = catalog.describe()
+    tables = [f"{table.namespace}.{table.name}" for table in description.system_tables]
+    procedures = [f"{procedure.namespace}.{procedure.name}(" for procedure in description.procedures]
+    return (*WORDS, *tables, *procedures, *description.namespaces)
 
 
 def _known_names() -> tuple[str, ...]:
@@ -162,24 +162,15 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
     match kind:
         case EngineKind.SPARK:
             require_java()
-            conf = {**(_lake_conf(options.uri) if options.lake else {}), **options.conf}
+            from tiering.cli.service_lake import service_lake_properties
+            from tiering.cli.spark.properties import catalog_lake_properties
             from tiering.cli.sql.spark_engine import SparkEngine
 
-            return SparkEngine(options.uri, options.master, conf)
+            lake = catalog_lake_properties(service_lake_properties(options.uri)) if options.lake else {}
+
+            return SparkEngine(options.uri, options.master, {**lake, **options.conf})
         case EngineKind.DUCKDB:
             from tiering.cli.sql.offline_engine import DuckDbEngine
 
             assert options.data is not None
             return DuckDbEngine(options.data, options.lake_format, options.lake_properties)
-
-
-def _lake_conf(uri: str) -> dict[str, str]:
-    from tiering.cli.spark.properties import catalog_lake_properties
-    from tiering.lake.catalog_properties import told_properties
-    from tiering.round.transport import GrpcTransport
-
-    transport = GrpcTransport(uri, "sql")
-    try:
-        return catalog_lake_properties(told_properties(transport.service_config_now().lake_properties))
-    finally:
-        transport.close()

@@ -66,11 +66,11 @@ def status(
 
 
 def _print(statuses: Sequence[TableStatus], output: OutputFormat) -> None:
-    print_rows([_row(one) for one in statuses], output, COLUMNS if output is OutputFormat.TABLE else ("table",), STYLES)
+    print_rows([_row(status) for status in statuses], output, COLUMNS if output is OutputFormat.TABLE else ("table",), STYLES)
 
 
-def _row(one: TableStatus) -> dict[str, Any]:
-    return {"table": f"{one.database_name}.{one.table_name}", **asdict(one)}
+def _row(status: TableStatus) -> dict[str, Any]:
+    return {"table": f"{status.database_name}.{status.table_name}", **asdict(status)}
 
 
 def _watch(watching: Watch, output: OutputFormat) -> None:
@@ -90,7 +90,7 @@ class _Blocks:
         self._headed = False
 
     def show(self, statuses: Sequence[TableStatus]) -> None:
-        rows = [_row(one) for one in statuses]
+        rows = [_row(status) for status in statuses]
         match self._output:
             case OutputFormat.JSON:
                 print(as_json(rows, indent=None))

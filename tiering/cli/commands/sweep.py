@@ -35,13 +35,13 @@ def sweep(
         results = client.sweep_lake(path, older_than_ms=guard_ms, dry_run=dry_run)
     rows = [
         {
-            "table": str(one.path),
-            "files": one.files,
-            "would_remove" if dry_run else "removed": one.removed,
-            "bytes": one.removed_bytes,
-            "kept": ", ".join(f"{count} {reason}" for reason, count in sorted(one.kept.items())),
-            "error": one.error,
+            "table": str(result.path),
+            "files": result.files,
+            "would_remove" if dry_run else "removed": result.removed,
+            "bytes": result.removed_bytes,
+            "kept": ", ".join(f"{count} {reason}" for reason, count in sorted(result.kept.items())),
+            "error": result.error,
         }
-        for one in results
+        for result in results
     ]
     print_rows(rows, output, ("table", "files", "would_remove" if dry_run else "removed", "bytes", "kept", "error"))

@@ -46,9 +46,9 @@ def tables(
 
 def _spelled(catalog: SystemCatalog, database: str) -> str:
     known = list(catalog.describe().namespaces)
-    if (found := resolve_name(database, known)) is None:
+    if (namespace := resolve_name(database, known)) is None:
         raise UnknownDatabase(f"there is no database {database!r}", hint=near_hint(database, known, "databases"))
-    return found
+    return namespace
 
 
 def _system_row(table: pb.SystemTable) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def is_reached(result: TierTableResult) -> bool:
 
 
 @contextmanager
-def round_progress(what: str) -> Iterator[Callable[[str], None]]:
+def round_progress(table: str) -> Iterator[Callable[[str], None]]:
     """Takes the lines that a waiting call sends: a bar on a terminal, gone at the end; nothing elsewhere."""
     console = message_console()
     if not console.is_terminal:
@@ -74,7 +74,7 @@ def round_progress(what: str) -> Iterator[Callable[[str], None]]:
     end_orderly_on_sigterm()
     columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"tiering {what}", total=None)
+        task = bar.add_task(f"tiering {table}", total=None)
 
         def tell(line: str) -> None:
             done, total = splits_of(line)
@@ -85,8 +85,8 @@ def round_progress(what: str) -> Iterator[Callable[[str], None]]:
 
 def splits_of(line: str) -> tuple[int, int | None]:
     """Splits done and in all, as a progress line says; (0, None) if it does not."""
-    found = _SPLITS.search(line)
-    return (int(found["done"]), int(found["total"])) if found else (0, None)
+    match = _SPLITS.search(line)
+    return (int(match["done"]), int(match["total"])) if match else (0, None)
 
 
 def _row(result: TierTableResult) -> dict[str, Any]:

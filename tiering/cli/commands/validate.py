@@ -38,7 +38,7 @@ def validate(
     """
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.data_folder import read_data_folder
-    from tiering.lake.catalog_properties import with_own_catalog
+    from tiering.lake.catalog_properties import with_default_catalog
     from tiering.validate.child import ValidationRequest, run_validation
 
     path = parse_table_path(table)
@@ -51,11 +51,11 @@ def validate(
         level=level.value,
         snapshot_id=snapshot,
         memory_limit=memory_limit,
-        lake_properties=with_own_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties),
+        lake_properties=with_default_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties),
     )
     results = run_validation(request)
-    print_rows([vars(one) for one in results], output, COLUMNS, {"ok": _colour})
-    if any(one.ok is False for one in results):
+    print_rows([vars(result) for result in results], output, COLUMNS, {"ok": _colour})
+    if any(result.ok is False for result in results):
         raise typer.Exit(1)
 
 

@@ -191,11 +191,11 @@ def _prove(stage: Stage, expected: Mapping[TablePath, int]) -> bool:
 def _prove_one(stage: Stage, path: TablePath, expected: int) -> bool:
     statement = f"CALL {CATALOG}.sys.validate_table('{path}', level => 'rows')"
     stage.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
-    found = stage.spark.sql(statement)
-    found.select("check", "scope", "expected", "actual", "ok", "details").show(truncate=False)
-    checks = found.collect()
-    rows = sum(int(one.actual) for one in checks if one.check == "rows" and one.ok)
-    held = all(one.ok for one in checks) and rows == expected
+    frame = stage.spark.sql(statement)
+    frame.select("check", "scope", "expected", "actual", "ok", "details").show(truncate=False)
+    checks = frame.collect()
+    rows = sum(int(check.actual) for check in checks if check.check == "rows" and check.ok)
+    held = all(check.ok for check in checks) and rows == expected
     verdict = "[bold green]equal[/]" if held else "[bold red]DIFFERENT[/]"
     stage.console.print(f"{path}: {expected:,} rows read from its file and not deleted, {rows:,} in the lake: {verdict}", highlight=False)
     return held

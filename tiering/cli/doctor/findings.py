@@ -24,26 +24,26 @@ class Finding:
 
     check: str
     verdict: Verdict
-    found: str
+    result: str
     mend: str = ""
 
 
 Check = Callable[[], Iterable[Finding]]
 
 
-def ok(check: str, found: str) -> Finding:
+def ok(check: str, result: str) -> Finding:
     """All is well."""
-    return Finding(check, Verdict.OK, found)
+    return Finding(check, Verdict.OK, result)
 
 
-def warn(check: str, found: str, mend: str) -> Finding:
+def warn(check: str, result: str, mend: str) -> Finding:
     """It works, but."""
-    return Finding(check, Verdict.WARN, found, mend)
+    return Finding(check, Verdict.WARN, result, mend)
 
 
-def fail(check: str, found: str, mend: str) -> Finding:
+def fail(check: str, result: str, mend: str) -> Finding:
     """It will not work."""
-    return Finding(check, Verdict.FAIL, found, mend)
+    return Finding(check, Verdict.FAIL, result, mend)
 
 
 def findings(checks: Iterable[tuple[str, Check]]) -> Iterator[Finding]:

@@ -34,8 +34,8 @@ def data_folder(path: Path) -> Iterator[Finding]:
     if locked:
         yield fail("data folder", f"cannot be written: {', '.join(locked)}", "Give this user the right to write there, or name another.")
     else:
-        what = f"format version {FORMAT_VERSION}" if (root / "VERSION").exists() else "empty"
-        yield ok("data folder", f"{root}, {what}")
+        content = f"format version {FORMAT_VERSION}" if (root / "VERSION").exists() else "empty"
+        yield ok("data folder", f"{root}, {content}")
     yield space("data folder", root)
 
 
@@ -48,10 +48,10 @@ def temporary_folder() -> Iterator[Finding]:
 def space(check: str, folder: Path, enough: int = ENOUGH_BYTES, too_little: int = TOO_LITTLE_BYTES) -> Finding:
     """What is free where `folder` lies."""
     free = shutil.disk_usage(folder).free
-    found = f"{free / (1 << 30):.1f} GiB free in {folder}"
+    room = f"{free / (1 << 30):.1f} GiB free in {folder}"
     if free < too_little:
-        return fail(check, found, "Free some space, or use another disk.")
-    return warn(check, found, "Free some space soon.") if free < enough else ok(check, found)
+        return fail(check, room, "Free some space, or use another disk.")
+    return warn(check, room, "Free some space soon.") if free < enough else ok(check, room)
 
 
 def _where_it_would_be(root: Path) -> Finding:

@@ -35,9 +35,9 @@ def python() -> Iterator[Finding]:
         yield fail("python", have, f"Use a Python that fits {bounds}.")
     wrong = misfits(wanted, installed)
     for misfit in wrong:
-        found = "is not installed" if misfit.found is None else f"is {misfit.found}"
-        asked = f"{misfit.name}{misfit.wanted}"
-        yield fail("packages", f"{misfit.name} {found}; {PACKAGE} needs {asked}", f"pip install '{asked}'")
+        state = "is not installed" if misfit.have is None else f"is {misfit.have}"
+        requirement = f"{misfit.name}{misfit.wanted}"
+        yield fail("packages", f"{misfit.name} {state}; {PACKAGE} needs {requirement}", f"pip install '{requirement}'")
     if not wrong:
         yield ok("packages", "all are there, in fitting versions")
 
@@ -45,8 +45,8 @@ def python() -> Iterator[Finding]:
 def java() -> Iterator[Finding]:
     """The Java that Spark will start. Raises SetupError without one."""
     command = require_java()
-    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-    yield ok("java", f"{said.splitlines()[0]} at {command}")
+    answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    yield ok("java", f"{answer.splitlines()[0]} at {command}")
 
 
 def plugin() -> Iterator[Finding]:
@@ -86,10 +86,12 @@ def _other_spark(home: Path, have: str) -> Finding:
     cores = sorted(home.glob("jars/spark-core_*.jar"))
     if not cores:
         return fail("spark", f"SPARK_HOME={home} holds no Spark", "Unset SPARK_HOME: PySpark brings its own.")
-    found = cores[0].stem.rpartition("-")[2]
-    if found.split(".")[:2] != have.split(".")[:2]:
-        return fail("spark", f"SPARK_HOME={home} is Spark {found}, PySpark is {have}", "Unset SPARK_HOME, or name a Spark of that version.")
-    return ok("spark", f"PySpark {have} with Spark {found} of SPARK_HOME={home}")
+    spark_version = cores[0].stem.rpartition("-")[2]
+    if spark_version.split(".")[:2] != have.split(".")[:2]:
+        return fail(
+            "spark", f"SPARK_HOME={home} is Spark {spark_version}, PySpark is {have}", "Unset SPARK_HOME, or name a Spark of that version."
+        )
+    return ok("spark", f"PySpark {have} with Spark {spark_version} of SPARK_HOME={home}")
 
 
 def spark_reads(uri: str) -> Iterator[Finding]:

@@ -23,17 +23,17 @@ class Misfit:
 
     name: str
     wanted: str
-    found: str | None
+    have: str | None
 
 
-def misfits(requirements: Iterable[str], found: Callable[[str], str | None]) -> list[Misfit]:
+def misfits(requirements: Iterable[str], version_of: Callable[[str], str | None]) -> list[Misfit]:
     """Of all requirements without a marker; those of extras are not needed."""
     wrong = []
     for requirement in requirements:
         parsed = _REQUIREMENT.fullmatch(requirement.strip())
         if parsed is None or parsed["marker"]:
             continue
-        have = found(parsed["name"])
+        have = version_of(parsed["name"])
         if have is None or not satisfies(have, parsed["bounds"]):
             wrong.append(Misfit(parsed["name"], parsed["bounds"].strip(), have))
     return wrong
@@ -46,8 +46,8 @@ def satisfies(have: str, bounds: str) -> bool:
 
 def release(text: str) -> Release:
     """The numbers of a version, without trailing zeros: `2.10.0rc1` is (2, 10)."""
-    found = _RELEASE.match(text)
-    numbers = [int(part) for part in found[0].split(".")] if found else []
+    match = _RELEASE.match(text)
+    numbers = [int(part) for part in match[0].split(".")] if match else []
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)

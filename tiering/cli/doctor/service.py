@@ -81,10 +81,10 @@ class Service:
         yield opened(properties)
 
     def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
-        found = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
+        service = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
         if config.version == version(PACKAGE):
-            return ok("service", found)
-        return warn("service", f"{found}; here is {version(PACKAGE)}", "Update the older of the two: calls that it lacks are refused.")
+            return ok("service", service)
+        return warn("service", f"{service}; here is {version(PACKAGE)}", "Update the older of the two: calls that it lacks are refused.")
 
     def _tables(self) -> Finding:
         with LakewardClient(self.uri) as client:

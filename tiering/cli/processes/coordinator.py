@@ -26,7 +26,7 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.base import Lake
-from tiering.lake.catalog_properties import with_own_catalog
+from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import open_lake
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
@@ -113,7 +113,7 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
 
 
 def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
-    lake_properties = with_own_catalog(settings.lake_properties or {}, folder.lake_properties)
+    lake_properties = with_default_catalog(settings.lake_properties or {}, folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
         inline_round_bytes=settings.inline_round_bytes,

@@ -56,10 +56,10 @@ def read_data_folder(path: Path) -> DataFolder:
     """A folder that is there already; nothing of it is touched. Raises SetupError if it is none, or another version's."""
     root = path.expanduser().resolve()
     try:
-        found = read_version(root / "VERSION")
+        version = read_version(root / "VERSION")
     except OSError as error:
         raise SetupError(f"{root} is not a Lakeward data folder: {error.strerror or error}", hint="Name one with --data.") from error
-    _check_version(root, found)
+    _check_version(root, version)
     check_links(root, of_others=True)
     return DataFolder(root)
 
@@ -102,9 +102,9 @@ def check_version(root: Path) -> None:
     _check_version(root, read_version(version))
 
 
-def _check_version(root: Path, found: str) -> None:
-    if found != FORMAT_VERSION:
+def _check_version(root: Path, version: str) -> None:
+    if version != FORMAT_VERSION:
         raise SetupError(
-            f"the data folder {root} has format version {found}; this version of Lakeward reads version {FORMAT_VERSION}",
+            f"the data folder {root} has format version {version}; this version of Lakeward reads version {FORMAT_VERSION}",
             hint="Use the version of Lakeward that wrote it, or name another folder.",
         )

@@ -20,9 +20,9 @@ from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.lake.registry import lake_opener
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
-from tiering.round.tasks.inline import InlineTaskRunner
-from tiering.round.tasks.session import open_spark, warm_up
-from tiering.round.tasks.spark import SparkTaskRunner
+from tiering.round.tasks.inline_runner import InlineTaskRunner
+from tiering.round.tasks.spark_runner import SparkTaskRunner
+from tiering.round.tasks.spark_session import open_spark, warm_up
 from tiering.round.tierer import Tierer, TiererOptions
 from tiering.round.transport import GrpcTransport
 

@@ -23,13 +23,13 @@ def require_java() -> Path:
         where = f"JAVA_HOME={home}" if home else "the PATH"
         raise SetupError(f"no Java was found ({where})", hint="Install a JDK 17 or newer, such as Debian's openjdk-17-jdk-headless.")
     try:
-        said = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", check=False).stderr
+        answer = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", check=False).stderr
     except OSError as error:
         raise SetupError(
             f"{command} cannot be run: {error.strerror or error}",
             hint="Install a JDK 17 or newer for this machine, and point JAVA_HOME at it.",
         ) from error
-    match = _VERSION.search(said)
+    match = _VERSION.search(answer)
     major = int(match["major"]) if match else 0
     if major < MINIMUM_JAVA:
         raise SetupError(

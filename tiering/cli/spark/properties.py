@@ -42,12 +42,12 @@ def catalog_properties(uri: str, jar: Path, default: bool = False) -> dict[str, 
     The jar goes on the driver's class path: `spark.jars` comes too late for a default catalog (the session fails with
     ClassNotFoundException).
     """
-    found = {
+    properties = {
         "spark.driver.extraClassPath": str(jar),
         f"spark.sql.catalog.{CATALOG}": CATALOG_CLASS,
         f"spark.sql.catalog.{CATALOG}.uri": uri,
     }
-    return {**found, "spark.sql.defaultCatalog": CATALOG} if default else found
+    return {**properties, "spark.sql.defaultCatalog": CATALOG} if default else properties
 
 
 def session_catalog_properties(uri: str) -> dict[str, str]:
@@ -71,7 +71,7 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
     """
     kind = properties.get("type", "sql").lower()
     prefix = f"spark.sql.catalog.{LAKE_CATALOG}"
-    found = {
+    spark_properties = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": _PYICEBERG_TO_SPARK_TYPE.get(kind, kind),
@@ -79,16 +79,16 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
     needed = [ICEBERG_RUNTIME]
     for name, value in properties.items():
         if name == "uri" and kind == "sql":
-            found[f"{prefix}.uri"] = _jdbc_uri(value)
+            spark_properties[f"{prefix}.uri"] = _jdbc_uri(value)
         elif name != "type":
-            found[f"{prefix}.{name}"] = value
+            spark_properties[f"{prefix}.{name}"] = value
     if kind == "sql":
         # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables.
-        found[f"{prefix}.jdbc.init-catalog-tables"] = "false"
-        found[f"{prefix}.jdbc.schema-version"] = "V1"
-        if found[f"{prefix}.uri"].startswith("jdbc:sqlite"):
+        spark_properties[f"{prefix}.jdbc.init-catalog-tables"] = "false"
+        spark_properties[f"{prefix}.jdbc.schema-version"] = "V1"
+        if spark_properties[f"{prefix}.uri"].startswith("jdbc:sqlite"):
             needed.append(SQLITE_JDBC)
-    return {**_jars(needed, jars), **found}
+    return {**_jars(needed, jars), **spark_properties}
 
 
 def _jars(needed: Sequence[SparkJar], jars: LakeJars) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from tiering.cli.spark.properties import catalog_properties, plugin_jar
 from tiering.errors import SetupError
-from tiering.round.tasks.session import start_session
+from tiering.round.tasks.spark_session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,12 +44,12 @@ def open_reader_spark(uri: str, name: str, *, master: str = "local[*]", conf: Ma
     logging.getLogger("SQLQueryContextLogger").disabled = True
     settings = {**_DEFAULTS, **catalog_properties(uri, plugin_jar(), default=True), **(conf or {})}
     settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {settings.get(_JAVA_OPTIONS, '')}".strip()
-    with TemporaryFile("w+b") as said, _errors_to(said):
+    with TemporaryFile("w+b") as messages, _errors_to(messages):
         try:
             spark = start_session(master, name, settings)
         except Exception as error:
-            said.seek(0)
-            tail = said.read()[-2_000:].decode(errors="replace").strip()
+            messages.seek(0)
+            tail = messages.read()[-2_000:].decode(errors="replace").strip()
             raise SetupError(
                 f"Spark did not start: {error}\n{tail}", hint="`lakeward doctor` looks at Java, Spark and the plugin."
             ) from error

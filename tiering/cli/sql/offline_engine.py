@@ -17,7 +17,7 @@ from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.base import Lake
-from tiering.lake.catalog_properties import with_own_catalog
+from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import open_lake
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
@@ -28,7 +28,7 @@ class DuckDbEngine:
 
     def __init__(self, data: Path, lake_format: str, lake_properties: Mapping[str, str]) -> None:
         folder = read_data_folder(data)
-        properties = with_own_catalog(lake_properties, folder.read_only_lake_properties)
+        properties = with_default_catalog(lake_properties, folder.read_only_lake_properties)
 
         @cache
         def lake_of(wanted: str) -> Lake:

@@ -103,8 +103,8 @@ def line_editing(names: Sequence[str]) -> Iterator[None]:
 
 def candidate(names: Sequence[str], text: str, index: int) -> str | None:
     """The name number `index` that goes on from `text`, in any case; None behind the last."""
-    found = [name for name in names if name.lower().startswith(text.lower())]
-    return found[index] if index < len(found) else None
+    matching = [name for name in names if name.lower().startswith(text.lower())]
+    return matching[index] if index < len(matching) else None
 
 
 def history_file() -> Path:

@@ -15,11 +15,11 @@ from tiering.errors import StatementFailed
 
 @dataclass
 class SqlSession:
-    """Prints each result as soon as it is there. `told`: on a terminal also how many rows, and how long it took."""
+    """Prints each result as soon as it is there. `timed`: on a terminal also how many rows, and how long it took."""
 
     engine: Engine
     output: OutputFormat
-    told: bool = False
+    timed: bool = False
     _printed: int = 0
 
     def run_all(self, statements: Sequence[Statement], source: str) -> None:
@@ -42,7 +42,7 @@ class SqlSession:
             self._separate()
             print_result(result.columns, result.rows, self.output, text=exact_text)
             sys.stdout.flush()
-        if self.told:
+        if self.timed:
             count = f"{len(result.rows):,} row{'' if len(result.rows) == 1 else 's'}" if result.columns else "done"
             print(f"{count} in {took:.2f} s", file=sys.stderr)
 

@@ -77,9 +77,9 @@ def _has_times(kind: DataType) -> bool:
     return re.search(r"\b(date|timestamp|timestamp_ntz)\b", kind.simpleString()) is not None
 
 
-def failure(said: str) -> StatementFailed:
+def failure(message_text: str) -> StatementFailed:
     """What Spark says about a statement, without plans and stacks; the service's hint as ours."""
-    text = _NOISE.split(said.strip(), maxsplit=1)[0].rstrip()
+    text = _NOISE.split(message_text.strip(), maxsplit=1)[0].rstrip()
     if "== SQL" not in text:
         text = _PLAN.split(text, maxsplit=1)[0]
     message, _, hint = text.partition(_HINT)
@@ -101,7 +101,7 @@ def converter(kind: DataType, zone: tzinfo) -> Convert:
             return _unless_null(lambda entries: {key(name): item(value) for name, value in entries.items()})
         case types.StructType():
             fields = [(field.name, converter(field.dataType, zone)) for field in kind.fields]
-            return _unless_null(lambda row: {name: each(value) for (name, each), value in zip(fields, row, strict=True)})
+            return _unless_null(lambda row: {name: convert(value) for (name, convert), value in zip(fields, row, strict=True)})
         case types.BinaryType():
             return _unless_null(bytes)
         case _:

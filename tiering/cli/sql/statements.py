@@ -42,7 +42,7 @@ class Script:
 
 def split(text: str) -> Script:
     """Raises InvalidData if a string, a quoted name or a comment is still open at the end of the text."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     pending: list[Token] = []
     line, counted = 1, 0
 
@@ -56,9 +56,9 @@ def split(text: str) -> Script:
         if not ends:
             pending.append(token)
         elif pending:
-            found.append(statement())
+            statements.append(statement())
             pending = []
-    return Script(tuple(found), statement() if pending else None)
+    return Script(tuple(statements), statement() if pending else None)
 
 
 def _tokens(text: str) -> Sequence[Token]:

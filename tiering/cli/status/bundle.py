@@ -126,13 +126,13 @@ def _clean(value: Any, kind: pa.DataType, name: str) -> Any:
 @contextmanager
 def new_bundle(file: Path, uri: str, *, force: bool) -> Iterator[Bundle]:
     """The bundle, under its name only once it is whole. Raises InvalidArgument (it is there already), SetupError (cannot be written)."""
-    made = bundle_format(file)
+    opener = _OPENERS[bundle_format(file)]
     if file.exists() and not force:
         raise _exists(file)
     beside = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
-            bundle = _OPENERS[made](sink, uri)
+            bundle = opener(sink, uri)
             try:
                 yield bundle
             finally:

@@ -50,11 +50,11 @@ class Watch:
             while True:
                 self.pause(self.interval_seconds)
                 try:
-                    found = self.look()
+                    statuses = self.look()
                 except (ServiceUnreachable, ServiceBusy) as error:
                     complain(error.message)
                 else:
-                    show(found)
+                    show(statuses)
         except KeyboardInterrupt:
             return
 

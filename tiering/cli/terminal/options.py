@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tiering.cli.spark.properties import LakeJars
 from tiering.cli.terminal.completion import table_names
 from tiering.cli.terminal.output import OutputFormat
 from tiering.errors import InvalidArgument
@@ -31,28 +33,52 @@ TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=ta
 AnyTableArgument = Annotated[str | None, typer.Argument(help="Only this table: db.table.", autocompletion=table_names, show_default=False)]
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 
+DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
+PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]
+HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]
+TimeoutOption = Annotated[int, typer.Option(min=1, help="A tierer silent for this long has lost its tables.")]
+InlineOption = Annotated[int, typer.Option(min=0, help="Rounds of at most this many estimated bytes need no Spark job.")]
+InsecureOption = Annotated[bool, typer.Option(help="Listen off loopback although nothing is encrypted or checked.")]
+LakePropertyOption = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE of the lake's catalog, as pyiceberg takes them; repeat it. Default: a SQL catalog in the data folder."),
+]
+MasterOption = Annotated[str, typer.Option(help="Spark master of the tierer: local[N], spark://..., yarn, k8s://...")]
+ConfOption = Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for the tierer's Spark; repeat it.")]
+SlotsOption = Annotated[int, typer.Option(min=1, help="Tables the tierer moves at a time.")]
+
+LakeJarsOption = Annotated[
+    LakeJars,
+    typer.Option(help="How Spark gets Iceberg: as files that `lakeward fetch-jars` put on this machine, or by itself from Maven Central."),
+]
+
 
 def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
     """`NAME=VALUE` options as a mapping; raises InvalidArgument naming the option.
 
     Blanks around a name or a value are not part of it.
     """
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise InvalidArgument(f"{option} {pair!r} is not of the form NAME=VALUE")
         check_property(option, name.strip(" "), value.strip(" "))
-        found[name.strip(" ")] = value.strip(" ")
-    return found
+        properties[name.strip(" ")] = value.strip(" ")
+    return properties
 
 
-def check_property(what: str, name: str, value: str) -> None:
+def read_lake_properties(pairs: list[str] | None) -> dict[str, str] | None:
+    """`--lake-property` options as a mapping; None without any, which stands for the data folder's own lake."""
+    return read_pairs(pairs, "--lake-property") if pairs else None
+
+
+def check_property(origin: str, name: str, value: str) -> None:
     """Raises InvalidArgument for a name with blanks or control characters, a value with control characters or line ends.
 
     Properties are printed as files of one line each (`spark-conf`, `lake-conf`): a line end in one would begin another.
     """
     if not 0 < len(name) <= _NAME_LIMIT or any(character.isspace() or not character.isprintable() for character in name):
-        raise InvalidArgument(f"{what} {name!r}: a name has no blanks, no control characters, and at most {_NAME_LIMIT} characters")
+        raise InvalidArgument(f"{origin} {name!r}: a name has no blanks, no control characters, and at most {_NAME_LIMIT} characters")
     if any(unicodedata.category(character) in _UNSEEN for character in value):
-        raise InvalidArgument(f"{what} {name!r} has a value with a control character or a line end", hint="Leave it out.")
+        raise InvalidArgument(f"{origin} {name!r} has a value with a control character or a line end", hint="Leave it out.")

@@ -86,9 +86,9 @@ def _plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else str(value)
         case Mapping():
-            return {str(name): _plain(each) for name, each in value.items()}
+            return {str(name): _plain(item) for name, item in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_plain(each) for each in value]
+            return [_plain(item) for item in value]
         case datetime() | date() | time():
             return value.isoformat()
         case bytes() | bytearray():
@@ -146,7 +146,7 @@ def _csv_field(value: Any) -> str:
 def distinct(names: Sequence[str]) -> list[str]:
     """`a, b, a` -> `a, b, a_2`; never a name that is there already."""
     taken, counts = set(names), Counter[str]()
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         counts[name] += 1
         candidate = name
@@ -154,8 +154,8 @@ def distinct(names: Sequence[str]) -> list[str]:
             candidate = f"{name}_{counts[name]}"
             counts[name] += candidate in taken
         taken.add(candidate)
-        found.append(candidate)
-    return found
+        unique.append(candidate)
+    return unique
 
 
 def _print_for_people(columns: Sequence[str], rows: Sequence[Row], text: Callable[[Any], str], styles: Styles) -> None:

@@ -28,10 +28,11 @@ from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.base import Committable, CommitterInitContext, Lake, LakeView
-from tiering.lake.maintenance import LakeCare, LakeSurvey
+from tiering.lake.maintenance import LakeMaintenance, LakeSurvey
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import check_base, tiered_offsets
-from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
     Ranges,
     ReconcileAction,
@@ -45,7 +46,6 @@ from tiering.lake.rules.reconcile import (
     records_left_out,
     retiered,
 )
-from tiering.lake.rules.ways_out import is_empty, made_anew, reconcile_call
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 
@@ -174,7 +174,7 @@ class Reconciler:
             path = looked.info.path
             others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, looked)]
             ways = " or ".join(reconcile_call(path, other) for other in others)
-            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else made_anew(path)
+            ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
             raise errors.CannotReconcile(refusal.message, hint=f"{refusal.hint} {ways}".strip(), **refusal.ids) from refusal
 
     def _is_way_out(self, action: ReconcileAction, looked: _Looked) -> bool:
@@ -202,13 +202,13 @@ class Reconciler:
                 ranges = adopted(situation, foreign)
         return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(looked)))
 
-    def _held(self, looked: _Looked) -> HeldOffsets:
+    def _held(self, looked: _Looked) -> RowOffsets:
         if looked.survey is None:
-            return HeldOffsets()
+            return RowOffsets()
         partitions = {name for name, _ in looked.situation.places.values() if name is not None}
-        return self._care(looked.record).held(looked.info, looked.survey.view, partitions)
+        return self._care(looked.record).row_offsets(looked.info, looked.survey.view, partitions)
 
-    def _held_if_readable(self, looked: _Looked) -> HeldOffsets | None:
+    def _held_if_readable(self, looked: _Looked) -> RowOffsets | None:
         """For an action that does not go by the rows: those that cannot be read stop it not."""
         try:
             return self._held(looked)
@@ -323,8 +323,8 @@ class Reconciler:
     def _lake(self, record: TableRecord) -> Lake:
         return self._lakes.of(record.lake_format)
 
-    def _care(self, record: TableRecord) -> LakeCare:
+    def _care(self, record: TableRecord) -> LakeMaintenance:
         lake = self._lake(record)
-        if not isinstance(lake, LakeCare):
+        if not isinstance(lake, LakeMaintenance):
             raise errors.CannotReconcile(f"the lake format {record.lake_format} cannot be reconciled by this version")
         return lake

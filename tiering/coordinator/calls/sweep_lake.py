@@ -15,8 +15,8 @@ from tiering.coordinator.decisions.records import CommitState, TableRecord
 from tiering.coordinator.interface import SweepLake, SweepResult
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.lake.maintenance import LakeCare, StoredFile
-from tiering.lake.rules.sweep import LakeNow, RoundFate, Verdict, judge
+from tiering.lake.maintenance import LakeMaintenance, StoredFile
+from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
 
 _log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ class Sweeper:
 
     def _sweep(self, call: SweepLake, record: TableRecord) -> SweepResult:
         lake = self._lakes.of(record.lake_format)
-        if not isinstance(lake, LakeCare):
+        if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
         fates = self.fates(record)
         first = lake.survey(record.path)
@@ -67,8 +67,8 @@ class Sweeper:
             )
         view = survey.view
         rounds = {one.round_id for one in view.snapshots.values() if one.round_id is not None}
-        now = LakeNow(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
-        verdicts = judge(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=call.older_than_ms))
+        now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tag, lake.live_files(view), rounds)
+        verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=call.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
         for file in () if call.dry_run else doomed:

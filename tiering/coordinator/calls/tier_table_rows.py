@@ -13,7 +13,7 @@ from tiering.coordinator.interface import TierTable, TierTableResult
 from tiering.errors import cut_message
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire import error_status
+from tiering.wire.errors import error_from_pb
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def in_context(error: ErrorInfo, path: TablePath, round_id: str) -> ErrorInfo:
 def error_of(error: ErrorInfo) -> errors.LakewardError:
     """The error as it is raised: of its own class where this version knows it."""
     pb = PbError(error_class=error.error_class, message=error.message, hint=error.hint, retryable=error.retryable, ids=dict(error.ids))
-    return error_status.from_pb(pb)
+    return error_from_pb(pb)
 
 
 def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:

@@ -149,7 +149,7 @@ def end_round(
 
 
 def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool = False) -> Change:
-    """Tiered, then Scheduled. `checked`: the lake had all that the log held when the round looked at it.
+    """To Tiered, and at once on to Scheduled. `checked`: the lake had all that the log held when the round looked at it.
 
     The next due time counts from that look, or is now (`at_once`).
     """

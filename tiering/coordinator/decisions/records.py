@@ -282,6 +282,8 @@ class TiererRecord:
 class TableRecord:
     """Everything about the tiering of one lake table. `state` None = removed: only its epoch and lake are kept.
 
+    A removed table with a `forget_deadline` was dropped, and is forgotten then; without one its lake was disabled.
+
     `definition` is a fingerprint of the source table: a change resumes a permanent failure. `round` is the latest
     round, `commit` its ledger row once granted. `checked_since` is when the running round looked at the log.
     """
@@ -314,6 +316,7 @@ class TableRecord:
     pause: Pause | None = None
     call: QueuedCall | None = None
     lake: LakeKnowledge = field(default_factory=LakeKnowledge)
+    forget_deadline: datetime | None = None
 
     @property
     def path(self) -> TablePath:

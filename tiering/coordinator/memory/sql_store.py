@@ -7,7 +7,7 @@ one step, in any database. Rows are replaced by delete and insert, which every d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -68,6 +68,7 @@ class SqlStore:
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
         with self._owned(coordinator_epoch) as connection:
             _TABLES.replace(connection, [_table_row(row) for row in writes.tables])
+            _TABLES.delete(connection, writes.forgotten_tables)
             _ROUNDS.replace(connection, [_round_row(row) for row in writes.rounds])
             _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
             _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
@@ -174,8 +175,13 @@ class _ReplacedRows:
         """Of several rows with one key the last counts."""
         latest = {row[self._key]: dict(row) for row in rows}
         if latest:
-            connection.execute(self._delete, [{"former": key} for key in latest])
+            self.delete(connection, latest)
             connection.execute(self._insert, list(latest.values()))
+
+    def delete(self, connection: sa.Connection, keys: Iterable[object]) -> None:
+        """Deletes the rows with these keys."""
+        if former := [{"former": key} for key in keys]:
+            connection.execute(self._delete, former)
 
 
 _TABLES = _ReplacedRows(schema.tables, "table_id")

@@ -26,6 +26,8 @@ class Writes:
     events: tuple[EventRecord, ...] = ()
     operations: tuple[OperationRecord, ...] = ()
     validations: tuple[CheckResult, ...] = ()
+    forgotten_tables: tuple[int, ...] = ()
+    """Ids of tables whose records are deleted; their rounds, grants and events stay."""
 
     @staticmethod
     def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:

@@ -177,7 +177,7 @@ class TableRecords:
             self.wake_ups.notify()
 
     def prune(self) -> None:
-        """Forgets what the options do not keep.
+        """Forgets what the options do not keep, also the records of dropped tables.
 
         An idempotency key is kept for its time by the wall clock and by the steady one: a clock that is set ahead does not make a
         repeated CALL a second one.
@@ -186,6 +186,14 @@ class TableRecords:
         before = min(now.wall, now.steady) - timedelta(milliseconds=self.options.keep_operations_ms)
         with self.changing():
             self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before, now.wall)
+            self._forget_dropped(now)
+
+    def _forget_dropped(self, now: Moment) -> None:
+        """Deletes the records of tables that were dropped long enough ago, in the store and here."""
+        kept = {table_id: record for table_id, record in self._records.items() if not table_lifecycle.is_forgotten(now, record)}
+        if len(kept) < len(self._records):
+            self._apply(Writes(forgotten_tables=tuple(self._records.keys() - kept.keys())))
+            self._records = kept
 
     def _show(self, renewed: Mapping[int, TableRecord]) -> None:
         before = self._records

@@ -20,7 +20,8 @@ from tiering.pace import Pace
 
 _log = structlog.get_logger(__name__)
 
-PRUNE_INTERVAL_MS = 3_600_000
+PRUNE_INTERVAL_MS = 600_000
+"""Short against the hour for which the record of a dropped table is kept; the deletions find little each time."""
 
 BACKGROUND_SHARE = 0.1
 """Looks at the cluster take at most this share of the time: of very many tables each look is seconds of work, and news may wait for it."""

@@ -27,14 +27,14 @@ from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
-from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire import error_status, heartbeats
+from tiering.wire import error_status
+from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
 from tiering.wire.common import time_to_pb
-from tiering.wire.leases import joined, leases_to_pb, parts
+from tiering.wire.leases import joined, lease_to_pb, parts
 from tiering.wire.request_bounds import caller_name
 from tiering.wire.statuses import status_to_pb
 
@@ -114,7 +114,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
         page = await answer(context, self._pools.for_cluster(self._leases_page, request))
         return status_pb2.ListKvSnapshotLeasesResponse(
-            leases=leases_to_pb(joined(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
+            leases=map(lease_to_pb, joined(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
 
     def _leases_page(self, request: status_pb2.ListKvSnapshotLeasesRequest) -> Page[KvSnapshotLease]:
@@ -272,7 +272,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
             with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
                 async with aclosing(self._coordinator.control.tier_table(call)) as steps:
                     async for step in steps:
-                        yield _step_pb(step)
+                        yield tier_table_step_to_pb(step)
         except Exception as error:
             await end_with(context, error)
 
@@ -282,18 +282,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
             path = table_path(request.table_path.database_name, request.table_path.table_name)
         call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
         results = await answer(context, self._coordinator.control.sweep_lake(call))
-        return control_pb2.SweepLakeResponse(results=[_swept_pb(one) for one in results])
-
-
-def _swept_pb(one: SweepResult) -> control_pb2.PbSweepResult:
-    return control_pb2.PbSweepResult(
-        table_path=heartbeats.path_pb(one.path),
-        files=one.files,
-        removed=one.removed,
-        removed_bytes=one.removed_bytes,
-        kept=dict(one.kept),
-        error=one.error,
-    )
+        return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
 
 
 def _size_in_answer(message: Message) -> int:
@@ -306,23 +295,3 @@ def _version() -> str:
         return version("lakeward")
     except PackageNotFoundError:
         return "unpackaged"
-
-
-def _step_pb(step: Progress | TierTableResult) -> control_pb2.TierTableResponse:
-    if isinstance(step, Progress):
-        return control_pb2.TierTableResponse(progress=step.message)
-    result = control_pb2.PbTierTableResult(
-        table_path=heartbeats.path_pb(step.path),
-        round_id=step.round_id,
-        state=step.state,
-        tiering_epoch=step.tiering_epoch,
-        lake_snapshot_id=step.lake_snapshot_id,
-        splits=step.splits,
-        records=step.records,
-        files=step.files,
-        bytes=step.bytes,
-        lag_ms_before=step.lag_ms_before,
-        lag_ms_after=step.lag_ms_after,
-        duration_ms=step.duration_ms,
-    )
-    return control_pb2.TierTableResponse(result=result)

@@ -13,12 +13,12 @@ from typing import Any
 from tiering.coordinator.decisions.backlog import is_backlog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
-from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.status.reasons import status_reason
+from tiering.model.status import TableStatus
 
 STATUS_SOURCE = "coordinator"
-"""Where these statuses come from, as opposed to relayed or derived ones (SYS.md)."""
+"""Value of `status_source`: the coordinator's own record. A cluster that tiers by itself would be another source."""
 
 REASON = "status_reason"
 

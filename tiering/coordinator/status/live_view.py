@@ -11,11 +11,11 @@ from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.calls.open_calls import OpenCall
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.interface import TableStatus
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 

@@ -18,22 +18,22 @@ import pyarrow.compute as pc
 
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.interface import AnyArray, TableStatus
+from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.status.cells import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.reasons import next_check_texts, status_reason
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
+from tiering.model.columns import SCALARS
 from tiering.model.states import TableState
+from tiering.model.status import TableStatus
 
 DIRECT_ROWS = 256
 """Cells of so few rows are read from their records: quicker than renewing whole columns."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_TIME = pa.timestamp("us", tz="UTC")
-_ARROW: Mapping[object, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), datetime: _TIME}
 _TYPES: Mapping[str, pa.DataType] = {
-    name: next(arrow for kind, arrow in _ARROW.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
+    name: next(arrow for kind, arrow in SCALARS.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
     for name, hint in get_type_hints(TableStatus).items()
 }
 _CELLS: Mapping[str, Cell] = {**STORED, **STEADY}

@@ -24,12 +24,13 @@ from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.coordinator.tierers.messages import grant_from_pb, passed_head_from_pb, plan_from_pb, round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.rules.base_check import Base, tiered_offsets
 from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
-from tiering.wire import error_status, heartbeats
+from tiering.wire.errors import error_to_pb
 
 _log = structlog.get_logger(__name__)
 
@@ -69,12 +70,12 @@ class Commits:
 
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
         """Raises Fenced or UnknownTable for a round that does not own its table, and what the base check raises."""
-        ref, plan = heartbeats.round_ref(request.round), heartbeats.plan(request)
+        ref, plan = round_ref_from_pb(request.round), plan_from_pb(request)
         if self.names_another_lake_table(request):
             self._check_lake_table(ref, plan)
         with self._table_records.changing():
             record = self._current(ref)
-            self.doubt_head(record, heartbeats.planned_head(request))
+            self.doubt_head(record, passed_head_from_pb(request))
             self._table_records.put(round_lifecycle.plan(self._table_records.context(), record, plan))
 
     def names_another_lake_table(self, request: pb.RecordPlanRequest) -> bool:
@@ -88,18 +89,18 @@ class Commits:
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
         """Grants the commit, or says why not."""
-        ref = heartbeats.round_ref(request.round)
+        ref = round_ref_from_pb(request.round)
         with self._table_records.changing():
             try:
-                change = round_lifecycle.grant(self._table_records.context(), self._current(ref), heartbeats.grant(request))
+                change = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_from_pb(request))
             except (errors.Fenced, errors.UnknownTable) as error:
-                return pb.BeginLakeCommitResponse(granted=False, error=error_status.to_pb(error))
+                return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
             self._table_records.put(change)
         return pb.BeginLakeCommitResponse(granted=True)
 
     def report_progress(self, request: pb.ReportProgressRequest) -> None:
         """Best effort: a round that does not own its table is ignored."""
-        ref = heartbeats.round_ref(request.round)
+        ref = round_ref_from_pb(request.round)
         with self._table_records.changing():
             record = self._table_records.get(ref.table_id)
             if record is not None and round_lifecycle.is_current(record, ref):
@@ -113,11 +114,11 @@ class Commits:
         Raises UnknownTable, Fenced (the lake does not hold what the ack says, or nobody knows its round), the permanent errors
         of the base check, LakeUnavailable, ClusterUnavailable, TableBusy.
         """
-        self.check_borne_out(request, self.acknowledge(heartbeats.round_ref(request.round)))
+        self.check_borne_out(request, self.acknowledge(round_ref_from_pb(request.round)))
 
     def submit_ack(self, request: pb.CommitLakeSnapshotRequest) -> Future[LakeContents]:
         """`acknowledge` in the pool for acks. A call for a round whose ack already runs joins it: repeats take no more threads."""
-        ref = heartbeats.round_ref(request.round)
+        ref = round_ref_from_pb(request.round)
         key = (ref.table_id, ref.tiering_epoch, ref.round_id)
         with self._guard:
             running = self._running.get(key)
@@ -140,7 +141,7 @@ class Commits:
     @staticmethod
     def check_borne_out(request: pb.CommitLakeSnapshotRequest, contents: LakeContents) -> None:
         """Raises Fenced if the ack claims more than the lake holds."""
-        claimed = heartbeats.offsets_text(request.marker.offsets)
+        claimed = text_offsets_from_pb(request.marker.offsets)
         if lake_acks.is_behind(contents.offsets, claimed):
             raise errors.Fenced(
                 f"the lake does not hold what round {request.round.round_id} reports: it is at round {contents.marker_round_id} "

@@ -7,7 +7,7 @@ newer heartbeat since. Which process a heartbeat is from is decided in `known_ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -19,11 +19,20 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender, TiererKey, incarnation_of, key_of
+from tiering.coordinator.tierers.known_tierers import KnownTierers, Sender, TiererKey, key_of
+from tiering.coordinator.tierers.messages import (
+    assignment_of,
+    failure_from_pb,
+    finished_from_pb,
+    incarnation_from_pb,
+    passed_head_from_pb,
+    report_ref_from_pb,
+)
 from tiering.model.rounds import RoundState
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.common_pb2 import PbError
-from tiering.wire import error_status, heartbeats
+from tiering.wire.errors import error_to_pb
+from tiering.wire.rounds import assignment_to_pb
 
 _log = structlog.get_logger(__name__)
 
@@ -61,22 +70,20 @@ class Heartbeats:
         Errors of one table are in the response.
         """
         _check_size(request)
-        tierer, forced = request.tierer, set(request.force_finished_tables)
+        tierer, forced_tables = request.tierer, set(request.force_finished_tables)
         with self._table_records.changing(), self._table_records.together():  # one sync of the disk, not one a report
             sender = self._meet(request)
             response = pb.LakeTieringHeartbeatResponse(coordinator_epoch=self._table_records.epoch)
             response.failed_table_resp.extend(self._fail(report, tierer) for report in request.failed_tables)
             response.tiering_table_resp.extend(self._renew(report, tierer) for report in request.tiering_tables)
-            response.finished_table_resp.extend(
-                self._finish(report, tierer, forced=heartbeats.is_forced(report, forced)) for report in request.finished_tables
-            )
+            response.finished_table_resp.extend(self._finish(report, tierer, forced_tables) for report in request.finished_tables)
             if sender.overtaken:
                 return response, None
             listed = frozenset((report.table_id, report.tiering_epoch) for report in request.tiering_tables)
             if request.stopping:
                 self._stop(tierer)
             elif request.request_table and sender.may_take:
-                incarnation = incarnation_of(tierer)
+                incarnation = incarnation_from_pb(tierer)
                 self._assign(response, sender.tierer.key, incarnation, listed)
                 return response, self._hold(request, response, sender.tierer.key, listed)
             return response, None
@@ -139,7 +146,7 @@ class Heartbeats:
         if reports or response.HasField("tiering_table") or request.max_wait_ms <= 0:
             return None
         deadline = self._table_records.now().after(min(request.max_wait_ms, self._table_records.options.hold_ms))
-        return HeldRequest(tierer, incarnation_of(request.tierer), request.tierer.sequence, listed, deadline)
+        return HeldRequest(tierer, incarnation_from_pb(request.tierer), request.tierer.sequence, listed, deadline)
 
     def _assign(
         self, response: pb.LakeTieringHeartbeatResponse, tierer: TiererKey, incarnation: str | None, listed: frozenset[tuple[int, int]]
@@ -147,9 +154,8 @@ class Heartbeats:
         self._take_over(tierer, incarnation)
         record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
         if record is not None:
-            response.tiering_table.CopyFrom(
-                heartbeats.assignment(record, self._table_records.epoch, self._table_records.options.min_round_duration_ms)
-            )
+            assignment = assignment_of(record, self._table_records.epoch, self._table_records.options.min_round_duration_ms)
+            response.tiering_table.CopyFrom(assignment_to_pb(assignment))
 
     def _next(self, tierer_id: str, incarnation: str | None) -> TableRecord | None:
         picked = table_lifecycle.pick(self._table_records.waiting(), self._table_records.now())
@@ -190,45 +196,43 @@ class Heartbeats:
     def _stop(self, tierer: pb.PbTierer) -> None:
         """Its last heartbeat: what it still had goes to the next tierer at once."""
         for record in self._running(tierer.tierer_id):
-            if record.running is None or record.running.incarnation not in (None, incarnation_of(tierer)):
+            if record.running is None or record.running.incarnation not in (None, incarnation_from_pb(tierer)):
                 continue
             stopped = errors.TiererStopped(f"the tierer {tierer.tierer_id} was stopped")
             info = ErrorInfo(stopped.error_class, stopped.message, None, stopped.hint, retryable=True, time=self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, Failure(info, stopped=True)))
 
     def _renew(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
-        ref = heartbeats.report_ref(report, tierer)
+        ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is None:
             return self._refused(ref, cancel=True)
-        self._doubt_head(record, heartbeats.passed_head(report))
+        self._doubt_head(record, passed_head_from_pb(report))
         change = round_lifecycle.renew(self._table_records.context(), record)
         self._table_records.put(change)
         cancelled = change.record.round is not None and change.record.round.cancelled_by is not None
         return _answer(ref, cancel=cancelled)
 
-    def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, *, forced: bool) -> pb.PbHeartbeatRespForTable:
-        ref = heartbeats.report_ref(report, tierer)
+    def _finish(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer, forced_tables: Collection[int]) -> pb.PbHeartbeatRespForTable:
+        ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if record is not None:
-            self._doubt_head(record, heartbeats.passed_head(report))
-            self._table_records.put(
-                round_lifecycle.finish(self._table_records.context(), record, heartbeats.finished(report, forced=forced))
-            )
+            self._doubt_head(record, passed_head_from_pb(report))
+            finished = finished_from_pb(report, forced_tables)
+            self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
         elif not self._ended(ref, ENDED_WELL):
             return self._refused(ref)
         return _answer(ref)
 
     def _fail(self, report: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> pb.PbHeartbeatRespForTable:
-        ref = heartbeats.report_ref(report, tierer)
+        ref = report_ref_from_pb(report, tierer)
         record = self._current(ref)
         if not report.HasField("error_message"):
             self._warn_of_age(tierer)
         if record is not None:
-            self._doubt_head(record, heartbeats.passed_head(report))
-            self._table_records.put(
-                round_lifecycle.fail(self._table_records.context(), record, heartbeats.failure(report, self._table_records.now().wall))
-            )
+            self._doubt_head(record, passed_head_from_pb(report))
+            failure = failure_from_pb(report, self._table_records.now().wall)
+            self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, failure))
         elif not self._ended(ref, ENDED_BADLY):
             return self._refused(ref)
         return _answer(ref)
@@ -252,7 +256,7 @@ class Heartbeats:
         return known is not None and known.table_id == ref.table_id and known.tiering_epoch == ref.tiering_epoch and known.state in states
 
     def _refused(self, ref: RoundRef, *, cancel: bool = False) -> pb.PbHeartbeatRespForTable:
-        error = error_status.to_pb(round_lifecycle.fenced_error(self._table_records.get(ref.table_id), ref))
+        error = error_to_pb(round_lifecycle.fenced_error(self._table_records.get(ref.table_id), ref))
         return _answer(ref, error=error, cancel=cancel)
 
 

@@ -157,8 +157,3 @@ def key_of(message: pb.PbTierer) -> TiererKey:
         length = len(message.incarnation)
         raise InvalidArgument(f"a tierer's incarnation has at most {MAX_INCARNATION_LENGTH} characters; this one has {length}")
     return message.tierer_id, message.incarnation if message.HasField("incarnation") else f"started at {message.started_at_ms}"
-
-
-def incarnation_of(message: pb.PbTierer | pb.PbRound) -> str | None:
-    """None from an older peer."""
-    return message.incarnation if message.HasField("incarnation") else None

@@ -43,7 +43,7 @@ _DAMAGED_HINT = (
 
 
 @contextmanager
-def lake_border(action: str, **ids: object) -> Iterator[None]:
+def lake_errors(action: str, **ids: object) -> Iterator[None]:
     """Raises LakeUnavailable ("cannot <action>: ...") for what catalog or storage raise inside; other errors pass."""
     try:
         yield

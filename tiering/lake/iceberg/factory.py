@@ -21,15 +21,13 @@ from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
 from tiering.lake.base import Committable, CommitterInitContext, LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
-from tiering.lake.iceberg.catalogs.locations import Places
-from tiering.lake.iceberg.commit.committer import IcebergCommitter
-from tiering.lake.iceberg.commit.sent_rounds import SentRounds
-from tiering.lake.iceberg.errors import lake_border
-from tiering.lake.iceberg.primary_key.change_guard import ChangeGuard
+from tiering.lake.iceberg.catalogs.locations import AllowedLocations
+from tiering.lake.iceberg.commit.committer import IcebergCommitter, SentRounds
+from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.writer import BucketPlace, PrimaryKeyWriter
 from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder
-from tiering.lake.iceberg.writing.row_guard import RowGuard
+from tiering.lake.iceberg.writing.row_guard import ChangeGuard, RowGuard
 from tiering.lake.iceberg.writing.writer import FileTarget, IcebergWriter, RowFiles, file_prefix
 from tiering.lake_table_options import allowed_properties
 from tiering.model.tables import TableType
@@ -46,7 +44,7 @@ class TableState:
     spec_json: str
     properties: Mapping[str, str]
     """Those that a lake table may be gone by; the others stay behind."""
-    places: Places
+    places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
     """Settings of the storage alone, by the catalog's properties; may hold its keys."""
 
@@ -102,7 +100,7 @@ class IcebergTieringFactory:
             prefix=file_prefix(context),
             size_bytes=property_as_int(dict(state.properties), key, default) or default,
         )
-        with lake_border(f"open the storage of {context.table.path}", table_path=context.table.path):
+        with lake_errors(f"open the storage of {context.table.path}", table_path=context.table.path):
             io = self._open_io()
             locations = locations_of(state.location, state.properties)
         builder = DataFileBuilder(state.schema, dict(state.properties), state.spec.spec_id, values)

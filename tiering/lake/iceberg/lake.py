@@ -19,17 +19,16 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeView
 from tiering.lake.file_lists import FileLists
-from tiering.lake.iceberg.catalogs.new_locations import new_location
+from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.catalogs.opening import open_catalog
-from tiering.lake.iceberg.commit.sent_rounds import SentRounds
-from tiering.lake.iceberg.errors import lake_border
+from tiering.lake.iceberg.commit.committer import SentRounds
+from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
-from tiering.lake.iceberg.primary_key.bucket_files import encode_base
-from tiering.lake.iceberg.primary_key.live_files import live_buckets
+from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
-from tiering.lake.iceberg.reading.orphans import delete_file, live_files, stored_files
-from tiering.lake.iceberg.reading.survey import foreign_offsets, held_offsets, survey_of
+from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
+from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
 from tiering.lake.iceberg.reading.view import view_of
 from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
@@ -37,7 +36,7 @@ from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.marker import Marker
-from tiering.lake.rules.contiguous_offsets import HeldOffsets
+from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.redaction.redact import redact, remember_secrets
 
@@ -70,40 +69,40 @@ class IcebergLake:
         return None if table is None else view_of(path, table)
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
-        """See `LakeCare.survey`."""
+        """See `LakeMaintenance.survey`."""
         table = self._load(path)
         return None if table is None else survey_of(path, table)
 
-    def held(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
-        """See `LakeCare.held`."""
-        return held_offsets(table, view, partitions)
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        """See `LakeMaintenance.row_offsets`."""
+        return row_offsets(table, view, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        """See `LakeCare.foreign_offsets`."""
+        """See `LakeMaintenance.foreign_offsets`."""
         return foreign_offsets(view, snapshot_id)
 
     def stored_files(self, view: LakeView) -> Sequence[StoredFile]:
-        """See `LakeCare.stored_files`."""
+        """See `LakeMaintenance.stored_files`."""
         return stored_files(view, self._open().properties.get("warehouse"))
 
     def live_files(self, view: LakeView) -> Collection[str]:
-        """See `LakeCare.live_files`."""
+        """See `LakeMaintenance.live_files`."""
         return live_files(view)
 
     def columns(self, view: LakeView) -> pa.Schema:
-        """See `TellsColumns.columns`."""
+        """See `ReadableLake.columns`."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
-        """See `ListsFiles.file_lists`."""
+        """See `ReadableLake.file_lists`."""
         return file_lists(view, snapshot_id)
 
     def marker_at(self, view: LakeView, snapshot_id: int) -> Marker | None:
-        """See `ListsFiles.marker_at`."""
+        """See `ReadableLake.marker_at`."""
         return marker_at(view, snapshot_id)
 
     def delete_file(self, view: LakeView, location: str) -> None:
-        """See `LakeCare.delete_file`."""
+        """See `LakeMaintenance.delete_file`."""
         delete_file(view, location)
 
     def ensure_table(self, table: TableInfo) -> LakeView:
@@ -139,14 +138,14 @@ class IcebergLake:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""
         table_layout(table)
 
-    def bucket_bases(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
-        """See `Lake.bucket_bases`. Raises SchemaDrift for a file that cannot be looked into, InvalidData, LakeUnavailable."""
+    def bucket_files(self, table: TableInfo, view: LakeView, buckets: Mapping[BucketKey, str | None]) -> Mapping[BucketKey, bytes]:
+        """See `Lake.bucket_files`. Raises SchemaDrift for a file that cannot be looked into, InvalidData, LakeUnavailable."""
         loaded = cast(Table, view.handle)
         if view.head is None:
             return {}
         places = {partition_values(table, bucket, name, loaded.schema()): bucket for bucket, name in buckets.items()}
-        found = live_buckets(loaded, view.path, view.head, places.keys())
-        return {places[partition]: encode_base(base) for partition, base in found.items()}
+        by_partition = live_bucket_files(loaded, view.path, view.head, places.keys())
+        return {places[partition]: encode_bucket_files(base) for partition, base in by_partition.items()}
 
     def tiering_factory(self, table: TableInfo) -> IcebergTieringFactory:
         """For the lake table as `ensure_table` found it last; raises LakeTableReplaced if there is none."""
@@ -190,7 +189,7 @@ class IcebergLake:
     def _border(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:
         warehouse = self._properties.get("warehouse")
         where = "" if warehouse is None else f" in {redact(warehouse)}"
-        return lake_border(f"{action}{where}", table_path=path)
+        return lake_errors(f"{action}{where}", table_path=path)
 
 
 def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout) -> Table:

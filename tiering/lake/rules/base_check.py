@@ -22,8 +22,8 @@ from tiering.errors import (
 )
 from tiering.lake.base import TAG, LakeView
 from tiering.lake.marker import Marker
+from tiering.lake.rules.hints import go_on_hint, new_table_hint, reconcile_call, tier_call
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
-from tiering.lake.rules.ways_out import go_on, made_anew, reconcile_call, tier_call
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TablePath
 
@@ -112,7 +112,7 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
         passed = known.passed_head if base.view.head is None else base.view.head
         known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
     checked = check_base(again, known)
-    before, now = (None if one.view is None else one.view.tag for one in (base, checked))
+    before, now = (None if checked_base.view is None else checked_base.view.tag for checked_base in (base, checked))
     if checked.marker != base.marker or before != now:
         raise Fenced(
             f"another round tiered meanwhile: the lake's marker is that of round {_round_id(checked.marker)} (snapshot {now}), "
@@ -133,7 +133,7 @@ def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> Resolved
         return ResolvedCommit(CommitOutcome.NOT_FOUND)
     ours = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id == round_id]
     if ours:
-        return ResolvedCommit(CommitOutcome.OURS, max(ours, key=lambda one: one.sequence_number).snapshot_id)
+        return ResolvedCommit(CommitOutcome.OURS, max(ours, key=lambda snapshot: snapshot.sequence_number).snapshot_id)
     same_table = base.view is None or base.view.table_uuid == view.table_uuid
     if same_table and view.marker is not None and _round_id(view.marker) != _round_id(base.marker):
         return ResolvedCommit(CommitOutcome.OTHER_ROUND)
@@ -188,7 +188,7 @@ def _check_uuid(view: LakeView, known: KnownLake) -> None:
         raise LakeTableReplaced(
             f"the lake table {view.path} was replaced: its uuid is {view.table_uuid}, this table was tiered to {known.lake_table_uuid}",
             hint=f"Put the former lake table back in its place, then {tier_call(view.path)}. Or go on here: "
-            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -198,14 +198,14 @@ def _check_untagged(view: LakeView, known: KnownLake) -> None:
     """No tag: fine for a table nobody ever wrote to, a permanent error else."""
     foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
     if foreign:
-        raise foreign_tiering(view, max(foreign, key=lambda one: one.sequence_number))
+        raise foreign_tiering(view, max(foreign, key=lambda snapshot: snapshot.sequence_number))
     rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     if rounds:
-        newest = max(rounds, key=lambda one: one.sequence_number)
+        newest = max(rounds, key=lambda snapshot: snapshot.sequence_number)
         raise MarkerLost(
             f"the lake table {view.path} has no tag {TAG} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
             hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round, then {tier_call(view.path)}. "
-            "Or go on with it as it is: " + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            "Or go on with it as it is: " + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
@@ -213,13 +213,13 @@ def _check_untagged(view: LakeView, known: KnownLake) -> None:
         raise MarkerLost(
             f"the lake table {view.path} has neither the tag {TAG} nor a snapshot of a Lakeward round, but was tiered before",
             hint=f"Put the lake table's former state back, then {tier_call(view.path)}. Or go on with it as it is: "
-            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
         )
     if view.snapshots:
         raise UntrackedLakeTable(
             f"the lake table {view.path} has {len(view.snapshots)} snapshots, but none of them was tiered by Lakeward",
-            hint=made_anew(view.path),
+            hint=new_table_hint(view.path),
             table_path=view.path,
         )
 
@@ -230,7 +230,7 @@ def _tagged_marker(view: LakeView) -> Marker:
             f"the tag {TAG} of the lake table {view.path} names snapshot {view.tag}, which has no marker",
             hint="Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote, then "
             f"{tier_call(view.path)}. Or go on with it as it is: "
-            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_snapshot_id=view.tag,
         )
@@ -241,7 +241,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
     if marker.cluster_id != known.cluster_id:
         raise ClusterMismatch(
             f"the lake table {view.path} was tiered from cluster {marker.cluster_id}; this is cluster {known.cluster_id}",
-            hint=f"Two clusters must not share a lake. Give this one a lake of its own. Or: {made_anew(view.path)}",
+            hint=f"Two clusters must not share a lake. Give this one a lake of its own. Or: {new_table_hint(view.path)}",
             table_path=view.path,
             cluster_id=marker.cluster_id,
         )
@@ -249,7 +249,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         raise TableMismatch(
             f"the lake table {view.path} was tiered from another table of that name: its table id is {marker.table_id}, "
             f"the source table's is {known.table_id}",
-            hint=f"Was the source table dropped and made anew? {made_anew(view.path)}",
+            hint=f"Was the source table dropped and made anew? {new_table_hint(view.path)}",
             table_path=view.path,
             table_id=marker.table_id,
         )
@@ -258,7 +258,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
             f"the marker in the lake table {view.path} was written for the lake table {marker.lake_table_uuid}; "
             f"this one is {view.table_uuid}",
             hint=f"Is it a copy? Put the original back in its place, then {tier_call(view.path)}. Or go on with it as it is: "
-            + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
             lake_table_uuid=view.table_uuid,
         )
@@ -279,9 +279,9 @@ def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedL
         raise _ahead(view, marker, record, f"the newer lake snapshot {record.lake_snapshot_id}")
 
 
-def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, what: str) -> RecordAheadOfLake:
+def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, surplus: str) -> RecordAheadOfLake:
     return RecordAheadOfLake(
-        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tag}), but recorded as tiered is {what}",
+        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tag}), but recorded as tiered is {surplus}",
         hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then "
         f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
         table_path=view.path,

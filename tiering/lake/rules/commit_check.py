@@ -48,14 +48,14 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
 
 def _by_bucket(results: Iterable[WriteResult]) -> dict[BucketKey, list[WriteResult]]:
     buckets: dict[BucketKey, list[WriteResult]] = defaultdict(list)
-    for result in sorted(results, key=lambda one: (one.starting_offset, one.reached_offset)):
+    for result in sorted(results, key=lambda entry: (entry.starting_offset, entry.reached_offset)):
         buckets[result.bucket].append(result)
     return buckets
 
 
-def _disagree(marker: Marker, what: str) -> RoundFailed:
+def _disagree(marker: Marker, complaint: str) -> RoundFailed:
     return RoundFailed(
-        f"round {marker.round_id} was not committed, its files and its marker do not agree: {what}",
+        f"round {marker.round_id} was not committed, its files and its marker do not agree: {complaint}",
         cause_class="InconsistentRound",
         hint="Nothing was committed; the next round begins again. This is a defect of Lakeward: please report it.",
         round_id=marker.round_id,

@@ -14,7 +14,7 @@ Place = tuple[str | None, int]
 """Name of the partition (None in a table without) and bucket."""
 
 
-class HeldOffsets:
+class RowOffsets:
     """Runs `[start, stop)` of offsets by place. Memory grows with the number of runs, not of rows.
 
     Of a primary-key table only the places are known: a row's offset is that of its last change, and says nothing of others.
@@ -43,7 +43,7 @@ class HeldOffsets:
 
     def ranges(self) -> dict[Place, tuple[int, int]]:
         """Per place the one range that its rows fill. Raises CannotReconcile, naming the first gap or doubled offset."""
-        return {place: _one_range(place, runs) for place, runs in self._runs.items()}
+        return {place: _contiguous_range(place, runs) for place, runs in self._runs.items()}
 
     def count(self, place: Place, start: int, stop: int) -> int:
         """How many of the offsets `[start, stop)` the rows of a place have; one that comes twice counts once."""
@@ -56,7 +56,7 @@ class HeldOffsets:
         return count
 
 
-def _one_range(place: Place, runs: list[tuple[int, int]]) -> tuple[int, int]:
+def _contiguous_range(place: Place, runs: list[tuple[int, int]]) -> tuple[int, int]:
     ordered = sorted(runs)
     start, reached = ordered[0]
     if start < 0:
@@ -70,10 +70,10 @@ def _one_range(place: Place, runs: list[tuple[int, int]]) -> tuple[int, int]:
     return start, reached
 
 
-def _refused(place: Place, what: str) -> CannotReconcile:
+def _refused(place: Place, complaint: str) -> CannotReconcile:
     partition, bucket = place
     where = f"bucket {bucket}" if partition is None else f"bucket {bucket} of partition {partition}"
     return CannotReconcile(
-        f"{where} {what}: no single offset tells where to go on",
+        f"{where} {complaint}: no single offset tells where to go on",
         hint="Make the rows whole first.",
     )

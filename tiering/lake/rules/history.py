@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tiering.errors import ForeignTiering, HistoryExpired, LakeRolledBack
 from tiering.lake.base import FLUSS_COMMIT_USER, TAG, LakeSnapshot, LakeView
-from tiering.lake.rules.ways_out import go_on, reconcile_call, tier_call
+from tiering.lake.rules.hints import go_on_hint, reconcile_call, tier_call
 
 
 def check_history(view: LakeView, tag: int, passed_head: int | None) -> None:
@@ -23,10 +23,10 @@ def check_history(view: LakeView, tag: int, passed_head: int | None) -> None:
     _check_newest_round(view, tag, tagged.sequence_number)
     if view.head is None:
         raise _rolled_back(view, tag, "its main branch has no snapshot")
-    seen: set[int] = set()
+    visited: set[int] = set()
     current: int | None = view.head
-    while current is not None and current not in seen:
-        seen.add(current)
+    while current is not None and current not in visited:
+        visited.add(current)
         if current == tag:
             return
         snapshot = view.snapshots.get(current)
@@ -61,14 +61,15 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
 
 def _check_newest_round(view: LakeView, tag: int, tag_sequence: int) -> None:
     """Every commit of a round moves the tag with it: one above the tag means that the tag was moved back by hand."""
-    newer = [one for one in view.snapshots.values() if one.round_id is not None and one.sequence_number > tag_sequence]
+    newer = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None and snapshot.sequence_number > tag_sequence]
     if newer:
-        newest = max(newer, key=lambda one: one.sequence_number)
+        newest = max(newer, key=lambda snapshot: snapshot.sequence_number)
         raise LakeRolledBack(
             f"the tag {TAG} of the lake table {view.path} was moved back: it names snapshot {tag}, but round {newest.round_id} "
             f"wrote the newer snapshot {newest.snapshot_id}",
             hint=f"Set the tag, and the main branch if it was moved too, on snapshot {newest.snapshot_id} again, then "
-            f"{tier_call(view.path)}. Or keep it as it is: " + go_on(view, view.path, "missing rows are tiered again", "they stay out"),
+            f"{tier_call(view.path)}. Or keep it as it is: "
+            + go_on_hint(view, view.path, "missing rows are tiered again", "they stay out"),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
@@ -78,7 +79,7 @@ def _rolled_back(view: LakeView, tag: int, why: str) -> LakeRolledBack:
     return LakeRolledBack(
         f"the lake table {view.path} was rolled back behind its marker: the tag {TAG} names snapshot {tag}, but {why}",
         hint=f"Set the main branch on snapshot {tag} again (in Spark: CALL <lake catalog>.system.set_current_snapshot), then "
-        f"{tier_call(view.path)}. Or keep it rolled back: " + go_on(view, view.path, "missing rows are tiered again", "they stay out"),
+        f"{tier_call(view.path)}. Or keep it rolled back: " + go_on_hint(view, view.path, "missing rows are tiered again", "they stay out"),
         table_path=view.path,
         lake_snapshot_id=tag,
     )
@@ -90,7 +91,7 @@ def _expired(view: LakeView, tag: int) -> HistoryExpired:
         f"which the tag {TAG} names, are gone; they expired, or the table was replaced",
         hint=f"Set the main branch on snapshot {tag} (in Spark: CALL <lake catalog>.system.set_current_snapshot), then "
         f"{tier_call(view.path)}; what was written to the lake table by hand since is then left out. Or go on with it as it is: "
-        + go_on(view, view.path, "from the rows it holds", "from the recorded offsets"),
+        + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
         table_path=view.path,
         lake_snapshot_id=tag,
     )

@@ -24,7 +24,7 @@ from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import KnownLake
-from tiering.lake.rules.contiguous_offsets import HeldOffsets, Place
+from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.lake.rules.history import is_foreign_tiering
 from tiering.model.tables import BucketKey, BucketOffsets, TableType
 
@@ -113,7 +113,7 @@ def accepted(situation: Situation) -> Ranges:
     return _in_log(situation, {bucket: TieredRange(min(starts.get(bucket, 0), at), at) for bucket, at in reached.items()})
 
 
-def retiered(situation: Situation, held: HeldOffsets) -> Ranges:
+def retiered(situation: Situation, held: RowOffsets) -> Ranges:
     """See `retier` above. `held`: what the lake holds of the source's buckets."""
     path = situation.survey.view.path
     strange = sorted(held.places - set(situation.places.values()), key=str)
@@ -139,13 +139,13 @@ def retiered(situation: Situation, held: HeldOffsets) -> Ranges:
 def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ranges:
     """Of a primary-key table. Changes that the lake has already may be applied again; none may be missing."""
     survey, recorded = situation.survey, situation.recorded
-    told = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
+    marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
     ranges: Ranges = {}
     for bucket, bounds in situation.log.items():
-        if bucket not in standing or (told is not None and bucket not in told and not foreign):
+        if bucket not in standing or (marked is not None and bucket not in marked and not foreign):
             continue  # nothing of it was tiered: rows in its place are a former partition's, or somebody's own
-        at = None if told is None else told.get(bucket)
+        at = None if marked is None else marked.get(bucket)
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
             raise _outside(situation, bucket, max(recorded.get(bucket, 0), 0 if at is None else at.tiered))
         if at is not None and at.tiered >= bounds.log_start:
@@ -162,7 +162,7 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     return ranges
 
 
-def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: HeldOffsets | None) -> int | None:
+def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: RowOffsets | None) -> int | None:
     """How many records of the log, from the first one ever tiered on, the lake lacks and no round will tier.
 
     Of a log table those that no row of the lake has, of a primary-key table the changes that were not applied to it. None = it
@@ -182,7 +182,7 @@ def records_left_out(situation: Situation, action: ReconcileAction, ranges: Rang
     return missing
 
 
-def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: HeldOffsets | None) -> int | None:
+def _changes_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: RowOffsets | None) -> int | None:
     marker = situation.survey.head_marker if situation.marker_tells else None
     if action is ReconcileAction.ADOPT or held is None:
         return None
@@ -238,26 +238,26 @@ def newest_foreign(view: LakeView) -> LakeSnapshot | None:
     """The newest snapshot of another tiering service above the tag."""
     tagged = None if view.tag is None else view.snapshots.get(view.tag)
     floor = -1 if tagged is None else tagged.sequence_number
-    return _newest(one for one in view.snapshots.values() if is_foreign_tiering(one) and one.sequence_number > floor)
+    return _newest(snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot) and snapshot.sequence_number > floor)
 
 
 def adoptable(view: LakeView) -> LakeSnapshot:
     """The snapshot whose offsets `adopt` takes over: the head descends from it, and no round came after it."""
-    found = newest_foreign(view)
-    if found is None:
+    foreign = newest_foreign(view)
+    if foreign is None:
         raise CannotReconcile(f"no other tiering service wrote to {view.path} since it was tiered last", table_path=view.path)
-    rounds = _newest(one for one in view.snapshots.values() if one.round_id is not None)
-    if rounds is not None and rounds.sequence_number > found.sequence_number:
-        raise CannotReconcile(f"round {rounds.round_id} came after the other service's snapshot {found.snapshot_id} of {view.path}")
+    rounds = _newest(snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None)
+    if rounds is not None and rounds.sequence_number > foreign.sequence_number:
+        raise CannotReconcile(f"round {rounds.round_id} came after the other service's snapshot {foreign.snapshot_id} of {view.path}")
     current = view.head
-    while current is not None and current != found.snapshot_id:
+    while current is not None and current != foreign.snapshot_id:
         step = view.snapshots.get(current)
         current = None if step is None else step.parent_id
     if current is None:
         raise CannotReconcile(
-            f"the head of {view.path} does not descend from the other service's newest snapshot {found.snapshot_id}", table_path=view.path
+            f"the head of {view.path} does not descend from the other service's newest snapshot {foreign.snapshot_id}", table_path=view.path
         )
-    return found
+    return foreign
 
 
 def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey, int]:
@@ -292,4 +292,4 @@ def _outside(situation: Situation, bucket: BucketKey, offset: int) -> CannotReco
 
 
 def _newest(snapshots: Iterable[LakeSnapshot]) -> LakeSnapshot | None:
-    return max(snapshots, key=lambda one: one.sequence_number, default=None)
+    return max(snapshots, key=lambda snapshot: snapshot.sequence_number, default=None)

@@ -53,7 +53,7 @@ class RoundFate:
 
 
 @dataclass(frozen=True)
-class LakeNow:
+class SweptTable:
     """The lake table, read last. `live`: locations that any snapshot names; `rounds`: round ids that its snapshots carry."""
 
     table_uuid: str
@@ -63,8 +63,8 @@ class LakeNow:
     rounds: Collection[str]
 
 
-def judge(
-    files: Iterable[StoredFile], fates: Mapping[str, RoundFate], lake: LakeNow, now: datetime, older_than: timedelta
+def sweep_verdicts(
+    files: Iterable[StoredFile], fates: Mapping[str, RoundFate], lake: SweptTable, now: datetime, older_than: timedelta
 ) -> list[tuple[StoredFile, Verdict]]:
     """A verdict on each file."""
     return [(file, _verdict(file, fates, lake, now - older_than)) for file in files]
@@ -76,11 +76,11 @@ def round_of(name: str, known: Collection[str]) -> str | None:
     if match is None:
         return None
     parts = match["rest"].split("-")
-    found = [candidate for end in range(1, len(parts)) if (candidate := "-".join(parts[:end])) in known]
-    return found[0] if len(found) == 1 else None
+    matching_rounds = [candidate for end in range(1, len(parts)) if (candidate := "-".join(parts[:end])) in known]
+    return matching_rounds[0] if len(matching_rounds) == 1 else None
 
 
-def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: LakeNow, before: datetime) -> Verdict:
+def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: SweptTable, before: datetime) -> Verdict:
     if _OWN.fullmatch(file.name) is None:
         return Verdict.NOT_OURS
     if file.location in lake.live:
@@ -102,7 +102,7 @@ def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: LakeNow, be
     return Verdict.REMOVE
 
 
-def _is_for(lake: LakeNow, fate: RoundFate, round_id: str) -> bool:
+def _is_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:
     """Whether a round was granted its commit for this lake table; without a uuid, what it was built on or left here tells."""
     if fate.granted_for is not None:
         return fate.granted_for == lake.table_uuid

@@ -1,4 +1,4 @@
-"""What the round's machine asks for, what it is told, and how a round ends. Plain values.
+"""The actions of a round's machine, the events that answer them, and the outcome of a round. Plain values.
 
 Each action is answered by the event named behind it, or by `ActionFailed`.
 """
@@ -15,7 +15,7 @@ from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableBucket, TableInfo
 from tiering.round.ports import Grant, WorkDone
-from tiering.round.steps.plan import Plan
+from tiering.round.steps.plan_splits import Plan
 
 
 @dataclass(frozen=True)

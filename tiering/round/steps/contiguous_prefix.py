@@ -28,7 +28,7 @@ def contiguous_prefix(results: Iterable[WriteResult], bases: Offsets) -> Prefix:
     left_out: list[WriteResult] = []
     reached: dict[BucketKey, int] = dict(bases)
     for bucket in sorted(by_bucket, key=BucketKey.sort_key):
-        for result in sorted(by_bucket[bucket], key=lambda one: (one.starting_offset, one.reached_offset)):
+        for result in sorted(by_bucket[bucket], key=lambda result: (result.starting_offset, result.reached_offset)):
             if result.starting_offset == reached.get(bucket):
                 kept.append(result)
                 reached[bucket] = result.reached_offset

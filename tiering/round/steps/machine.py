@@ -32,7 +32,7 @@ def start(assignment: Assignment, cluster_id: str) -> Step:
 
 
 def step(state: Round, event: act.Event) -> Step:
-    """The next one. A permanent error raised by a rule on the way ends the round like a failed action."""
+    """The step after `event`. An error that a rule raises on the way ends the round like a failed action."""
     try:
         return _dispatch(state, event)
     except LakewardError as error:
@@ -68,7 +68,7 @@ def _dispatch(state: Round, event: act.Event) -> Step:
 
 
 def _action_failed(state: Round, action: act.Action, error: LakewardError) -> Step:
-    """What a failed action means depends on which it was."""
+    """The step after an action that raised: before the commit was sent the round ends, afterwards the lake is read again."""
     match action:
         case act.CommitLake() if isinstance(error, CommitOutcomeUnknown):
             return replace(state, commit_error=error), act.ReadLake(table_of(state))

@@ -1,4 +1,4 @@
-"""What a round knows so far, and how it ends. Plain values; the steps are in `machine`, `planning` and `committing`."""
+"""What a round knows so far, and how it ends. Plain values; the steps are in `steps_to_write` and `steps_to_commit`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiering.lake.rules.base_check import Base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
-from tiering.round.steps.plan import Plan
+from tiering.round.steps.plan_splits import Plan
 
 
 @dataclass(frozen=True)

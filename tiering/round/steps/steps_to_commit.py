@@ -12,7 +12,7 @@ from tiering.model.rounds import Phase, RoundStats
 from tiering.round.ports import Grant
 from tiering.round.steps import actions as act
 from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
-from tiering.round.steps.plan import Plan, next_buckets, plan_again
+from tiering.round.steps.plan_splits import Plan, next_buckets, plan_again
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
 from tiering.round.steps.steps_to_write import known_lake
 
@@ -21,7 +21,7 @@ COMMIT_ATTEMPTS = 5
 
 
 def splits_run(state: Round, event: act.SplitsRun) -> Step:
-    """What may be committed of the work, and the question whether it may."""
+    """Takes the contiguous prefix of the work, and requests the grant for it."""
     work = event.work
     if state.marker is not None:
         return _splits_run_again(state, event)
@@ -97,7 +97,7 @@ def send_commit(state: Round, base: Base) -> Step:
 
 
 def commit_not_sent(state: Round, error: LakewardError) -> Step:
-    """The last request failed before it went out. If the base has moved, the rows to delete are looked for again, on the new head."""
+    """The commit failed before its request was sent. If the base has moved, the rows to delete are looked for again on the new head."""
     state = replace(state, sent=state.sent - 1)
     view = base_of(state).view
     if not isinstance(error, BaseMoved) or state.redone >= COMMIT_ATTEMPTS or view is None:
@@ -110,18 +110,18 @@ def commit_not_sent(state: Round, error: LakewardError) -> Step:
 
 
 def commit_resolved(state: Round, event: act.LakeRead) -> Step:
-    """What became of the request that was sent."""
+    """Decides from a fresh look at the lake whether the request that was sent has landed, and goes on accordingly."""
     base = base_of(state)
-    found = resolve_commit(event.view, state.assignment.round_id, base)
-    if found.outcome is CommitOutcome.OTHER_ROUND:
+    resolved = resolve_commit(event.view, state.assignment.round_id, base)
+    if resolved.outcome is CommitOutcome.OTHER_ROUND:
         raise Fenced(
             f"another round tiered {state.assignment.path} first", table_path=state.assignment.path, round_id=state.assignment.round_id
         )
-    if found.outcome is CommitOutcome.OURS and event.view is not None:
+    if resolved.outcome is CommitOutcome.OURS and event.view is not None:
         marker, tag = event.view.marker, event.view.tag
         if marker is None or tag is None:
             return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
-        return replace(state, phase=Phase.ACK, snapshot_id=found.snapshot_id, passed_head=found.snapshot_id), act.Ack(marker, tag)
+        return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=resolved.snapshot_id), act.Ack(marker, tag)
     if state.sent >= COMMIT_ATTEMPTS:
         return end_failed(state, unknown(state, f"other commits came first {state.sent} times"))
     return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))

@@ -10,7 +10,7 @@ from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import TableBucket, TableInfo
 from tiering.round.steps import actions as act
-from tiering.round.steps.plan import plan_round
+from tiering.round.steps.plan_splits import plan_round
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
 LEASE_ATTEMPTS = 3
@@ -68,7 +68,7 @@ def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
         return replace(state, phase=Phase.PLAN), act.EnsureLakeTable(table_of(state))
     if state.leased < LEASE_ATTEMPTS:
         return state, act.ReadLog(table_of(state))
-    buckets = ", ".join(sorted(str(one.bucket) for one in event.unavailable))
+    buckets = ", ".join(sorted(str(bucket.bucket) for bucket in event.unavailable))
     raise KvSnapshotGone(
         f"KV snapshots of {state.assignment.path} were superseded {state.leased} times before they could be leased (buckets {buckets})",
         table_path=state.assignment.path,

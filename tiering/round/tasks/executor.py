@@ -1,4 +1,4 @@
-"""What a Spark executor runs: plain bytes in, outcomes out. Imports neither gRPC nor anything of the driver."""
+"""The function that Spark executors run: plain bytes in, outcomes out. Imports neither gRPC nor anything of the driver."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.round.ports import SplitTask, TaskOutcome
-from tiering.round.tasks.task import deadline, run_split
-from tiering.wire.errors import to_pb
+from tiering.round.tasks.split_work import deadline, run_split
+from tiering.wire.errors import error_to_pb
 
 OUTCOME_SCHEMA = "task long, result binary, error binary, phase string"
 _FIELDS: list[pa.Field[Any]] = [
@@ -27,7 +27,7 @@ Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
 def executor_work(payloads: list[bytes], budget_ms: int, max_failures: int) -> Work:
-    """What an executor does: a closure over plain bytes, so that nothing of the driver travels along.
+    """The function for `mapInArrow`: a closure over plain bytes, so that nothing of the driver is pickled with it.
 
     The budget is the round's, not a task's: a task that starts late has what is left of it. Wall clocks of driver and
     executor may differ; no task gets more than the whole budget for it.
@@ -49,7 +49,7 @@ def _outcome_batch(index: int, task: SplitTask, outcome: TaskOutcome, max_failur
     if outcome.error is not None and outcome.error.retryable and _attempt() + 1 < max_failures:
         raise outcome.error  # Spark runs the task again, on another executor if it can
     result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
-    error = None if outcome.error is None else to_pb(outcome.error).SerializeToString()
+    error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
     columns: list[list[Any]] = [[index], [result], [error], [outcome.phase.value]]
     return pa.record_batch(
         [pa.array(values, field.type) for values, field in zip(columns, _ARROW_SCHEMA, strict=True)], schema=_ARROW_SCHEMA

@@ -15,9 +15,9 @@ from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, LakewardError
-from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
+from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema, rows_bytes
 from tiering.rpc.v1 import embedded_pb2
-from tiering.wire.embedded import path_to_pb, rows_to_bytes
+from tiering.wire.common import path_to_pb
 
 EXAMPLES = 1_500
 ROWS = pa.record_batch(
@@ -57,7 +57,7 @@ def take_schema(content: bytes) -> None:
     storable_schema(read_schema(content))
 
 
-@pytest.mark.parametrize(("whole", "take"), [(rows_to_bytes(ROWS), take_rows), (ROWS.schema.serialize().to_pybytes(), take_schema)])
+@pytest.mark.parametrize(("whole", "take"), [(rows_bytes(ROWS), take_rows), (ROWS.schema.serialize().to_pybytes(), take_schema)])
 def test_damaged_bytes_are_refused_or_whole(whole: bytes, take: Callable[[bytes], None]) -> None:
     seed, refused = random.Random(take.__name__), 0
     take(whole)
@@ -79,7 +79,7 @@ def test_a_column_whose_name_is_no_text_is_refused() -> None:
 
 def test_a_short_request_that_stands_for_gigabytes_is_refused_and_the_service_goes_on(storage: EmbeddedStorage) -> None:
     lists = pa.Array.from_buffers(pa.list_(pa.int8(), 0), 100_000_000, [None], children=[pa.array([], pa.int8())])
-    content = rows_to_bytes(pa.RecordBatch.from_arrays([lists], ["id"]))
+    content = rows_bytes(pa.RecordBatch.from_arrays([lists], ["id"]))
     assert len(content) < 1_000
     make_table(storage)
     with served(storage) as remote:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tiering.errors import ForbiddenLocation
-from tiering.lake.iceberg.catalogs.locations import Places
+from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 
 S3 = {"warehouse": "s3://bucket/lake"}
 
 
-def allowed(places: Places, location: str) -> bool:
+def allowed(places: AllowedLocations, location: str) -> bool:
     try:
         places.check(location)
     except ForbiddenLocation:
@@ -22,7 +22,7 @@ def allowed(places: Places, location: str) -> bool:
 
 @pytest.mark.parametrize("location", ["s3://bucket/lake", "s3://bucket/lake/db/t/x", "s3a://bucket/lake/x", "s3n://bucket/lake/x"])
 def test_what_lies_in_the_warehouse_is_allowed(location: str) -> None:
-    assert allowed(Places.of(S3), location)
+    assert allowed(AllowedLocations.of(S3), location)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_what_lies_in_the_warehouse_is_allowed(location: str) -> None:
     ],
 )
 def test_everything_else_is_not(location: str) -> None:
-    assert not allowed(Places.of(S3), location)
+    assert not allowed(AllowedLocations.of(S3), location)
 
 
 def test_the_operator_may_allow_more() -> None:
-    places = Places.of({**S3, "lakeward.allowed-locations": "gs://imported/a, file:///data/b/"})
+    places = AllowedLocations.of({**S3, "lakeward.allowed-locations": "gs://imported/a, file:///data/b/"})
     assert allowed(places, "gs://imported/a/x")
     assert allowed(places, "/data/b/x")
     assert not allowed(places, "gs://imported/b")
 
 
 def test_of_a_warehouse_that_is_a_name_the_tables_own_location_counts() -> None:
-    places = Places.of({"warehouse": "production"})
+    places = AllowedLocations.of({"warehouse": "production"})
     assert allowed(places, "s3://any/table/metadata/1.json")
     assert not allowed(places, "/etc/passwd")
     assert not allowed(places, "hdfs://host:8020/x")
@@ -73,7 +73,7 @@ def test_links_are_looked_up_on_both_sides(tmp_path: Path) -> None:
     outside.mkdir()
     link.symlink_to(real)
     (real / "out").symlink_to(outside)
-    places = Places.of({"warehouse": f"file://{link}"})
+    places = AllowedLocations.of({"warehouse": f"file://{link}"})
     assert allowed(places, f"file://{real}/x")
     assert allowed(places, f"{link}/x")
     assert not allowed(places, f"{link}/out/x")
@@ -81,5 +81,5 @@ def test_links_are_looked_up_on_both_sides(tmp_path: Path) -> None:
 
 def test_an_error_shows_no_secret() -> None:
     with pytest.raises(ForbiddenLocation) as caught:
-        Places.of(S3).check("s3://user:topsecret@other/x")
+        AllowedLocations.of(S3).check("s3://user:topsecret@other/x")
     assert "topsecret" not in caught.value.message

@@ -14,6 +14,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import SnapshotRefType
 
+from support.repository import ROOT
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakewardError
 from tiering.lake import marker as codec
 from tiering.lake.base import TAG, CommitterInitContext
@@ -188,10 +189,10 @@ except CommitOutcomeUnknown:
 """
 
 
-def test_of_two_processes_on_one_base_exactly_one_lands(kit: Any, request: pytest.FixtureRequest) -> None:
+def test_of_two_processes_on_one_base_exactly_one_lands(kit: Any) -> None:
     table = kit.table()
     kit.tier(table, "r1", {B0: 10})
-    arguments = [sys.executable, "-c", STALE_PROCESS, str(request.path.parent.parent), str(kit.folder)]
+    arguments = [sys.executable, "-c", STALE_PROCESS, str(ROOT / "tests"), str(kit.folder)]
     writers = [subprocess.Popen([*arguments, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in ("p1", "p2")]
     try:
         for writer in writers:

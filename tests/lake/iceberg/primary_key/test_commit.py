@@ -169,7 +169,7 @@ def test_of_two_stale_rounds_one_lands(table: KeyedTable) -> None:
 def test_two_writers_of_one_bucket_in_a_round_are_refused(table: KeyedTable) -> None:
     table.put(*table.rows(4, name="new"))
     view = table.kit.view(table.info)
-    base = table.kit.lake.bucket_bases(table.info, view, {B0: None})[B0]
+    base = table.kit.lake.bucket_files(table.info, view, {B0: None})[B0]
     prepared = table.prepare("r2")
     results = [table.write(table.kit.lake, view, "r2", B0, *part, base) for part in ((100, 104), (104, 108))]
     twice = replace(prepared, committable=replace(prepared.committable, results=tuple(results)))
@@ -192,7 +192,7 @@ def test_an_abort_deletes_data_and_delete_files(table: KeyedTable) -> None:
 def test_a_failed_writer_deletes_what_it_wrote(table: KeyedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(table.kit.folder.rglob("*.parquet"))
     table.put(*table.rows(5, name="later"))
-    base = table.kit.lake.bucket_bases(table.info, table.kit.view(table.info), {B0: None})[B0]
+    base = table.kit.lake.bucket_files(table.info, table.kit.view(table.info), {B0: None})[B0]
     writer = writer_of(table, base)
     writer.write(table.batch(B0, 100, 110))
 
@@ -241,24 +241,24 @@ def test_files_of_a_former_partition_spec_are_refused_by_name(table: KeyedTable)
 
 
 def test_a_base_travels_whole() -> None:
-    files = tuple(bases.StandingFile(f"file:///a/ö{number}", number, 2 * number) for number in range(3))
-    base = bases.BucketBase(5, files[:1], files[1:2], files[2:])
-    assert bases.decode_base(bases.encode_base(base)) == base
-    assert bases.decode_base(b"") == bases.NOTHING
-    assert base.digest() != base.data_digest() == bases.BucketBase(6, files[:1]).data_digest()
+    files = tuple(bases.LiveFile(f"file:///a/ö{number}", number, 2 * number) for number in range(3))
+    base = bases.BucketFiles(5, files[:1], files[1:2], files[2:])
+    assert bases.decode_bucket_files(bases.encode_bucket_files(base)) == base
+    assert bases.decode_bucket_files(b"") == bases.NOTHING
+    assert base.digest() != base.data_digest() == bases.BucketFiles(6, files[:1]).data_digest()
     with pytest.raises(ValueError, match="cannot be decompressed"):
-        bases.decode_base(b"nonsense")
+        bases.decode_bucket_files(b"nonsense")
 
 
 def test_an_unknown_version_of_a_base_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bases, "VERSION", 9)
-    newer = bases.encode_base(bases.NOTHING)
+    newer = bases.encode_bucket_files(bases.NOTHING)
     monkeypatch.undo()
     with pytest.raises(ValueError, match="version 9"):
-        bases.decode_base(newer)
+        bases.decode_bucket_files(newer)
 
 
 def test_of_a_primary_key_table_manifests_tell_where_rows_stand(table: KeyedTable) -> None:
-    assert table.kit.lake.held(table.info, table.kit.view(table.info), ()).places == {(None, 0)}
+    assert table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ()).places == {(None, 0)}
     table.kit.catalog().load_table(str(table.info.path)).delete()
-    assert not table.kit.lake.held(table.info, table.kit.view(table.info), ()).places
+    assert not table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ()).places

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tiering.lake.iceberg.primary_key.bucket_files import BucketBase, StandingFile
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, LiveFile
 from tiering.lake.iceberg.primary_key.rewrite_rule import MANY_FILES, SMALL_FILE_BYTES, are_deletes_merged, is_to_be_rewritten
 
 SMALL, LARGE = SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES
 
 
-def bucket(records: int, files: int = 1, deletes: int = 0, size_bytes: int = LARGE) -> BucketBase:
-    data = tuple(StandingFile(f"data-{number}", records, size_bytes) for number in range(files))
-    return BucketBase(7, data, tuple(StandingFile(f"deletes-{number}", 1, size_bytes) for number in range(deletes)))
+def bucket(records: int, files: int = 1, deletes: int = 0, size_bytes: int = LARGE) -> BucketFiles:
+    data = tuple(LiveFile(f"data-{number}", records, size_bytes) for number in range(files))
+    return BucketFiles(7, data, tuple(LiveFile(f"deletes-{number}", 1, size_bytes) for number in range(deletes)))
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def test_many_small_files_are_rewritten_and_many_large_ones_are_not() -> None:
 def test_nothing_is_rewritten_over_equality_deletes_or_where_nothing_stands() -> None:
     """Which rows the deletes of others take is not known: they would come back."""
     dead = bucket(100)
-    with_others = BucketBase(7, dead.data, dead.deletes, (StandingFile("theirs", 1, SMALL),))
+    with_others = BucketFiles(7, dead.data, dead.deletes, (LiveFile("theirs", 1, SMALL),))
     assert is_to_be_rewritten(dead, 90, 0)
     assert not is_to_be_rewritten(with_others, 90, 0)
-    assert not is_to_be_rewritten(BucketBase(None), 0, 50)
+    assert not is_to_be_rewritten(BucketFiles(None), 0, 50)
 
 
 def test_delete_files_are_merged_by_the_tenth_or_when_some_delete_nothing() -> None:

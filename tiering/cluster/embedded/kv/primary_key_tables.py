@@ -42,10 +42,10 @@ from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
 from tiering.cluster.embedded.metadata.times import SteadyTime, to_us
 from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
+from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
 from tiering.redaction.redact import redact
-from tiering.wire.embedded import rows_to_bytes
 
 MAX_OPEN_STATES = 8
 """Each may take `kv_state.MEMORY_LIMIT`; those used least lately are closed."""
@@ -93,7 +93,7 @@ class PrimaryKeyTables:
     def _write(self, table: StoredTable, batch: pa.RecordBatch, kind: str, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         if batch.num_rows == 0:
             return ()
-        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_to_bytes(batch), zlib.crc32(kind.encode())))
+        key = WriteKey(table.info, writer_id, sequence, zlib.crc32(rows_bytes(batch), zlib.crc32(kind.encode())))
         earlier = self._changes.earlier(key)
         if earlier is not None:
             return earlier

@@ -12,26 +12,34 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-import grpc
 import pyarrow as pa
 import tenacity
 
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
+from tiering.cluster.embedded.rpc.messages import (
+    bounds_from_pb,
+    range_from_pb,
+    refused_from_pb,
+    segment_from_pb,
+    snapshots_from_pb,
+    spec_to_pb,
+    stored_snapshot_from_pb,
+    table_from_pb,
+)
 from tiering.cluster.embedded.rpc.writer import MAX_APPEND_BYTES, as_batch
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
+from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
-from tiering.rpc.v1 import embedded_pb2 as messages
+from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
-from tiering.wire import embedded
-from tiering.wire.channel import open_channel
-from tiering.wire.error_status import from_rpc_error
-from tiering.wire.offsets import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
+from tiering.wire.channel import Connection
+from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_to_pb, time_from_pb
 from tiering.wire.pages import Pages, readable
 
 CALL_TIMEOUT_S = 30.0
@@ -49,8 +57,8 @@ class RemoteEmbeddedCluster:
 
     def __init__(self, uri: str, *, patience_ms: int = DEFAULT_PATIENCE_MS) -> None:
         self._uri = uri
-        self._channel = open_channel(uri)
-        self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._channel)
+        self._connection = Connection(uri)
+        self._stub = embedded_pb2_grpc.EmbeddedClusterStub(self._connection.channel)
         self._has_answered = False
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(self._may_come_back),
@@ -63,10 +71,8 @@ class RemoteEmbeddedCluster:
         return isinstance(error, ServiceBusy) or (isinstance(error, ServiceUnreachable) and self._has_answered)
 
     def _once(self, call: Callable[[], Answer]) -> Answer:
-        try:
+        with self._connection.calling():
             answer = call()
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, self._uri) from error
         self._has_answered = True
         return answer
 
@@ -76,7 +82,7 @@ class RemoteEmbeddedCluster:
 
     def close(self) -> None:
         """Closes the connection."""
-        self._channel.close()
+        self._connection.close()
 
     def __enter__(self) -> RemoteEmbeddedCluster:
         return self
@@ -87,40 +93,40 @@ class RemoteEmbeddedCluster:
     @cached_property
     def cluster_id(self) -> str:
         """As `TableCatalog.cluster_id`; asked once."""
-        request = messages.DescribeClusterRequest()
+        request = pb.DescribeClusterRequest()
         return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """As `WritableCluster.create_database`."""
-        request = messages.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
+        request = pb.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         attempt(partial(self._stub.CreateDatabase, request, timeout=CALL_TIMEOUT_S))
 
     def databases(self) -> Sequence[str]:
         """As `TableCatalog.databases`."""
-        request = messages.ListDatabasesRequest()
+        request = pb.ListDatabasesRequest()
         return list(self._repeatable(partial(self._stub.ListDatabases, request, timeout=CALL_TIMEOUT_S)).database_names)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
         """As `WritableCluster.create_table`."""
-        request = embedded.spec_to_pb(path, spec, ignore_if_exists)
+        request = spec_to_pb(path, spec, ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def drop_table(self, path: TablePath) -> None:
         """As `WritableCluster.drop_table`."""
-        request = messages.DropTableRequest(table_path=embedded.path_to_pb(path))
+        request = pb.DropTableRequest(table_path=path_to_pb(path))
         self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
         """As `WritableCluster.alter_table`."""
         added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
-        request = messages.AlterTableRequest(table_path=embedded.path_to_pb(path), set_properties=set_properties, add_columns=added)
+        request = pb.AlterTableRequest(table_path=path_to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
         """As `TableOptionSetting.set_table_option`."""
-        request = messages.SetTableOptionRequest(table_path=embedded.path_to_pb(path), name=name, value=value)
+        request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value)
         return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
@@ -129,23 +135,23 @@ class RemoteEmbeddedCluster:
         pages = Pages(self._uri, "tables")
         page_token = ""
         while True:
-            request = messages.ListTablesRequest(database_name=database_name, page_token=page_token)
+            request = pb.ListTablesRequest(database_name=database_name, page_token=page_token)
             answer = self._repeatable(partial(self._stub.ListTables, request, timeout=CALL_TIMEOUT_S))
             page_token = answer.next_page_token
             pages.check(answer, len(answer.tables), page_token or None)
             with readable(self._uri):
-                found += map(embedded.table_from_pb, answer.tables)
+                found += map(table_from_pb, answer.tables)
             if not page_token:
                 return found
 
     def table(self, path: TablePath) -> TableInfo:
         """As `TableCatalog.table`."""
-        request = messages.GetTableRequest(table_path=embedded.path_to_pb(path))
+        request = pb.GetTableRequest(table_path=path_to_pb(path))
         return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
 
-    def _table(self, message: messages.PbTable) -> TableInfo:
+    def _table(self, message: pb.PbTable) -> TableInfo:
         with readable(self._uri):
-            return embedded.table_from_pb(message)
+            return table_from_pb(message)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         """As `TableCatalog.partitions`; a table without partition columns needs no question."""
@@ -156,7 +162,7 @@ class RemoteEmbeddedCluster:
         more = True
         while more:
             after = found[-1].partition_id if found else 0
-            request = messages.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
+            request = pb.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
             answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
             found += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
             more = answer.more
@@ -166,38 +172,38 @@ class RemoteEmbeddedCluster:
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """As `WritableCluster.drop_partition`."""
-        request = messages.DropPartitionRequest(table_path=embedded.path_to_pb(path), partition_name=partition_name)
+        request = pb.DropPartitionRequest(table_path=path_to_pb(path), partition_name=partition_name)
         self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `WritableCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
-        request = messages.AppendRequest(table_path=embedded.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        request = pb.AppendRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
-        return [embedded.range_from_pb(appended) for appended in answer.ranges]
+        return [range_from_pb(appended) for appended in answer.ranges]
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `WritableCluster.upsert`, in one message as `append`."""
-        request = messages.UpsertRequest(table_path=embedded.path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
+        request = pb.UpsertRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Upsert, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return [embedded.range_from_pb(appended) for appended in answer.ranges]
+        return [range_from_pb(appended) for appended in answer.ranges]
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `WritableCluster.delete`, in one message as `append`."""
-        request = messages.DeleteRequest(table_path=embedded.path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
+        request = pb.DeleteRequest(table_path=path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Delete, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return [embedded.range_from_pb(appended) for appended in answer.ranges]
+        return [range_from_pb(appended) for appended in answer.ranges]
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """As `KvSnapshotsOnDemand.take_kv_snapshots`."""
-        request = messages.SnapshotKvRequest(table_path=embedded.path_to_pb(path))
+        request = pb.SnapshotKvRequest(table_path=path_to_pb(path))
         answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=PRIMARY_KEY_TIMEOUT_S))
-        return embedded.snapshots_from_pb(answer.snapshots)
+        return snapshots_from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `LogOffsets.offsets`."""
-        request = messages.ListOffsetsRequest(table_id=table.table_id)
+        request = pb.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        return {bucket_from_pb(item.bucket): embedded.bounds_from_pb(item) for item in answer.buckets}
+        return {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         """As `LogOffsets.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
@@ -205,39 +211,39 @@ class RemoteEmbeddedCluster:
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""
-        request = messages.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
+        request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
-        return {bucket_from_pb(item.bucket): embedded.time_from_pb(item.timestamp) for item in answer.timestamps}
+        return {bucket_from_pb(item.bucket): time_from_pb(item.timestamp) for item in answer.timestamps}
 
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
         """As `SplitSource.reader`. Raises also LogTruncated, InvalidArgument."""
         if isinstance(split, TieringSnapshotSplit):
             return self._snapshot_reader(table, split)
         pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
-        segments = [embedded.segment_from_pb(segment) for page in pages for segment in page.segments]
+        segments = [segment_from_pb(segment) for page in pages for segment in page.segments]
         told = pages[0].HasField("bounds")  # one question a split is enough
-        bounds = embedded.bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
-        listed = ListedRange(pages[0].root, segments, [embedded.refused_from_pb(record) for record in pages[0].refused])
+        bounds = bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
+        listed = ListedRange(pages[0].root, segments, [refused_from_pb(record) for record in pages[0].refused])
         return open_reader(table, split, bounds, lambda *_: listed)
 
     def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
-        request = messages.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
+        request = pb.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        found = {bucket_from_pb(item.bucket): embedded.bounds_from_pb(item) for item in answer.buckets}
+        found = {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
         return found.get(bucket)
 
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
         bucket = bucket_to_pb(split.bucket)
-        request = messages.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
+        request = pb.GetKvSnapshotRequest(table_id=table.table_id, bucket=bucket, snapshot_id=split.snapshot_id)
         answer = self._repeatable(partial(self._stub.GetKvSnapshot, request, timeout=CALL_TIMEOUT_S))
-        return open_snapshot_reader(answer.root, table, split, embedded.stored_snapshot_from_pb(split.snapshot_id, answer))
+        return open_snapshot_reader(answer.root, table, split, stored_snapshot_from_pb(split.snapshot_id, answer))
 
     def _segment_pages(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int
-    ) -> Iterator[messages.ListSegmentsResponse]:
+    ) -> Iterator[pb.ListSegmentsResponse]:
         pages = Pages(self._uri, "segments")
         while True:
-            request = messages.ListSegmentsRequest(
+            request = pb.ListSegmentsRequest(
                 table_id=table_id, bucket=bucket_to_pb(bucket), starting_offset=starting_offset, stopping_offset=stopping_offset
             )
             page = self._repeatable(partial(self._stub.ListSegments, request, timeout=CALL_TIMEOUT_S))
@@ -251,13 +257,13 @@ class RemoteEmbeddedCluster:
         """As `SplitSource.kv_snapshots`; a log table needs no question."""
         if table.table_type is TableType.LOG:
             return {}
-        request = messages.ListKvSnapshotsRequest(table_id=table.table_id)
+        request = pb.ListKvSnapshotsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
-        return embedded.snapshots_from_pb(answer.snapshots)
+        return snapshots_from_pb(answer.snapshots)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """As `TableCatalog.lake_snapshot`."""
-        request = messages.GetLakeSnapshotRequest(table_id=table.table_id)
+        request = pb.GetLakeSnapshotRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
         if not answer.HasField("lake_snapshot_id"):
             return None
@@ -265,7 +271,7 @@ class RemoteEmbeddedCluster:
 
 
 def _message(rows: Rows) -> bytes:
-    data = embedded.rows_to_bytes(as_batch(rows))
+    data = rows_bytes(as_batch(rows))
     if len(data) > MAX_APPEND_BYTES:
         raise InvalidData(f"a write of {len(data)} bytes exceeds the limit of {MAX_APPEND_BYTES}", hint="Write fewer rows at once.")
     return data

@@ -17,17 +17,27 @@ import structlog
 
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.log.segments import Segment
+from tiering.cluster.embedded.rpc.messages import (
+    bounds_to_pb,
+    partition_to_pb,
+    range_to_pb,
+    refused_to_pb,
+    segment_to_pb,
+    snapshots_to_pb,
+    spec_from_pb,
+    stored_snapshot_to_pb,
+    table_to_pb,
+)
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import LakewardError
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.library_guards.panics import contained
 from tiering.model.names import parse_table_path
 from tiering.model.tables import BucketOffsets, TableInfo
-from tiering.rpc.v1 import embedded_pb2 as messages
+from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
-from tiering.wire import embedded
+from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, time_to_pb
 from tiering.wire.error_status import status_code, status_text, trailing_metadata
-from tiering.wire.offsets import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb
 
 PRIMARY_KEY_THREADS = 4
 """Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
@@ -66,109 +76,107 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             _log.exception("embedded_cluster_call_failed")
             await _abort(context, error, grpc.StatusCode.INTERNAL)
 
-    async def DescribeCluster(self, request: messages.DescribeClusterRequest, context: Context) -> messages.DescribeClusterResponse:
-        return messages.DescribeClusterResponse(cluster_id=self._storage.cluster_id)
+    async def DescribeCluster(self, request: pb.DescribeClusterRequest, context: Context) -> pb.DescribeClusterResponse:
+        return pb.DescribeClusterResponse(cluster_id=self._storage.cluster_id)
 
-    async def CreateDatabase(self, request: messages.CreateDatabaseRequest, context: Context) -> messages.CreateDatabaseResponse:
+    async def CreateDatabase(self, request: pb.CreateDatabaseRequest, context: Context) -> pb.CreateDatabaseResponse:
         await self._run(context, partial(self._storage.create_database, request.database_name, request.ignore_if_exists))
-        return messages.CreateDatabaseResponse()
+        return pb.CreateDatabaseResponse()
 
-    async def ListDatabases(self, request: messages.ListDatabasesRequest, context: Context) -> messages.ListDatabasesResponse:
-        return messages.ListDatabasesResponse(database_names=await self._run(context, self._storage.databases))
+    async def ListDatabases(self, request: pb.ListDatabasesRequest, context: Context) -> pb.ListDatabasesResponse:
+        return pb.ListDatabasesResponse(database_names=await self._run(context, self._storage.databases))
 
-    async def CreateTable(self, request: messages.CreateTableRequest, context: Context) -> messages.CreateTableResponse:
+    async def CreateTable(self, request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
         def create() -> TableInfo:
-            return self._storage.create_table(
-                embedded.path_from_pb(request.table_path), embedded.spec_from_pb(request), request.ignore_if_exists
-            )
+            return self._storage.create_table(path_from_pb(request.table_path), spec_from_pb(request), request.ignore_if_exists)
 
-        return messages.CreateTableResponse(table=embedded.table_to_pb(await self._run(context, create)))
+        return pb.CreateTableResponse(table=table_to_pb(await self._run(context, create)))
 
-    async def DropTable(self, request: messages.DropTableRequest, context: Context) -> messages.DropTableResponse:
-        await self._run(context, partial(self._storage.drop_table, embedded.path_from_pb(request.table_path)))
-        return messages.DropTableResponse()
+    async def DropTable(self, request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
+        await self._run(context, partial(self._storage.drop_table, path_from_pb(request.table_path)))
+        return pb.DropTableResponse()
 
-    async def AlterTable(self, request: messages.AlterTableRequest, context: Context) -> messages.AlterTableResponse:
+    async def AlterTable(self, request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
         def alter() -> TableInfo:
             added = list(read_schema(request.add_columns)) if request.add_columns else []
-            return self._storage.alter_table(embedded.path_from_pb(request.table_path), dict(request.set_properties), added)
+            return self._storage.alter_table(path_from_pb(request.table_path), dict(request.set_properties), added)
 
-        return messages.AlterTableResponse(table=embedded.table_to_pb(await self._run(context, alter)))
+        return pb.AlterTableResponse(table=table_to_pb(await self._run(context, alter)))
 
-    async def SetTableOption(self, request: messages.SetTableOptionRequest, context: Context) -> messages.SetTableOptionResponse:
+    async def SetTableOption(self, request: pb.SetTableOptionRequest, context: Context) -> pb.SetTableOptionResponse:
         value = request.value if request.HasField("value") else None
-        work = partial(self._storage.set_table_option, embedded.path_from_pb(request.table_path), request.name, value)
-        return messages.SetTableOptionResponse(table=embedded.table_to_pb(await self._run(context, work)))
+        work = partial(self._storage.set_table_option, path_from_pb(request.table_path), request.name, value)
+        return pb.SetTableOptionResponse(table=table_to_pb(await self._run(context, work)))
 
-    async def ListTables(self, request: messages.ListTablesRequest, context: Context) -> messages.ListTablesResponse:
+    async def ListTables(self, request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
         return await self._run(context, partial(self._list_tables, request))
 
-    def _list_tables(self, request: messages.ListTablesRequest) -> messages.ListTablesResponse:
+    def _list_tables(self, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         """A page token is the path of the last table before it; tables are sorted by path."""
-        answer = messages.ListTablesResponse()
+        answer = pb.ListTablesResponse()
         size = 0
         after = parse_table_path(request.page_token) if request.page_token else None
         for table in self._storage.tables(request.database_name if request.HasField("database_name") else None):
             if after is not None and table.path <= after:
                 continue
-            message = embedded.table_to_pb(table)
+            message = table_to_pb(table)
             size += message.ByteSize()
             if answer.tables and size > TABLES_PAGE_BYTES:
-                answer.next_page_token = str(embedded.path_from_pb(answer.tables[-1].table_path))
+                answer.next_page_token = str(path_from_pb(answer.tables[-1].table_path))
                 break
             answer.tables.append(message)
         return answer
 
-    async def GetTable(self, request: messages.GetTableRequest, context: Context) -> messages.GetTableResponse:
-        table = await self._run(context, partial(self._storage.table, embedded.path_from_pb(request.table_path)))
-        return messages.GetTableResponse(table=embedded.table_to_pb(table))
+    async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
+        table = await self._run(context, partial(self._storage.table, path_from_pb(request.table_path)))
+        return pb.GetTableResponse(table=table_to_pb(table))
 
-    async def ListPartitions(self, request: messages.ListPartitionsRequest, context: Context) -> messages.ListPartitionsResponse:
+    async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
         work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
         found = await self._run(context, work)
-        return messages.ListPartitionsResponse(partitions=map(embedded.partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
+        return pb.ListPartitionsResponse(partitions=map(partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
 
-    async def DropPartition(self, request: messages.DropPartitionRequest, context: Context) -> messages.DropPartitionResponse:
-        await self._run(context, partial(self._storage.drop_partition, embedded.path_from_pb(request.table_path), request.partition_name))
-        return messages.DropPartitionResponse()
+    async def DropPartition(self, request: pb.DropPartitionRequest, context: Context) -> pb.DropPartitionResponse:
+        await self._run(context, partial(self._storage.drop_partition, path_from_pb(request.table_path), request.partition_name))
+        return pb.DropPartitionResponse()
 
-    async def Append(self, request: messages.AppendRequest, context: Context) -> messages.AppendResponse:
-        def append() -> messages.AppendResponse:
+    async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
+        def append() -> pb.AppendResponse:
             rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.append(embedded.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return messages.AppendResponse(ranges=map(embedded.range_to_pb, ranges))
+            ranges = self._storage.append(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return pb.AppendResponse(ranges=map(range_to_pb, ranges))
 
         return await self._run(context, append)
 
-    async def Upsert(self, request: messages.UpsertRequest, context: Context) -> messages.UpsertResponse:
-        def upsert() -> messages.UpsertResponse:
+    async def Upsert(self, request: pb.UpsertRequest, context: Context) -> pb.UpsertResponse:
+        def upsert() -> pb.UpsertResponse:
             rows = read_rows(request.rows, WRITE_LIMITS)
-            ranges = self._storage.upsert(embedded.path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
-            return messages.UpsertResponse(ranges=map(embedded.range_to_pb, ranges))
+            ranges = self._storage.upsert(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
+            return pb.UpsertResponse(ranges=map(range_to_pb, ranges))
 
         return await self._run(context, upsert, self._primary_key_pool)
 
-    async def Delete(self, request: messages.DeleteRequest, context: Context) -> messages.DeleteResponse:
-        def delete() -> messages.DeleteResponse:
+    async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
+        def delete() -> pb.DeleteResponse:
             keys = read_rows(request.keys, WRITE_LIMITS)
-            ranges = self._storage.delete(embedded.path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
-            return messages.DeleteResponse(ranges=map(embedded.range_to_pb, ranges))
+            ranges = self._storage.delete(path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
+            return pb.DeleteResponse(ranges=map(range_to_pb, ranges))
 
         return await self._run(context, delete, self._primary_key_pool)
 
-    async def SnapshotKv(self, request: messages.SnapshotKvRequest, context: Context) -> messages.SnapshotKvResponse:
-        work = partial(self._storage.take_kv_snapshots, embedded.path_from_pb(request.table_path))
-        return messages.SnapshotKvResponse(snapshots=embedded.snapshots_to_pb(await self._run(context, work, self._primary_key_pool)))
+    async def SnapshotKv(self, request: pb.SnapshotKvRequest, context: Context) -> pb.SnapshotKvResponse:
+        work = partial(self._storage.take_kv_snapshots, path_from_pb(request.table_path))
+        return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(context, work, self._primary_key_pool)))
 
-    async def ListKvSnapshots(self, request: messages.ListKvSnapshotsRequest, context: Context) -> messages.ListKvSnapshotsResponse:
+    async def ListKvSnapshots(self, request: pb.ListKvSnapshotsRequest, context: Context) -> pb.ListKvSnapshotsResponse:
         found = await self._run(context, partial(self._storage.list_kv_snapshots, request.table_id))
-        return messages.ListKvSnapshotsResponse(snapshots=embedded.snapshots_to_pb(found))
+        return pb.ListKvSnapshotsResponse(snapshots=snapshots_to_pb(found))
 
-    async def GetKvSnapshot(self, request: messages.GetKvSnapshotRequest, context: Context) -> messages.GetKvSnapshotResponse:
+    async def GetKvSnapshot(self, request: pb.GetKvSnapshotRequest, context: Context) -> pb.GetKvSnapshotResponse:
         work = partial(self._storage.kv_snapshot, request.table_id, bucket_from_pb(request.bucket), request.snapshot_id)
-        return embedded.stored_snapshot_to_pb(str(self._storage.root), await self._run(context, work))
+        return stored_snapshot_to_pb(str(self._storage.root), await self._run(context, work))
 
-    async def ListOffsets(self, request: messages.ListOffsetsRequest, context: Context) -> messages.ListOffsetsResponse:
+    async def ListOffsets(self, request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
         log = self._storage.log
         if request.HasField("bucket"):
             bucket = bucket_from_pb(request.bucket)
@@ -176,20 +184,18 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             offsets = {} if bounds is None else {bucket: bounds}
         else:
             offsets = await self._run(context, partial(log.offsets, request.table_id))
-        return messages.ListOffsetsResponse(buckets=[embedded.bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
+        return pb.ListOffsetsResponse(buckets=[bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
 
-    async def ListOldestTimestamps(
-        self, request: messages.ListOldestTimestampsRequest, context: Context
-    ) -> messages.ListOldestTimestampsResponse:
+    async def ListOldestTimestamps(self, request: pb.ListOldestTimestampsRequest, context: Context) -> pb.ListOldestTimestampsResponse:
         work = partial(self._storage.log.oldest_timestamps, request.table_id, offsets_from_pb(request.offsets))
-        return messages.ListOldestTimestampsResponse(
+        return pb.ListOldestTimestampsResponse(
             timestamps=[
-                messages.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=embedded.time_to_pb(moment))
+                pb.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=time_to_pb(moment))
                 for bucket, moment in (await self._run(context, work)).items()
             ]
         )
 
-    async def ListSegments(self, request: messages.ListSegmentsRequest, context: Context) -> messages.ListSegmentsResponse:
+    async def ListSegments(self, request: pb.ListSegmentsRequest, context: Context) -> pb.ListSegmentsResponse:
         bucket, log = bucket_from_pb(request.bucket), self._storage.log
 
         def look() -> tuple[list[Segment], BucketOffsets | None, Sequence[RefusedRecord]]:
@@ -198,18 +204,18 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             return segments, bounds, log.refused(request.table_id, bucket)
 
         segments, bounds, refused = await self._run(context, look)
-        return messages.ListSegmentsResponse(
+        return pb.ListSegmentsResponse(
             root=str(self._storage.root),
-            segments=map(embedded.segment_to_pb, segments),
-            bounds=None if bounds is None else embedded.bounds_to_pb(bucket, bounds),
-            refused=map(embedded.refused_to_pb, refused),
+            segments=map(segment_to_pb, segments),
+            bounds=None if bounds is None else bounds_to_pb(bucket, bounds),
+            refused=map(refused_to_pb, refused),
         )
 
-    async def GetLakeSnapshot(self, request: messages.GetLakeSnapshotRequest, context: Context) -> messages.GetLakeSnapshotResponse:
+    async def GetLakeSnapshot(self, request: pb.GetLakeSnapshotRequest, context: Context) -> pb.GetLakeSnapshotResponse:
         snapshot = await self._run(context, partial(self._storage.lake_record, request.table_id))
         if snapshot is None:
-            return messages.GetLakeSnapshotResponse()
-        return messages.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=offsets_to_pb(snapshot.offsets))
+            return pb.GetLakeSnapshotResponse()
+        return pb.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=offsets_to_pb(snapshot.offsets))
 
 
 async def _abort(context: Context, error: Exception, code: grpc.StatusCode) -> NoReturn:

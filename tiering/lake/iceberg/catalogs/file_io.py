@@ -1,21 +1,31 @@
-"""File access for lakes, made from the catalog's own properties alone: no table's properties reach it, and it opens no file but
-where the lake's files may lie (`places`).
+"""File access for lakes: only where a lake's files may lie, and on the disk before a writer goes on.
+
+It is made from the catalog's own properties alone: no table's properties reach it, and it opens no file outside of `places`.
+
+The catalog's database syncs what it commits, pyiceberg's files do not: after a power cut a committed snapshot could
+name files that are empty. So local files and their names are synced; object stores need nothing of the kind. Who may read a file is
+who may read its folder, whatever the umask of the process that writes it, an executor's among them.
 """
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyiceberg.io import InputFile, OutputFile
-from pyiceberg.io.pyarrow import PyArrowFile
+from pyarrow.fs import FileSystem
+from pyiceberg.io import InputFile, OutputFile, OutputStream
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from tiering.files.durable_files import sync_folder
+from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
 from tiering.lake.catalog_properties import storage_properties
-from tiering.lake.iceberg.catalogs.durable_io import DurableFileIO
-from tiering.lake.iceberg.catalogs.locations import Places
+from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
 from tiering.lake_table_options import allowed_properties
 
 if TYPE_CHECKING:
@@ -24,13 +34,53 @@ if TYPE_CHECKING:
 CLASS_NAME = "tiering.lake.iceberg.catalogs.file_io.LakeFileIO"
 """What the catalog property `py-io-impl` names, so that pyiceberg takes this class wherever it opens files by itself."""
 
+BUFFER_BYTES = 1 << 20
+
+
+class DurableFileIO(PyArrowFileIO):
+    """PyArrow's file access, but for local files that are written."""
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """As PyArrowFileIO; a local file and its name are synced when it is closed."""
+        if not is_local(location):
+            return super().new_output(location)
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
+
+
+class _DurableFile(PyArrowFile):
+    def __init__(self, location: str, path: str, filesystem: FileSystem) -> None:
+        super().__init__(location, path, filesystem)
+        self.path = Path(path)
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        make_folders_like_their_parent(self.path.parent)
+        return _SyncedWriter(self.path, overwrite)
+
+
+class _SyncedWriter(io.BufferedWriter):
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        super().__init__(io.FileIO(open_like_folder(path, overwrite=overwrite), "w"), BUFFER_BYTES)
+        self._folder = path.parent
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.flush()
+        os.fsync(self.fileno())
+        super().close()
+        sync_folder(self._folder)
+
 
 class LakeFileIO(DurableFileIO):
     """Opens, writes and deletes files in `places`. Raises ForbiddenLocation for all others."""
 
-    def __init__(self, properties: Properties = EMPTY_DICT, places: Places | None = None) -> None:
+    def __init__(self, properties: Properties = EMPTY_DICT, places: AllowedLocations | None = None) -> None:
         super().__init__(storage_properties(properties))
-        self.places = Places.of(properties) if places is None else places
+        self.places = AllowedLocations.of(properties) if places is None else places
 
     def new_input(self, location: str) -> PyArrowFile:
         """As PyArrowFileIO."""

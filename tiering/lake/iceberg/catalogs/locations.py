@@ -1,4 +1,6 @@
-"""Where the files of a lake may lie. Every file of it is checked against this before it is opened, written, listed or deleted.
+"""Where the files of a lake may lie, and where those of a new table go.
+
+Every file of a lake is checked against `AllowedLocations` before it is opened, written, listed or deleted.
 
 Metadata of a lake table names files: a snapshot its list of manifests, that its manifests, these data and delete files, a summary
 the marker's file. Whoever wrote the metadata chose the names, `/etc/passwd` or another tenant's bucket among them.
@@ -8,16 +10,22 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import unquote, urlparse
 
+from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tiering.errors import ForbiddenLocation
 from tiering.lake.catalog_properties import ALLOWED_LOCATIONS
-from tiering.lake.iceberg.catalogs.durable_io import is_location
+from tiering.model.tables import TablePath
 from tiering.redaction.redact import redact
+
+LOCATION = "location"
+"""Property of a namespace (Iceberg REST specification, and the metastores)."""
+NONCE_DIGITS = 12
 
 LOCAL = "file"
 STORES = ("s3", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")
@@ -26,8 +34,18 @@ _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _RELATIVE = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 
 
+def is_location(warehouse: str) -> bool:
+    """Whether a warehouse is a path or a URI; to some catalogs it is a mere name."""
+    return warehouse.startswith("/") or "://" in warehouse
+
+
+def is_local(location: str) -> bool:
+    """Whether a location is a path of this machine."""
+    return urlparse(location).scheme in ("", "file")
+
+
 @dataclass(frozen=True)
-class Places:
+class AllowedLocations:
     """`roots`: canonical locations in or under which files may lie. `any_store`: no root is known of this lake, whose catalog alone
     knows where its tables are; then any object store's location will do until a table's own is known (`of_table`)."""
 
@@ -35,20 +53,20 @@ class Places:
     any_store: bool = False
 
     @staticmethod
-    def of(properties: Mapping[str, object]) -> Places:
+    def of(properties: Mapping[str, object]) -> AllowedLocations:
         """By the properties of a catalog: its warehouse, if that is a location and no mere name, and what the operator allowed."""
-        named = [one.strip() for one in str(properties.get(ALLOWED_LOCATIONS) or "").split(",") if one.strip()]
+        named = [location.strip() for location in str(properties.get(ALLOWED_LOCATIONS) or "").split(",") if location.strip()]
         warehouse = str(properties.get("warehouse") or "")
         if is_location(warehouse):
             named.append(warehouse)
-        return Places(tuple(_canonical(*_parsed(one)) for one in named), any_store=not named)
+        return AllowedLocations(tuple(_canonical(*_parsed(location)) for location in named), any_store=not named)
 
-    def of_table(self, location: str, marker_folder: str) -> Places:
+    def of_table(self, location: str, marker_folder: str) -> AllowedLocations:
         """Those of one table: where no root is known, its own location and the folder of its markers. Raises ForbiddenLocation."""
         self.check(location)
         if not self.any_store:
             return self
-        return Places(tuple(_canonical(*_parsed(one)) for one in (location, marker_folder)))
+        return AllowedLocations(tuple(_canonical(*_parsed(location)) for location in (location, marker_folder)))
 
     def check(self, location: str) -> None:
         """Raises ForbiddenLocation for a location, as PyArrow's file access reads it, that is none of these places."""
@@ -98,3 +116,18 @@ def _canonical(scheme: str, netloc: str, path: str) -> str:
         return f"{LOCAL}://{os.path.realpath(path)}"
     whole = path if path.startswith(netloc) else netloc + path
     return f"{_SAME.get(scheme, scheme)}://{whole.rstrip('/')}"
+
+
+def new_location(catalog: Catalog, path: TablePath) -> str | None:
+    """`<folder of the database>/<table>-<nonce>`, a folder that no other table has or had.
+
+    Catalogs choose `<database>/<table>` by themselves, which a table that was renamed or dropped may still fill. Readers find a
+    table by its catalog, so its folder may have any name. None = only the catalog's server knows where the database's tables are.
+    """
+    parent = catalog.load_namespace_properties(path.database_name).get(LOCATION)
+    warehouse = catalog.properties.get("warehouse")
+    if not parent and isinstance(catalog, MetastoreCatalog) and warehouse is not None and is_location(warehouse):
+        parent = f"{warehouse.rstrip('/')}/{path.database_name}"
+    if not parent:
+        return None
+    return f"{parent.rstrip('/')}/{path.table_name}-{uuid.uuid4().hex[:NONCE_DIGITS]}"

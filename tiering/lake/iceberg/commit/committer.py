@@ -10,9 +10,11 @@ After the request was sent every error means "unknown": only the lake can tell. 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Lock
 from typing import cast
 
 from pyiceberg.catalog import Catalog
@@ -23,17 +25,45 @@ from pyiceberg.table import Table
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
 from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriteResult
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
-from tiering.lake.iceberg.commit.sent_rounds import SentRounds
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
-from tiering.lake.iceberg.errors import describe, lake_border
-from tiering.lake.iceberg.primary_key.commit_base import replaced_partitions
+from tiering.lake.iceberg.errors import describe, lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import replaced_partitions
 from tiering.lake.iceberg.schema.drift import check_written, drift
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files
 from tiering.lake.marker import PATH_KEY, Marker, encode
 from tiering.lake.rules.commit_check import check_committable
-from tiering.lake.rules.ways_out import tier_call
+from tiering.lake.rules.hints import tier_call
 
 STAT_THREADS = 16
+REMEMBERED = 10_000
+"""Rounds. An abort comes within the round, so an old one may be forgotten."""
+
+
+class SentRounds:
+    """The rounds for which this process sent a commit request: it never deletes their files.
+
+    A bounded set of round ids; safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._order: deque[str] = deque()
+        self._ids: set[str] = set()
+
+    def add(self, round_id: str) -> None:
+        """To be called before the request goes out."""
+        with self._lock:
+            if round_id in self._ids:
+                return
+            self._ids.add(round_id)
+            self._order.append(round_id)
+            if len(self._order) > REMEMBERED:
+                self._ids.discard(self._order.popleft())
+
+    def has(self, round_id: str) -> bool:
+        """Whether a request may be on its way."""
+        with self._lock:
+            return round_id in self._ids
 
 
 class IcebergCommitter:
@@ -47,7 +77,7 @@ class IcebergCommitter:
 
     def to_committable(self, results: Sequence[WriteResult]) -> Committable:
         """Puts results together; order does not matter."""
-        ordered = sorted(results, key=lambda one: (one.bucket.sort_key(), one.starting_offset))
+        ordered = sorted(results, key=lambda result: (result.bucket.sort_key(), result.starting_offset))
         return Committable(self._context.round_id, tuple(ordered))
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
@@ -60,7 +90,7 @@ class IcebergCommitter:
         table = cast(Table, base.handle)
         payloads = _payloads(committable)
         files, spec_id = self._new_files(committable, payloads, base, table)
-        changes = [one.change for one in payloads if one.change is not None]
+        changes = [payload.change for payload in payloads if payload.change is not None]
         replaced = replaced_partitions(changes, base, table)
         obsolete = frozenset(location for change in changes for location in change.obsolete)
         staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete))
@@ -89,7 +119,7 @@ class IcebergCommitter:
     def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges) -> StagedSnapshot:
         stager = SnapshotStager(table, base, marker.round_id)
         try:
-            with lake_border(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
+            with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
                 properties = self._marker_properties(table, marker, stager)
                 return stager.stage(changes, properties)
         except BaseException:
@@ -146,7 +176,7 @@ class IcebergCommitter:
             return not entry.exists() or len(entry) != file.file_size_in_bytes
 
         with (
-            lake_border(f"look at the new files of {base.path}", table_path=base.path),
+            lake_errors(f"look at the new files of {base.path}", table_path=base.path),
             ThreadPoolExecutor(min(STAT_THREADS, len(files) or 1)) as pool,
         ):
             missing = [file.file_path for file, bad in zip(files, pool.map(wrong, files), strict=True) if bad]

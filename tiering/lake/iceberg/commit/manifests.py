@@ -48,12 +48,12 @@ def merge_small(manifests: Sequence[ManifestFile], rewrite: Rewrite) -> list[Man
     for manifest in manifests:
         alike[manifest.partition_spec_id, manifest.content].append(manifest)
     kept: list[ManifestFile] = []
-    for ones in alike.values():
-        small = [one for one in ones if one.manifest_length < TARGET_BYTES // 2]
+    for group in alike.values():
+        small = [manifest for manifest in group if manifest.manifest_length < TARGET_BYTES // 2]
         if len(small) < MERGE_COUNT:
-            kept.extend(ones)
+            kept.extend(group)
             continue
-        kept.extend(one for one in ones if one.manifest_length >= TARGET_BYTES // 2)
+        kept.extend(manifest for manifest in group if manifest.manifest_length >= TARGET_BYTES // 2)
         kept.extend(rewrite(bin_) if len(bin_) > 1 else bin_[0] for bin_ in _bins(small))
     return kept
 
@@ -100,15 +100,15 @@ class ManifestMaker:
 
     def added(self, files: Sequence[DataFile], spec_id: int) -> list[ManifestFile]:
         """Manifests that add `files`: one of data and one of delete files, as far as there are any."""
-        made = []
+        manifests = []
         for content, kinds in ((ManifestContent.DATA, _DATA), (ManifestContent.DELETES, _DELETES)):
             mine = [file for file in files if file.content in kinds]
             if mine:
                 with self._open(spec_id, content) as writer:
                     for file in mine:
                         writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file))
-                made.append(writer.to_manifest_file())
-        return made
+                manifests.append(writer.to_manifest_file())
+        return manifests
 
     def without(self, manifest: ManifestFile, is_removed: Callable[[DataFile], bool]) -> tuple[ManifestFile, list[DataFile]]:
         """`manifest` with some of its live files marked as deleted by this snapshot, and these; itself if it has none of them."""

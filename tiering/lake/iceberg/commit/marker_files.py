@@ -11,8 +11,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from tiering.errors import MarkerCorrupt
-from tiering.lake.iceberg.catalogs.durable_io import is_location
-from tiering.lake.iceberg.errors import lake_border
+from tiering.lake.iceberg.catalogs.locations import is_location
+from tiering.lake.iceberg.errors import lake_errors
 
 FOLDER = ".lakeward"
 _PATH = re.compile(rf".*/{re.escape(FOLDER)}/(?P<uuid>[0-9a-f-]{{36}})/[A-Za-z0-9_-]+\.marker")
@@ -26,7 +26,7 @@ def marker_path(table: Table, warehouse: str | None, name: str) -> str:
 
 def write_marker_file(io: FileIO, path: str, content: bytes) -> None:
     """Writes the whole file; it is on storage when this returns. Raises LakeUnavailable."""
-    with lake_border(f"write the marker file {path}"), io.new_output(path).create() as stream:
+    with lake_errors(f"write the marker file {path}"), io.new_output(path).create() as stream:
         stream.write(content)
 
 
@@ -42,7 +42,7 @@ def read_marker_file(io: FileIO, path: str, lake_table_uuid: str) -> bytes:
             hint="Were the properties of its snapshot written by hand? Nothing is tiered until the marker can be read.",
             lake_table_uuid=lake_table_uuid,
         )
-    with lake_border(f"read the marker file {path}"):
+    with lake_errors(f"read the marker file {path}"):
         file = io.new_input(path)
         if file.exists():
             with file.open() as stream:

@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 
 from tiering.lake.base import TAG, LakeView
 from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
-from tiering.lake.iceberg.primary_key.live_files import PartitionValue, partition_of
+from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, partition_of
 from tiering.lake.iceberg.reading.view import summary_of
 
 FOR_EVER_MS = 2**63 - 1
@@ -95,7 +95,7 @@ class SnapshotStager:
         head = None if self._base.head is None else self._metadata.snapshot_by_id(self._base.head)
         if head is None:
             return [], []
-        live = [one for one in head.manifests(self._table.io) if one.has_added_files() or one.has_existing_files()]
+        live = [manifest for manifest in head.manifests(self._table.io) if manifest.has_added_files() or manifest.has_existing_files()]
         if not (changes.replaced or changes.obsolete):
             return merge_small(live, self._maker), []
         whole: list[ManifestFile] = []

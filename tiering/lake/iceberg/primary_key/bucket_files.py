@@ -1,23 +1,40 @@
-"""What stands in one bucket of a primary-key table: the live files of its partition, as the driver saw them at one head.
+"""What stands in the buckets of a primary-key table: the live files of their partitions at one head of the lake table.
 
-It travels to the bucket's writer as zstd-compressed JSON, version 1; no bytes = nothing stands there.
+The driver reads them from the head's manifests (Iceberg spec, "Scan Planning"). They travel to a bucket's writer as zstd-compressed
+JSON, version 1; no bytes = nothing stands there. Before the commit it is checked that the head is still what the writers took it for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import zstandard
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table
+
+from tiering.errors import BaseMoved, RoundFailed
+from tiering.lake.base import LakeView
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.writing.data_files import BucketChange
+from tiering.model.tables import TablePath
 
 VERSION = 1
 
+PartitionValue = tuple[int | str, ...]
+
+_HINT = (
+    "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then CALL sys.tier_table. The rows stay in the log until then."
+)
+
 
 @dataclass(frozen=True)
-class StandingFile:
+class LiveFile:
     """A live file. `records`: rows of a data file, dead ones included, or deletes of a delete file."""
 
     location: str
@@ -26,13 +43,13 @@ class StandingFile:
 
 
 @dataclass(frozen=True)
-class BucketBase:
+class BucketFiles:
     """The live files of one partition value at a snapshot. Equality deletes are those of others: they are only counted."""
 
     snapshot_id: int | None
-    data: tuple[StandingFile, ...] = ()
-    deletes: tuple[StandingFile, ...] = ()
-    equality_deletes: tuple[StandingFile, ...] = ()
+    data: tuple[LiveFile, ...] = ()
+    deletes: tuple[LiveFile, ...] = ()
+    equality_deletes: tuple[LiveFile, ...] = ()
 
     def data_digest(self) -> str:
         """Names the set of data files: two bases have the same one if no data file came or went."""
@@ -43,18 +60,18 @@ class BucketBase:
         return _digest((*self.data, *self.deletes, *self.equality_deletes))
 
 
-NOTHING = BucketBase(None)
+NOTHING = BucketFiles(None)
 
 
-def encode_base(base: BucketBase) -> bytes:
+def encode_bucket_files(base: BucketFiles) -> bytes:
     """`base` as bytes, deterministic."""
     document: dict[str, Any] = {"version": VERSION, "snapshot_id": base.snapshot_id}
     for name in ("data", "deletes", "equality_deletes"):
-        document[name] = [(one.location, one.records, one.size_bytes) for one in getattr(base, name)]
+        document[name] = [(file.location, file.records, file.size_bytes) for file in getattr(base, name)]
     return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode())
 
 
-def decode_base(data: bytes) -> BucketBase:
+def decode_bucket_files(data: bytes) -> BucketFiles:
     """The inverse; raises ValueError naming a version it does not know."""
     if not data:
         return NOTHING
@@ -64,11 +81,89 @@ def decode_base(data: bytes) -> BucketBase:
         raise ValueError(f"the files of a bucket cannot be decompressed: {error}") from error
     if document["version"] != VERSION:
         raise ValueError(f"the files of a bucket have version {document['version']!r}; this Lakeward reads version {VERSION}")
-    data_files, deletes, equality = (
-        tuple(StandingFile(*one) for one in document[name]) for name in ("data", "deletes", "equality_deletes")
+    rows, deletes, equality = (tuple(LiveFile(*file) for file in document[name]) for name in ("data", "deletes", "equality_deletes"))
+    return BucketFiles(document["snapshot_id"], rows, deletes, equality)
+
+
+def _digest(files: Iterable[LiveFile]) -> str:
+    return hashlib.sha256("\n".join(sorted(file.location for file in files)).encode()).hexdigest()
+
+
+def live_bucket_files(
+    table: Table, path: TablePath, snapshot_id: int, wanted: Collection[PartitionValue]
+) -> dict[PartitionValue, BucketFiles]:
+    """What stands in the `wanted` partitions of the table's current spec; those in which nothing does are left out.
+
+    Raises SchemaDrift for a file that cannot be looked into: of another partition spec, or not Parquet. LakeUnavailable.
+    """
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    by_partition: dict[PartitionValue, dict[DataFileContent, list[LiveFile]]] = defaultdict(lambda: defaultdict(list))
+    if snapshot is None:
+        return {}
+    with lake_errors(f"read the manifests of {path}", table_path=path):
+        for manifest in snapshot.manifests(table.io):
+            if not (manifest.has_added_files() or manifest.has_existing_files()):
+                continue
+            if manifest.partition_spec_id != table.metadata.default_spec_id:
+                raise drift(path, None, "holds files of a former partition spec, whose buckets cannot be told", _HINT)
+            for entry in manifest.fetch_manifest_entry(table.io):
+                file = entry.data_file
+                partition = partition_of(file)
+                if partition in wanted:
+                    by_partition[partition][file.content].append(_standing(path, file))
+    return {partition: _base(snapshot_id, files) for partition, files in by_partition.items()}
+
+
+def partition_of(file: DataFile) -> PartitionValue:
+    """The partition value of a file, as `partition.partition_values` has it."""
+    return tuple(file.partition[index] for index in range(len(file.partition)))
+
+
+def _standing(path: TablePath, file: DataFile) -> LiveFile:
+    if file.file_format is not FileFormat.PARQUET and file.content is not DataFileContent.EQUALITY_DELETES:
+        raise drift(
+            path, None, f"holds the {file.file_format.value} file {file.file_path}; the rows of a key are looked up in Parquet", _HINT
+        )
+    return LiveFile(file.file_path, file.record_count, file.file_size_in_bytes)
+
+
+def _base(snapshot_id: int, files: dict[DataFileContent, list[LiveFile]]) -> BucketFiles:
+    # By location: deletes are written in the order of the paths that they name.
+    data, deletes, equality = (
+        tuple(sorted(files[content], key=lambda file: file.location))
+        for content in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
     )
-    return BucketBase(document["snapshot_id"], data_files, deletes, equality)
+    return BucketFiles(snapshot_id, data, deletes, equality)
 
 
-def _digest(files: Iterable[StandingFile]) -> str:
-    return hashlib.sha256("\n".join(sorted(one.location for one in files)).encode()).hexdigest()
+def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: Table) -> frozenset[PartitionValue]:
+    """The partitions of which all files are replaced, at `base`'s head.
+
+    Raises BaseMoved if a foreign commit added or removed data files of a bucket since its rows were looked up, or delete files of one
+    that is rewritten: a row would be doubled, stay although it was deleted, or come back. SchemaDrift, LakeUnavailable.
+    """
+    _check_once(changes, base)
+    stale = {change.partition for change in changes if change.base_snapshot_id != base.head}
+    now = live_bucket_files(table, base.path, base.head, stale) if stale and base.head is not None else {}
+    for change in changes:
+        if change.partition in stale:
+            present = now.get(change.partition, NOTHING)
+            if change.base_files != (present.digest() if change.rewritten else present.data_digest()):
+                raise BaseMoved(
+                    f"files of the partition {change.partition} of the lake table {base.path} were replaced between snapshot "
+                    f"{change.base_snapshot_id} and snapshot {base.head}, while a round looked for rows in them",
+                    table_path=base.path,
+                    lake_snapshot_id=base.head,
+                )
+    return frozenset(change.partition for change in changes if change.rewritten)
+
+
+def _check_once(changes: Sequence[BucketChange], base: LakeView) -> None:
+    """Two writers of a bucket do not see each other's rows."""
+    if len({change.partition for change in changes}) < len(changes):
+        raise RoundFailed(
+            f"two writers changed the same bucket of {base.path} in one round",
+            cause_class="InconsistentRound",
+            hint="Nothing was committed; the next round begins again. This is a defect of Lakeward: please report it.",
+            table_path=base.path,
+        )

@@ -50,16 +50,16 @@ class ChangedKeys:
 
     def bounds(self) -> list[tuple[Any, Any]]:
         """Smallest and largest value of each key column, as `plain` has them."""
-        found: list[tuple[Any, Any]] = []
+        bounds: list[tuple[Any, Any]] = []
         for batch in self.batches():
             for number, column in enumerate(batch.columns):
                 extremes: Any = pc.min_max(column)
                 low, high = plain(extremes["min"]), plain(extremes["max"])
-                if number == len(found):
-                    found.append((low, high))
+                if number == len(bounds):
+                    bounds.append((low, high))
                 else:
-                    found[number] = (min(low, found[number][0]), max(high, found[number][1]))
-        return found
+                    bounds[number] = (min(low, bounds[number][0]), max(high, bounds[number][1]))
+        return bounds
 
 
 def plain(value: pa.Scalar[Any]) -> Any:
@@ -93,9 +93,9 @@ def rows_with(changed: ChangedKeys, standing: Iterable[KeyRows]) -> Iterator[tup
     if changed.count < MANY_KEYS and len(changed.columns) == 1:
         has_changed = _membership(pa.chunked_array([batch.column(0) for batch in changed.batches()], type=changed.types[0]))
         for rows in standing:
-            found = np.flatnonzero(has_changed(rows.keys[0]))
-            if len(found):
-                yield rows.file, found + rows.first
+            positions = np.flatnonzero(has_changed(rows.keys[0]))
+            if len(positions):
+                yield rows.file, positions + rows.first
         return
     yield from _rows_by_duckdb(changed, standing)
 

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from tiering.errors import DataCorrupt
-from tiering.lake.iceberg.primary_key.bucket_files import StandingFile
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.keys import KeyRows
 from tiering.lake.iceberg.primary_key.projection import find_field, nulls, projected
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY, arrow_field, arrow_type
@@ -29,7 +29,7 @@ Bounds = Sequence[tuple[Any, Any]]
 
 
 @contextmanager
-def open_parquet(io: FileIO, file: StandingFile) -> Iterator[pq.ParquetFile]:
+def open_parquet(io: FileIO, file: LiveFile) -> Iterator[pq.ParquetFile]:
     """The open file. Raises DataCorrupt if it does not hold the rows that its manifest says: positions would be wrong."""
     with io.new_input(file.location).open() as stream:
         parquet = pq.ParquetFile(cast(Any, stream))

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 
-from tiering.lake.iceberg.primary_key.bucket_files import StandingFile
+from tiering.lake.iceberg.primary_key.bucket_files import LiveFile
 from tiering.lake.iceberg.primary_key.keys import Mask
 from tiering.lake.iceberg.schema.types import FIELD_ID_KEY
-from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeletesOf
+from tiering.lake.iceberg.writing.data_files import PATH_FIELD_ID, POSITION_FIELD_ID, DataFileBuilder, DeleteBounds
 
 BATCH_ROWS = 1 << 18
 
@@ -34,7 +34,7 @@ def write_deletes(io: FileIO, location: str, dying: Mapping[str, Mask], builder:
     """Writes the rows of `dying` (by data file; at least one row) as a position-delete file."""
     paths = sorted(path for path, mask in dying.items() if mask.any())
     positions = [np.flatnonzero(dying[path]) for path in paths]
-    codes = np.repeat(np.arange(len(paths), dtype=np.int32), [len(one) for one in positions])
+    codes = np.repeat(np.arange(len(paths), dtype=np.int32), [len(rows) for rows in positions])
     deleted = np.concatenate(positions).astype(np.int64)
     column = pa.DictionaryArray.from_arrays(codes, pa.array(paths, pa.string()))
     table = pa.Table.from_arrays([column, pa.array(deleted)], schema=_SCHEMA)
@@ -49,10 +49,10 @@ def write_deletes(io: FileIO, location: str, dying: Mapping[str, Mask], builder:
         ) as writer:
             writer.write_table(table)
         size = stream.tell()
-    return builder.build_deletes(location, size, DeletesOf(len(deleted), paths[0], paths[-1], int(deleted.min()), int(deleted.max())))
+    return builder.build_deletes(location, size, DeleteBounds(len(deleted), paths[0], paths[-1], int(deleted.min()), int(deleted.max())))
 
 
-def dead_rows(io: FileIO, data: Iterable[StandingFile], deletes: Iterable[StandingFile]) -> tuple[dict[str, Mask], bool]:
+def dead_rows(io: FileIO, data: Iterable[LiveFile], deletes: Iterable[LiveFile]) -> tuple[dict[str, Mask], bool]:
     """By data file, which of its rows are dead; files without dead rows are left out. And whether deletes are left over: of data
     files that are gone, or of rows that other deletes name, too. The table's counters count those as well."""
     records = {file.location: file.records for file in data}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiering.lake.iceberg.primary_key.bucket_files import BucketBase
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles
 
 DEAD_SHARE = 0.3
 """Of a bucket's rows; beyond it readers carry too many that nobody sees."""
@@ -14,7 +14,7 @@ MANY_DELETE_FILES = 10
 """A reader opens all of a bucket's delete files for each of its data files."""
 
 
-def is_to_be_rewritten(base: BucketBase, dead: int, added: int) -> bool:
+def is_to_be_rewritten(base: BucketFiles, dead: int, added: int) -> bool:
     """Whether all that lives in `base` is written anew by a round after which `dead` of its rows are dead, and `added` are new.
 
     Not with equality deletes of others: which rows they delete is not known here.
@@ -27,7 +27,7 @@ def is_to_be_rewritten(base: BucketBase, dead: int, added: int) -> bool:
     return len(files) >= MANY_FILES and sum(file.size_bytes for file in files) < SMALL_FILE_BYTES * len(files)
 
 
-def are_deletes_merged(base: BucketBase, deletes: int, *, left_over: bool) -> bool:
+def are_deletes_merged(base: BucketFiles, deletes: int, *, left_over: bool) -> bool:
     """Whether the round's delete file takes in what the bucket's delete files say, which then go.
 
     `deletes`: rows that die in the round. `left_over`: whether deletes stand that delete nothing (`dead_rows`).

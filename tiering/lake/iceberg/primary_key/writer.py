@@ -22,15 +22,15 @@ from pyiceberg.schema import Schema
 
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
-from tiering.lake.iceberg.errors import lake_border
-from tiering.lake.iceberg.primary_key.bucket_files import BucketBase, decode_base
-from tiering.lake.iceberg.primary_key.change_guard import ChangeGuard
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, decode_bucket_files
 from tiering.lake.iceberg.primary_key.keys import ChangedKeys, KeyRows, Mask, last_of_each_key, rows_with
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows, open_parquet, whole_rows
 from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
 from tiering.lake.iceberg.primary_key.rewrite_rule import are_deletes_merged, is_to_be_rewritten
 from tiering.lake.iceberg.primary_key.spool import Spool
 from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, encode_files
+from tiering.lake.iceberg.writing.row_guard import ChangeGuard
 from tiering.lake.iceberg.writing.writer import RowFiles, fit
 from tiering.model.tables import CHANGE_TYPE_COLUMN, CHANGE_TYPE_FIELD, ChangeType
 
@@ -65,7 +65,7 @@ class PrimaryKeyWriter:
         rows, kinds = fit(batch, self._files.schema), _change_types(batch)
         self._guard.check_changes(rows, kinds, [key.name for key in self._keys])
         before = kinds.to_numpy() == ChangeType.UPDATE_BEFORE  # its +U comes in the same round: it is never the last
-        with lake_border("keep changes in a temporary file", table_path=self._context.table.path):
+        with lake_errors("keep changes in a temporary file", table_path=self._context.table.path):
             for kept in _kept(iter([rows]), ~before):
                 self._spool.add(kept)
                 self._kinds.append(kinds.to_numpy()[~before])
@@ -73,8 +73,8 @@ class PrimaryKeyWriter:
     def complete(self, starting_offset: int, reached_offset: int) -> WriteResult:
         """Folds, finds what dies, and closes all files. Raises InvalidData, DataCorrupt, RoundFailed, LakeUnavailable."""
         self._guard.check_range(starting_offset, reached_offset)
-        base, path = decode_base(self._context.base), self._context.table.path
-        with lake_border(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
+        base, path = decode_bucket_files(self._context.base), self._context.table.path
+        with lake_errors(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
             last = last_of_each_key(self._spool.rows, self._spool.batches([key.name for key in self._keys]))
             upserts = last & (self._change_types() != ChangeType.DELETE)
             dead, left_over = dead_rows(self._place.io, base.data, base.deletes) if last.any() else ({}, False)
@@ -114,7 +114,7 @@ class PrimaryKeyWriter:
         types = tuple(self._files.schema.field(name).type for name in names)
         return ChangedKeys(tuple(names), types, int(last.sum()), lambda: _kept(self._spool.batches(names), last))
 
-    def _dying(self, base: BucketBase, dead: Mapping[str, Mask], changed: ChangedKeys) -> dict[str, Mask]:
+    def _dying(self, base: BucketFiles, dead: Mapping[str, Mask], changed: ChangedKeys) -> dict[str, Mask]:
         """By data file, the rows that live and have a changed key."""
         if not changed.count or not base.data:
             return {}
@@ -128,13 +128,13 @@ class PrimaryKeyWriter:
                 mask &= ~dead[location]
         return dying
 
-    def _standing(self, base: BucketBase, changed: ChangedKeys) -> Iterator[KeyRows]:
+    def _standing(self, base: BucketFiles, changed: ChangedKeys) -> Iterator[KeyRows]:
         bounds = changed.bounds()
         for number, file in enumerate(base.data):
             with open_parquet(self._place.io, file) as parquet:
                 yield from key_rows(parquet, number, self._keys, bounds)
 
-    def _add_living(self, base: BucketBase, gone: Mapping[str, Mask]) -> None:
+    def _add_living(self, base: BucketFiles, gone: Mapping[str, Mask]) -> None:
         for file in base.data:
             living = ~gone[file.location] if file.location in gone else np.ones(file.records, dtype=bool)
             if not living.any():
@@ -153,7 +153,7 @@ class PrimaryKeyWriter:
             return ()
         return (write_deletes(self._place.io, self._files.new_location(), dying, self._place.builder),)
 
-    def _change(self, base: BucketBase, rewritten: bool, merged: bool) -> BucketChange:
+    def _change(self, base: BucketFiles, rewritten: bool, merged: bool) -> BucketChange:
         digest = base.digest() if rewritten else base.data_digest()
         obsolete = tuple(file.location for file in base.deletes) if merged else ()
         return BucketChange(self._place.partition, base.snapshot_id, digest, rewritten, obsolete)

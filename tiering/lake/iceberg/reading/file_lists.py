@@ -12,14 +12,14 @@ from tiering.errors import InvalidArgument
 from tiering.lake.base import LakeView
 from tiering.lake.file_lists import EqualityDeletes, FileLists, LakeFile
 from tiering.lake.iceberg.catalogs.file_io import io_of
-from tiering.lake.iceberg.catalogs.locations import Places
-from tiering.lake.iceberg.errors import lake_border
+from tiering.lake.iceberg.catalogs.locations import AllowedLocations
+from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.reading.view import marker_in
 from tiering.lake.marker import Marker
 
 
 def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
-    """See `ListsFiles.file_lists`."""
+    """See `ReadableLake.file_lists`."""
     table = cast(Table, view.handle)
     wanted = view.head if snapshot_id is None else snapshot_id
     if wanted is None:
@@ -34,7 +34,7 @@ def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
     data: list[LakeFile] = []
     positions: list[LakeFile] = []
     equalities: list[EqualityDeletes] = []
-    with lake_border(f"read the manifests of {view.path}", table_path=view.path):
+    with lake_errors(f"read the manifests of {view.path}", table_path=view.path):
         for manifest in snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 file = entry.data_file
@@ -48,7 +48,7 @@ def file_lists(view: LakeView, snapshot_id: int | None) -> FileLists:
 
 
 def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
-    """See `ListsFiles.marker_at`."""
+    """See `ReadableLake.marker_at`."""
     table = cast(Table, view.handle)
     wanted: int | None = snapshot_id
     while wanted is not None and (snapshot := view.snapshots.get(wanted)) is not None:
@@ -59,7 +59,7 @@ def marker_at(view: LakeView, snapshot_id: int) -> Marker | None:
 
 
 def _equality_deletes(table: Table, entry: ManifestEntry) -> EqualityDeletes:
-    columns = tuple(table.metadata.schema().find_column_name(one) or "" for one in entry.data_file.equality_ids or ())
+    columns = tuple(table.metadata.schema().find_column_name(field_id) or "" for field_id in entry.data_file.equality_ids or ())
     # Spec, "Scan Planning": those of an unpartitioned spec are global.
     everywhere = table.metadata.specs()[entry.data_file.spec_id].is_unpartitioned()
     return EqualityDeletes(**vars(_file(table, entry)), columns=columns, everywhere=everywhere)
@@ -76,7 +76,7 @@ def _file(table: Table, entry: ManifestEntry) -> LakeFile:
     return LakeFile(file.file_path, path, entry.sequence_number or 0, file.record_count, f"{file.spec_id}:{file.partition!r}")
 
 
-def local_path(file: DataFile, places: Places) -> str:
+def local_path(file: DataFile, places: AllowedLocations) -> str:
     """Where the file is on this machine. Raises InvalidArgument for another storage, ForbiddenLocation."""
     location = urlparse(file.file_path)
     if location.scheme not in ("", "file"):

@@ -15,13 +15,13 @@ from pyiceberg.table import Table
 
 from tiering.errors import CannotReconcile, MarkerCorrupt
 from tiering.lake.base import LakeView
-from tiering.lake.iceberg.errors import lake_border
-from tiering.lake.iceberg.primary_key.live_files import PartitionValue, live_buckets
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, live_bucket_files
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
 from tiering.lake.iceberg.schema.partition_values import VALUE_SEPARATOR, partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker
-from tiering.lake.rules.contiguous_offsets import HeldOffsets, Place
+from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
 OFFSETS_KEY = "fluss-offsets"
@@ -31,7 +31,7 @@ _OFFSETS_FILE = re.compile(r"[A-Za-z0-9_-]+\.offsets")
 
 
 def survey_of(path: TablePath, table: Table) -> LakeSurvey:
-    """See `LakeCare.survey`. Raises MarkerCorrupt only for a branch that has the tag's name."""
+    """See `LakeMaintenance.survey`. Raises MarkerCorrupt only for a branch that has the tag's name."""
     view = view_of(path, table, lenient=True)
     return LakeSurvey(view, view.marker if _is_newest(view) else _newest_marker(view, table), _head_marker(view, table))
 
@@ -39,12 +39,12 @@ def survey_of(path: TablePath, table: Table) -> LakeSurvey:
 def _is_newest(view: LakeView) -> bool:
     """Whether the tag is on the newest round's snapshot, so that no other marker has to be looked for."""
     tagged = None if view.tag is None else view.snapshots.get(view.tag)
-    rounds = [one.sequence_number for one in view.snapshots.values() if one.round_id is not None]
+    rounds = [snapshot.sequence_number for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     return view.marker is not None and tagged is not None and tagged.sequence_number >= max(rounds, default=0)
 
 
 def _newest_marker(view: LakeView, table: Table) -> Marker | None:
-    for snapshot in sorted(view.snapshots.values(), key=lambda one: -one.sequence_number):
+    for snapshot in sorted(view.snapshots.values(), key=lambda snapshot: -snapshot.sequence_number):
         if snapshot.round_id is not None:
             with suppress(MarkerCorrupt):
                 return marker_in(table, snapshot.snapshot_id)
@@ -53,9 +53,9 @@ def _newest_marker(view: LakeView, table: Table) -> Marker | None:
 
 def _head_marker(view: LakeView, table: Table) -> Marker | None:
     """An older ancestor's marker would not do: what was tiered after it is in the head, too."""
-    current, seen = view.head, set[int]()
-    while current is not None and current not in seen:
-        seen.add(current)
+    current, visited = view.head, set[int]()
+    while current is not None and current not in visited:
+        visited.add(current)
         snapshot = view.snapshots.get(current)
         if snapshot is None:
             return None
@@ -67,16 +67,19 @@ def _head_marker(view: LakeView, table: Table) -> Marker | None:
     return None
 
 
-def held_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> HeldOffsets:
-    """See `LakeCare.held`. Streams two columns and the partition's of the head; of a primary-key table reads manifests only."""
-    held = HeldOffsets()
+def row_offsets(info: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+    """See `LakeMaintenance.row_offsets`. Streams two columns and the partition's of the head.
+
+    Of a primary-key table it reads manifests only.
+    """
+    held = RowOffsets()
     if view.head is None:
         return held
     if info.table_type is TableType.PRIMARY_KEY:
         for place in _standing_places(info, view, partitions):
             held.add_place(place)
         return held
-    with lake_border(f"read the offsets in the lake table {info.path}", table_path=info.path):
+    with lake_errors(f"read the offsets in the lake table {info.path}", table_path=info.path):
         columns = (*info.partition_keys, BUCKET_COLUMN, OFFSET_COLUMN)
         scan = cast(Table, view.handle).scan(snapshot_id=view.head, selected_fields=columns)
         for batch in scan.to_arrow_batch_reader():
@@ -93,11 +96,11 @@ def _standing_places(info: TableInfo, view: LakeView, partitions: Collection[str
         for bucket_id in range(info.bucket_count):
             places[partition_values(info, BucketKey(None, bucket_id), name, table.schema())] = (name, bucket_id)
     assert view.head is not None
-    standing = live_buckets(table, info.path, view.head, places.keys())
+    standing = live_bucket_files(table, info.path, view.head, places.keys())
     return [places[partition] for partition, base in standing.items() if base.data]
 
 
-def _gather(found: HeldOffsets, rows: pa.Table, info: TableInfo, partitions: Collection[str]) -> None:
+def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Collection[str]) -> None:
     keys = (*info.partition_keys, BUCKET_COLUMN)
     for place in rows.group_by(list(keys)).aggregate([]).to_pylist():
         name = VALUE_SEPARATOR.join(str(place[key]) for key in info.partition_keys) if info.partition_keys else None
@@ -106,7 +109,7 @@ def _gather(found: HeldOffsets, rows: pa.Table, info: TableInfo, partitions: Col
         mask = np.ones(rows.num_rows, dtype=bool)
         for key in keys:
             mask &= pc.equal(rows[key], pa.scalar(place[key], rows.schema.field(key).type)).to_numpy()
-        found.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
+        offsets.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
 
 
 def _is_offsets_path(path: str) -> bool:
@@ -116,13 +119,13 @@ def _is_offsets_path(path: str) -> bool:
 
 
 def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
-    """See `LakeCare.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
+    """See `LakeMaintenance.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
     path = summary_of(snapshot).get(OFFSETS_KEY)
     if path is None or not _is_offsets_path(path):
         raise _unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
-    with lake_border(f"read the offsets {path}", table_path=view.path):
+    with lake_errors(f"read the offsets {path}", table_path=view.path):
         file = table.io.new_input(path)
         if not file.exists():
             raise _unreadable(view, snapshot_id, f"its file {path} is gone; Fluss keeps the newest one only")
@@ -143,7 +146,7 @@ def _parse(document: dict[str, object]) -> ForeignOffsets:
     if "bucket_offsets" in document:
         groups.append((None, cast("list[int]", document["bucket_offsets"])))
     partitions = cast("list[dict[str, object]]", document.get("partition_offsets", []))
-    groups += [(int(cast(int, one["partition_id"])), cast("list[int]", one["bucket_offsets"])) for one in partitions]
+    groups += [(int(cast(int, partition["partition_id"])), cast("list[int]", partition["bucket_offsets"])) for partition in partitions]
     offsets = {(partition, bucket): int(offset) for partition, row in groups for bucket, offset in enumerate(row) if offset >= 0}
     return ForeignOffsets(int(cast(int, document["table_id"])), offsets)
 

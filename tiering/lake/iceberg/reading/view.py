@@ -21,7 +21,7 @@ from tiering.errors import MarkerCorrupt
 from tiering.lake.base import TAG, LakeSnapshot, LakeView
 from tiering.lake.iceberg.commit.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
-from tiering.lake.rules.ways_out import reconcile_call
+from tiering.lake.rules.hints import reconcile_call
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import redact
 

@@ -13,12 +13,11 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from tiering.errors import SchemaDrift
-from tiering.lake.iceberg.schema.column_fit import misfit
 from tiering.lake.iceberg.schema.layout import FORMAT_VERSION, table_layout
-from tiering.lake.rules.ways_out import made_anew, tier_call
+from tiering.lake.rules.hints import new_table_hint, tier_call
 from tiering.model.tables import SYSTEM_COLUMNS, TableInfo, TablePath
 
 
@@ -32,18 +31,18 @@ def check_drift(table: TableInfo, metadata: TableMetadata) -> tuple[pa.Field[pa.
         raise drift(table.path, None, f"has format version {metadata.format_version}; Lakeward writes version {FORMAT_VERSION}")
     schema = metadata.schema()
     wanted = {field.name: field for field in expected.schema.fields}
-    found = {field.name: field for field in schema.fields}
+    lake_fields = {field.name: field for field in schema.fields}
     for name in SYSTEM_COLUMNS:
-        if name not in found:
+        if name not in lake_fields:
             raise drift(table.path, name, f"lacks the column {name!r}")
     for name, field in wanted.items():
-        if name in found:
-            _check_column(table, field, found[name])
+        if name in lake_fields:
+            _check_column(table, field, lake_fields[name])
     for field in schema.fields:
         if field.name not in wanted:
-            raise _extra(table, field, wanted.keys() - found.keys(), metadata)
+            raise _extra(table, field, wanted.keys() - lake_fields.keys(), metadata)
     _check_spec(table, expected.schema, expected.spec, metadata)
-    missing = tuple(field for field in table.schema if field.name not in found)
+    missing = tuple(field for field in table.schema if field.name not in lake_fields)
     for column in missing:
         _check_new(table, column, metadata)
     return missing
@@ -59,27 +58,27 @@ def check_written(path: TablePath, written: Schema, current: Schema) -> None:
         now = fields.pop(field.field_id, None)
         if now is None or now.name != field.name:
             raise drift(path, field.name, f"lost or renamed the column {field.name!r} while a round wrote files for it")
-        if (what := misfit(now, field)) is not None:
-            raise drift(path, field.name, f"was changed while a round wrote files for it: {what}")
+        if (difference := misfit(now, field)) is not None:
+            raise drift(path, field.name, f"was changed while a round wrote files for it: {difference}")
     for extra in fields.values():
         if extra.required:
             raise drift(path, extra.name, f"got the required column {extra.name!r} while a round wrote files without it")
 
 
-def drift(path: TablePath, column: str | None, what: str, hint: str | None = None) -> SchemaDrift:
+def drift(path: TablePath, column: str | None, difference: str, hint: str | None = None) -> SchemaDrift:
     """The error for the lake table `path`. Without a `hint` of its own: to mend the lake table, or to make it anew.
 
     Nobody can mend one that was made for a former table of that name, with other columns or partitions.
     """
-    mend = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {made_anew(path)}"
-    return SchemaDrift(f"the lake table {path} {what}", hint=mend if hint is None else hint, table_path=path, column=column)
+    mend = f"Mend the lake table, then {tier_call(path)}: the rows stay in the log until then. Or: {new_table_hint(path)}"
+    return SchemaDrift(f"the lake table {path} {difference}", hint=mend if hint is None else hint, table_path=path, column=column)
 
 
-def _check_column(table: TableInfo, wanted: NestedField, found: NestedField) -> None:
+def _check_column(table: TableInfo, wanted: NestedField, lake_field: NestedField) -> None:
     name = wanted.name
-    if (what := misfit(found, wanted)) is not None:
-        raise drift(table.path, name, what)
-    if name in SYSTEM_COLUMNS and found.optional:
+    if (difference := misfit(lake_field, wanted)) is not None:
+        raise drift(table.path, name, difference)
+    if name in SYSTEM_COLUMNS and lake_field.optional:
         raise drift(table.path, name, f"has the system column {name!r} as nullable; it must be required")
 
 
@@ -115,9 +114,9 @@ def _check_new(table: TableInfo, column: pa.Field[pa.DataType], metadata: TableM
 
 
 def _check_spec(table: TableInfo, schema: Schema, spec: PartitionSpec, metadata: TableMetadata) -> None:
-    found, wanted = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
-    if found != wanted:
-        raise drift(table.path, None, f"is partitioned by [{found}]; its source table's buckets need [{wanted}]")
+    lake_spec, wanted = _spec_text(metadata.schema(), metadata.spec()), _spec_text(schema, spec)
+    if lake_spec != wanted:
+        raise drift(table.path, None, f"is partitioned by [{lake_spec}]; its source table's buckets need [{wanted}]")
 
 
 def _spec_text(schema: Schema, spec: PartitionSpec) -> str:
@@ -129,3 +128,46 @@ def added(schema: Schema, columns: Sequence[NestedField]) -> Schema:
     place = min(position for position, field in enumerate(schema.fields) if field.name in SYSTEM_COLUMNS)
     fields = (*schema.fields[:place], *columns, *schema.fields[place:])
     return Schema(*fields, schema_id=schema.schema_id + 1, identifier_field_ids=schema.identifier_field_ids)
+
+
+def misfit(lake: NestedField, source: NestedField) -> str | None:
+    """Why rows of the column `source` do not fit the lake column `lake`; None if they do.
+
+    They fit if both are of one type but for field ids, and nothing nullable meets something required. The text begins
+    with a verb whose subject is the lake table, and names a nested field by its path: `address.city`.
+    """
+    return _field_misfit(lake, source, source.name)
+
+
+def _field_misfit(lake: NestedField, source: NestedField, path: str) -> str | None:
+    if lake.required and source.optional:
+        return f"requires values in the column {path!r}, which is nullable in the source table"
+    return _type_misfit(lake.field_type, source.field_type, path)
+
+
+def _type_misfit(lake: IcebergType, source: IcebergType, path: str) -> str | None:
+    if isinstance(lake, StructType) and isinstance(source, StructType):
+        return _struct_misfit(lake, source, path)
+    if isinstance(lake, ListType) and isinstance(source, ListType):
+        return _field_misfit(lake.element_field, source.element_field, f"{path}.element")
+    if isinstance(lake, MapType) and isinstance(source, MapType):
+        return _type_misfit(lake.key_type, source.key_type, f"{path}.key") or _field_misfit(
+            lake.value_field, source.value_field, f"{path}.value"
+        )
+    return None if lake == source else f"has the column {path!r} as {lake}; the source table has it as {source}"
+
+
+def _struct_misfit(lake: StructType, source: StructType, path: str) -> str | None:
+    lake_fields = {field.name: field for field in lake.fields}
+    for field in source.fields:
+        inner = f"{path}.{field.name}"
+        if field.name not in lake_fields:
+            return f"lacks the field {inner!r}"
+        if (difference := _field_misfit(lake_fields.pop(field.name), field, inner)) is not None:
+            return difference
+    for name in lake_fields:
+        return f"has the field {path + '.' + name!r}, which the source table does not have"
+    names = [field.name for field in source.fields]
+    if [field.name for field in lake.fields] != names:
+        return f"has the fields of the column {path!r} in another order; the source table has them as ({', '.join(names)})"
+    return None

@@ -27,12 +27,11 @@ from pyiceberg.types import (
 )
 
 from tiering.errors import InvalidName, UnsupportedType
+from tiering.lake.file_lists import FIELD_ID_KEY as FIELD_ID_KEY
 
 MAX_DECIMAL_PRECISION = 38
 """Iceberg's limit (spec, "Primitive Types")."""
 
-FIELD_ID_KEY = b"PARQUET:field_id"
-"""Arrow metadata from which the Parquet writer takes a column's field id."""
 
 _FLAT: dict[pa.DataType, PrimitiveType] = {
     pa.bool_(): BooleanType(),
@@ -88,9 +87,12 @@ def iceberg_type(column: str, kind: pa.DataType, next_id: Callable[[], int]) -> 
         )
     if isinstance(kind, pa.StructType):
         fields = [kind.field(index) for index in range(kind.num_fields)]
-        _check_field_names(column, kind, [one.name for one in fields])
+        _check_field_names(column, kind, [field.name for field in fields])
         return StructType(
-            *(NestedField(next_id(), one.name, iceberg_type(column, one.type, next_id), required=not one.nullable) for one in fields)
+            *(
+                NestedField(next_id(), field.name, iceberg_type(column, field.type, next_id), required=not field.nullable)
+                for field in fields
+            )
         )
     raise UnsupportedType(f"column {column!r} has type {kind}, which a lake table cannot hold", hint=_HINT, column=column, type=kind)
 

@@ -72,7 +72,7 @@ class FilesPayload:
 
 
 @dataclass(frozen=True)
-class DeletesOf:
+class DeleteBounds:
     """What a position-delete file holds: how many rows, paths from first to last, positions from lowest to highest."""
 
     records: int
@@ -96,11 +96,12 @@ class DataFileBuilder:
         unbounded = _unbounded(metadata, self._paths)
         plan = {**self._plan, **{field: _counted(self._plan[field]) for field in unbounded if field in self._plan}}
         statistics = data_file_statistics_from_parquet_metadata(metadata, plan, self._paths)
-        bounded = {field: one for field, one in statistics.column_aggregates.items() if field not in unbounded and _has_bounds(one)}
+        aggregates = statistics.column_aggregates.items()
+        bounded = {field: aggregate for field, aggregate in aggregates if field not in unbounded and _has_bounds(aggregate)}
         statistics = replace(statistics, column_aggregates=bounded)
         return _data_file(location, size_bytes, self._spec_id, self._partition, statistics.to_serialized_dict())
 
-    def build_deletes(self, location: str, size_bytes: int, deletes: DeletesOf) -> DataFile:
+    def build_deletes(self, location: str, size_bytes: int, deletes: DeleteBounds) -> DataFile:
         """The description of a closed position-delete file. Its bounds are not cut: a reader takes equal ones for the one data file
         that it is about (Iceberg's `ContentFileUtil.referencedDataFile`)."""
         count = deletes.records
@@ -152,15 +153,15 @@ def _unbounded(metadata: pq.FileMetaData, paths: dict[str, int]) -> set[int]:
     Parquet leaves out those of more than 4 KiB; Python has no dates and times outside of the years 1 to 9999. pyiceberg takes the bounds
     of the other row groups for those of the file, and readers would skip rows that are in it.
     """
-    found: set[int] = set()
+    field_ids: set[int] = set()
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for position in range(group.num_columns):
             column = group.column(position)
             known = column.statistics
             if known is None or (not known.has_min_max and known.num_values > 0) or not _is_readable(known):
-                found.add(paths[column.path_in_schema])
-    return found
+                field_ids.add(paths[column.path_in_schema])
+    return field_ids
 
 
 def _is_readable(statistics: Any) -> bool:

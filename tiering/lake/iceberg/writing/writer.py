@@ -20,7 +20,7 @@ from pyiceberg.table.locations import LocationProvider
 
 from tiering.errors import InvalidData
 from tiering.lake.base import WriteResult, WriterInitContext
-from tiering.lake.iceberg.errors import describe, lake_border
+from tiering.lake.iceberg.errors import describe, lake_errors
 from tiering.lake.iceberg.schema.types import arrow_field
 from tiering.lake.iceberg.writing.data_files import DataFileBuilder, FilesPayload, encode_files
 from tiering.lake.iceberg.writing.encodings import choose_encodings
@@ -154,7 +154,7 @@ class RowFiles:
             return
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._rows, self._bytes = [], 0, 0
-        with lake_border(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
+        with lake_errors(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
             if self._open is None:
                 self._open = self._open_file(table)
             try:
@@ -188,7 +188,7 @@ class RowFiles:
     def _close_file(self) -> None:
         if self._open is None:
             return
-        with lake_border(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
+        with lake_errors(f"write a data file of {self._context.table.path}", table_path=self._context.table.path):
             file = self._open
             size = file.close()
             self._open = None

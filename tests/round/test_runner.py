@@ -1,0 +1,348 @@
+"""A whole round against a cluster and a lake in memory: how it ends, and what is in the lake then."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from support.leases import NoLeaseCalls, keeper
+from support.memory_cluster import MemoryCluster, log_table
+from support.memory_lake import MemoryLake
+from tiering.errors import Fenced, LakewardError, ServiceUnreachable
+from tiering.lake.marker import Marker
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.tables import BucketKey, Offsets
+from tiering.round.ports import Grant
+from tiering.round.runner import RoundRunner, RoundWorld
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.inline_runner import InlineTaskRunner
+
+TABLE = log_table()
+B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
+
+
+class FixedClock:
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+class CountingIds:
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def new_id(self) -> str:
+        return f"id-{next(self._numbers)}"
+
+
+class Coordinator(NoLeaseCalls):
+    """A `Transport` that grants what it is told to and writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.grants: list[Grant] = []
+        self.acks: list[tuple[str, int]] = []
+        self.plans: list[Offsets] = []
+        self.refuse: LakewardError | None = None
+        self.lose_acks = False
+        self.at_fence: Callable[[], None] = lambda: None
+
+    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
+        self.plans.append(stops)
+
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+        self.at_fence()
+        if self.refuse is not None:
+            raise self.refuse
+        self.grants.append(grant)
+
+    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
+        if self.lose_acks:
+            raise ServiceUnreachable("gone")
+        self.acks.append((marker.round_id, lake_snapshot_id))
+
+    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+        """Not looked at here."""
+
+    def heartbeat(self, request: object, timeout_ms: int) -> object:
+        raise AssertionError("a round sends no heartbeat")
+
+
+@dataclass
+class Scene:
+    cluster: MemoryCluster
+    lake: MemoryLake
+    coordinator: Coordinator
+    numbers: Iterator[int]
+
+    def assignment(self, **changes: object) -> Assignment:
+        number = next(self.numbers)
+        return replace(Assignment(TABLE.table_id, TABLE.path, number, 1, f"round-{number}"), **changes)  # type: ignore[arg-type]
+
+    def runner(self, **changes: object) -> RoundRunner:
+        world = RoundWorld(
+            self.coordinator,
+            self.cluster,
+            lambda _: self.lake,
+            InlineTaskRunner(),
+            InlineTaskRunner(),
+            FixedClock(),
+            CountingIds(),
+            0,
+            keeper(self.coordinator),
+        )
+        return RoundRunner(world, self.assignment(**changes))
+
+    def run(self, **changes: object) -> RoundOutcome:
+        return self.runner(**changes).run()
+
+    def offsets_in_lake(self) -> list[tuple[int, int]]:
+        return sorted((bucket.bucket_id, offset) for bucket, start, end, _ in self.lake.rows(TABLE.path) for offset in range(start, end))
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = Scene(MemoryCluster(TABLE), MemoryLake(), Coordinator(), itertools.count(1))
+    scene.cluster.append(TABLE, 0, 7)
+    scene.cluster.append(TABLE, 1, 2)
+    return scene
+
+
+WHOLE = sorted([(0, offset) for offset in range(7)] + [(1, offset) for offset in range(2)])
+
+
+def test_a_round_brings_every_record_into_the_lake_and_acks_the_marker_it_finds_there(scene: Scene) -> None:
+    outcome = scene.run()
+    assert (outcome.state, outcome.stats.records_written) == (RoundState.SUCCEEDED, 9)
+    assert scene.offsets_in_lake() == WHOLE
+    assert scene.coordinator.acks == [("round-1", outcome.lake_snapshot_id)]
+    assert scene.coordinator.plans == [{B0: 7, B1: 2}]
+
+
+def test_a_round_with_nothing_new_is_empty_and_creates_no_lake_table(scene: Scene) -> None:
+    scene.cluster.logs[TABLE.table_id] = {B0: (0, 0), B1: (0, 0)}
+    assert scene.run().state is RoundState.EMPTY
+    assert scene.lake.tables == {}
+
+
+def test_the_second_round_adds_only_what_is_new_and_links_to_the_first(scene: Scene) -> None:
+    scene.run()
+    scene.cluster.append(TABLE, 1, 3)
+    outcome = scene.run()
+    assert outcome.stats.records_written == 3
+    assert len(scene.offsets_in_lake()) == 12
+    assert scene.coordinator.grants[-1].base_round_id == "round-1"
+
+
+def test_a_refused_fence_ends_the_round_and_deletes_its_files(scene: Scene) -> None:
+    scene.coordinator.refuse = Fenced("an older epoch")
+    outcome = scene.run()
+    assert (outcome.state, outcome.phase) == (RoundState.FENCED, Phase.FENCE)
+    assert scene.offsets_in_lake() == []
+    assert len(scene.lake.deleted) == 2
+
+
+def test_a_commit_whose_answer_was_lost_is_found_by_its_round_id(scene: Scene) -> None:
+    scene.lake.faults = lambda: "answer lost"
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert scene.offsets_in_lake() == WHOLE
+    assert scene.lake.deleted == []
+
+
+def test_a_commit_that_never_arrived_is_sent_again(scene: Scene) -> None:
+    faults = iter(["lost", "lost", "ok"])
+    scene.lake.faults = lambda: next(faults)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_a_late_request_and_its_repetition_land_once(scene: Scene) -> None:
+    def deliver_then_send() -> str:
+        scene.lake.deliver_late()
+        return "ok"
+
+    faults = iter([lambda: "late", deliver_then_send])
+    scene.lake.faults = lambda: next(faults)()
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_a_commit_that_never_goes_through_fails_the_round_and_deletes_nothing(scene: Scene) -> None:
+    scene.lake.faults = lambda: "late"
+    outcome = scene.run()
+    assert outcome.state is RoundState.FAILED
+    assert outcome.error is not None
+    assert outcome.error.error_class == "CommitOutcomeUnknown"
+    assert scene.lake.deleted == []
+    while scene.lake.late:
+        scene.lake.deliver_late()
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_a_compaction_between_base_and_commit_is_built_upon(scene: Scene) -> None:
+    scene.run()
+    scene.cluster.append(TABLE, 0, 1)
+    scene.coordinator.at_fence = lambda: scene.lake.foreign_commit(TABLE.path)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert len(scene.offsets_in_lake()) == 10
+
+
+def test_of_two_rounds_on_one_base_the_second_to_commit_is_fenced(scene: Scene) -> None:
+    slow = scene.runner()
+    fast_done: list[RoundOutcome] = []
+
+    def somebody_else_tiers() -> None:
+        scene.coordinator.at_fence = lambda: None
+        fast_done.append(scene.run())
+
+    scene.coordinator.at_fence = somebody_else_tiers
+    outcome = slow.run()
+    assert (fast_done[0].state, outcome.state) == (RoundState.SUCCEEDED, RoundState.FENCED)
+    assert scene.offsets_in_lake() == WHOLE
+    assert scene.lake.deleted == []
+
+
+def test_a_lake_that_is_ahead_is_adopted_before_the_round_goes_on(scene: Scene) -> None:
+    scene.coordinator.lose_acks = True
+    first = scene.run()
+    assert first.state is RoundState.SUCCEEDED
+    scene.coordinator.lose_acks = False
+    scene.cluster.append(TABLE, 0, 2)
+    second = scene.run()
+    assert scene.coordinator.acks == [("round-1", first.lake_snapshot_id), ("round-2", second.lake_snapshot_id)]
+    assert len(scene.offsets_in_lake()) == 11
+
+
+def test_a_record_ahead_of_the_lake_is_permanent_and_skips_nothing(scene: Scene) -> None:
+    outcome = scene.run(recorded=RecordedLakeSnapshot(99, {B0: 5}))
+    assert outcome.state is RoundState.FAILED
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.error.retryable) == ("MarkerLost", False)
+    assert scene.lake.tables == {}
+
+
+def test_another_table_of_the_same_name_is_not_tiered(scene: Scene) -> None:
+    outcome = scene.run(table_id=99)
+    assert outcome.error is not None
+    assert outcome.error.error_class == "UnknownTable"
+
+
+def test_a_cancel_before_the_fence_ends_the_round_without_a_trace(scene: Scene) -> None:
+    runner = scene.runner()
+    runner.cancel("tierer stopped")
+    outcome = runner.run()
+    assert outcome.state is RoundState.CANCELLED
+    assert scene.offsets_in_lake() == []
+
+
+def test_a_cancel_after_the_grant_comes_too_late(scene: Scene) -> None:
+    runner = scene.runner()
+
+    def cancel_and_send() -> str:
+        runner.cancel("too late")
+        return "ok"
+
+    scene.lake.faults = cancel_and_send
+    assert runner.run().state is RoundState.SUCCEEDED
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_a_round_past_its_maximum_duration_commits_a_prefix_and_is_force_finished(scene: Scene) -> None:
+    outcome = scene.run(max_duration_ms=0)
+    assert outcome.state is RoundState.FORCE_FINISHED
+    assert scene.offsets_in_lake() == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    while outcome.state is not RoundState.EMPTY:
+        outcome = scene.run(max_duration_ms=0)
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_alone(scene: Scene) -> None:
+    slow = scene.runner()
+    ensure = scene.lake.ensure_table
+
+    def tiered_meanwhile(table: object) -> object:
+        scene.lake.ensure_table = ensure  # type: ignore[method-assign]
+        scene.run()
+        return ensure(TABLE)
+
+    scene.lake.ensure_table = tiered_meanwhile  # type: ignore[method-assign, assignment]
+    assert slow.run().state is RoundState.FENCED
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_several_splits_of_one_bucket_are_committed_together(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 16)
+    outcome = scene.run()
+    assert (outcome.state, outcome.stats.splits) == (RoundState.SUCCEEDED, 5)
+    assert scene.offsets_in_lake() == WHOLE
+
+
+def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 16)
+    outcome = scene.run(max_duration_ms=0)
+    assert outcome.state is RoundState.FORCE_FINISHED
+    while outcome.state is not RoundState.EMPTY:
+        in_lake = scene.offsets_in_lake()
+        assert in_lake == [offset for offset in WHOLE if offset in in_lake]
+        for number in (0, 1):
+            offsets = [offset for at, offset in in_lake if at == number]
+            assert offsets == list(range(len(offsets)))
+        outcome = scene.run(max_duration_ms=0)
+    assert scene.offsets_in_lake() == WHOLE
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it: no `Exception`."""
+
+
+def panicking(*_: object, **__: object) -> None:
+    raise Panic("not aligned")
+
+
+@pytest.mark.parametrize("step", ["table", "offsets"])
+def test_a_panic_in_a_step_fails_the_round(scene: Scene, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    monkeypatch.setattr(scene.cluster, step, panicking)
+    outcome = scene.run()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class, outcome.error.retryable) == (RoundState.FAILED, "Panic", True)
+
+
+def test_a_panic_in_a_split_fails_the_round_and_leaves_no_file(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> Iterator[None]:
+        yield panicking()
+
+    monkeypatch.setattr("support.memory_cluster.MemoryReader.read", read)
+    outcome = scene.run()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.phase, outcome.error.message) == (RoundState.FAILED, Phase.READ, "Panic: not aligned")
+    assert scene.lake.files == {}
+
+
+def test_a_defect_between_two_actions_is_an_outcome(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiering.round.steps.steps_to_write.plan_round", panicking)
+    outcome = scene.run()
+    assert outcome.error is not None
+    assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "Panic")
+
+
+def test_leases_that_cannot_be_released_do_not_change_the_outcome(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = scene.runner()
+    monkeypatch.setattr("tiering.round.lease_keeper.LeaseKeeper.release", panicking)
+    assert runner.run().state is RoundState.SUCCEEDED
+
+
+def test_a_cancel_says_whether_it_came_in_time(scene: Scene) -> None:
+    runner = scene.runner()
+    assert runner.cancel("enough")
+    assert runner.run().state is RoundState.CANCELLED
+    assert not runner.cancel("again")
+    late = scene.runner()
+    while not late.granted:
+        late.advance()
+    assert not late.cancel("too late")
+    assert late.run().state is RoundState.SUCCEEDED

@@ -1,0 +1,54 @@
+"""`lakeward coordinator`: the coordinator and the embedded cluster; tierers connect to it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import typer
+
+from tiering.cli.terminal.logs import configure_logging
+from tiering.cli.terminal.options import (
+    DataOption,
+    HostOption,
+    InlineOption,
+    InsecureOption,
+    LakePropertyOption,
+    LogLevelOption,
+    PortOption,
+    TimeoutOption,
+    read_lake_properties,
+)
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.files.private_files import keep_files_private
+from tiering.wire.channel import DEFAULT_PORT
+
+_DEFAULTS = CoordinatorOptions()
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("coordinator")(coordinator)
+
+
+def coordinator(
+    data: DataOption = Path("lakeward-data"),
+    port: PortOption = DEFAULT_PORT,
+    host: HostOption = "127.0.0.1",
+    service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
+    inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
+    lake_property: LakePropertyOption = None,
+    insecure: InsecureOption = False,
+    log_level: LogLevelOption = "info",
+) -> None:
+    """Run the coordinator and the embedded cluster; tierers connect to it.
+
+    Example: lakeward coordinator --data ./lakeward-data --port 7707
+    """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.processes.coordinator import CoordinatorSettings, serve_coordinator
+
+    configure_logging(log_level)
+    keep_files_private()
+    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, read_lake_properties(lake_property), insecure)
+    asyncio.run(serve_coordinator(settings))

@@ -1,0 +1,41 @@
+"""`lakeward lake-conf`: how any Spark, and any pyiceberg, opens the lake without Lakeward."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tiering.cli.service_lake import service_lake_properties
+from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
+from tiering.cli.spark.properties import LakeJars, lake_properties_for_spark
+from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
+
+
+class Reader(StrEnum):
+    """Who opens the lake."""
+
+    PYICEBERG = "pyiceberg"
+    SPARK = "spark"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("lake-conf")(lake_conf)
+
+
+def lake_conf(
+    reader: Annotated[Reader, typer.Option("--for", help="Who opens the lake.")] = Reader.PYICEBERG,
+    uri: UriOption = DEFAULT_URI,
+    lake_jars: LakeJarsOption = LakeJars.PATHS,
+) -> None:
+    """Print how to open the lake itself, without Lakeward.
+
+    Example: lakeward lake-conf --for pyiceberg > .pyiceberg.yaml
+    """
+    properties = service_lake_properties(uri)
+    if reader is Reader.SPARK:
+        print(as_properties_file(lake_properties_for_spark(properties, lake_jars)), end="")
+    else:
+        print(as_pyiceberg_yaml(properties), end="")

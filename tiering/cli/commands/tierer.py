@@ -1,0 +1,46 @@
+"""`lakeward tierer`: a Spark driver that moves tables into the lake."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.terminal.logs import configure_logging
+from tiering.cli.terminal.options import (
+    DEFAULT_SLOTS,
+    DEFAULT_URI,
+    ConfOption,
+    LogLevelOption,
+    MasterOption,
+    SlotsOption,
+    UriOption,
+    read_pairs,
+)
+from tiering.files.private_files import keep_files_private
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("tierer")(tierer)
+
+
+def tierer(
+    uri: UriOption = DEFAULT_URI,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    slots: SlotsOption = DEFAULT_SLOTS,
+    tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
+    parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
+    log_level: LogLevelOption = "info",
+) -> None:
+    """Run a tierer: a Spark driver that moves tables into the lake.
+
+    Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
+    """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.processes.tierer import TiererSettings, run_tierer
+
+    configure_logging(log_level)
+    keep_files_private()
+    run_tierer(TiererSettings(uri, master, slots, tierer_id, read_pairs(conf or [], "--conf"), parent_pid))

@@ -1,0 +1,118 @@
+"""What tierers send, as what decisions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
+from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, Grant, Plan, RoundRef
+from tiering.errors import InvalidArgument
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
+from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
+from tiering.rpc.v1 import common_pb2
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.common import offsets_from_pb
+from tiering.wire.rounds import stats_from_pb
+
+UNEXPLAINED = "the tierer gave no reason"
+"""Shown for a failure of an older tierer, which sends no error_message."""
+
+MAX_ROUND_ID_LENGTH = 200
+"""Round ids are made by the coordinator, and are shorter; a longer one would be kept and repeated in errors."""
+
+_PHASE_LIMIT = 40
+
+
+def incarnation_from_pb(message: pb.PbTierer | pb.PbRound) -> str | None:
+    """The process that sends the message; None from an older tierer."""
+    return message.incarnation if message.HasField("incarnation") else None
+
+
+def round_ref_from_pb(message: pb.PbRound) -> RoundRef:
+    """The round that a request is about. Raises InvalidArgument for a round id that is none of ours."""
+    incarnation = incarnation_from_pb(message)
+    round_id = _checked_round_id(message.round_id)
+    return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, message.tierer_id, incarnation)
+
+
+def report_ref_from_pb(message: pb.PbHeartbeatReqForTable, tierer: pb.PbTierer) -> RoundRef:
+    """The round that a tierer's heartbeat reports of. Raises InvalidArgument for a round id that is none of ours."""
+    incarnation = incarnation_from_pb(tierer)
+    round_id = _checked_round_id(message.round_id)
+    return RoundRef(message.table_id, message.coordinator_epoch, message.tiering_epoch, round_id, tierer.tierer_id, incarnation)
+
+
+def _checked_round_id(text: str) -> str:
+    if len(text) > MAX_ROUND_ID_LENGTH:
+        raise InvalidArgument(f"a round id has at most {MAX_ROUND_ID_LENGTH} characters; this one has {len(text)}")
+    return text
+
+
+def finished_from_pb(message: pb.PbHeartbeatReqForTable, forced_tables: Collection[int]) -> Finished:
+    """A round that ended well. An older tierer tells of its table, in `forced_tables`, whether it stopped early, not of the round."""
+    forced = message.forced if message.HasField("forced") else message.table_id in forced_tables
+    return Finished(_stats_from_pb(message), message.empty, forced)
+
+
+def failure_from_pb(message: pb.PbHeartbeatReqForTable, now: datetime) -> Failure:
+    """A round that failed. Its texts are redacted and cut here as well; one of an older tierer has no error, and may be retried."""
+    error = ErrorInfo(
+        error_class=outside_text(message.error_class, NAME_TEXT_LIMIT) if message.HasField("error_class") else "RoundFailed",
+        message=outside_text(message.error_message) if message.HasField("error_message") else UNEXPLAINED,
+        phase=outside_text(message.error_phase, _PHASE_LIMIT) if message.HasField("error_phase") else None,
+        hint=outside_text(message.error_hint),
+        retryable=message.error_retryable if message.HasField("error_retryable") else True,
+        time=now,
+    )
+    return Failure(error, fenced=message.fenced, stopped=message.tierer_stopped, stats=_stats_from_pb(message))
+
+
+def _stats_from_pb(message: pb.PbHeartbeatReqForTable) -> RoundStats | None:
+    return stats_from_pb(message.stats) if message.HasField("stats") else None
+
+
+def passed_head_from_pb(message: pb.PbHeartbeatReqForTable | pb.RecordPlanRequest) -> int | None:
+    """The head of the lake table that the round's base check passed; None if there was none, or it is not known."""
+    return message.passed_head if message.HasField("passed_head") else None
+
+
+def plan_from_pb(message: pb.RecordPlanRequest) -> Plan:
+    """What a round is about to do."""
+    return Plan(message.lake_table_uuid or None, text_offsets_from_pb(message.planned_stops), message.splits)
+
+
+def grant_from_pb(message: pb.BeginLakeCommitRequest) -> Grant:
+    """The commit for which a round asks to pass the fence."""
+    return Grant(
+        base_round_id=message.base_round_id if message.HasField("base_round_id") else None,
+        base_tag=message.base_tag_snapshot_id if message.HasField("base_tag_snapshot_id") else None,
+        offsets=text_offsets_from_pb(message.offsets),
+        records=message.records,
+        files=message.files,
+    )
+
+
+def text_offsets_from_pb(messages: Iterable[common_pb2.PbBucketOffset]) -> TextOffsets:
+    """Offsets as records keep them."""
+    return to_text(offsets_from_pb(messages))
+
+
+def assignment_of(record: TableRecord, coordinator_epoch: int, min_round_ms: int) -> Assignment:
+    """The table, with its running round, as its tierer gets it."""
+    assert record.round is not None
+    lake = record.lake
+    recorded = None
+    if lake.snapshot_id is not None and lake.offsets is not None:
+        recorded = RecordedLakeSnapshot(lake.snapshot_id, from_text(lake.offsets))
+    return Assignment(
+        table_id=record.table_id,
+        path=record.path,
+        tiering_epoch=record.tiering_epoch,
+        coordinator_epoch=coordinator_epoch,
+        round_id=record.round.round_id,
+        lake_table_uuid=lake.table_uuid,
+        passed_head=lake.passed_head,
+        recorded=recorded,
+        max_duration_ms=max(record.freshness_ms, min_round_ms),
+    )

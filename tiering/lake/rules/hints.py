@@ -1,0 +1,37 @@
+"""The statements and the advice that hints about lake tables print, spelled once. Each names only what exists, and ends the error. Pure."""
+
+from __future__ import annotations
+
+from tiering.lake.base import LakeView
+from tiering.model.tables import TablePath
+
+
+def reconcile_call(path: TablePath | None, action: str) -> str:
+    """`CALL sys.reconcile_lake('db.t', 'retier')`, as it is typed."""
+    return f"CALL sys.reconcile_lake('{path or '<table>'}', '{action}')"
+
+
+def tier_call(path: TablePath | None) -> str:
+    """`CALL sys.tier_table('db.t')`, as it is typed."""
+    return f"CALL sys.tier_table('{path or '<table>'}')"
+
+
+def new_table_hint(path: TablePath | None) -> str:
+    """The way out of every error: tiering goes to a new lake table, and the present one keeps its rows under another name."""
+    return (
+        f"Rename or drop the lake table {path or ''} in the lake's catalog, then {reconcile_call(path, 'retier')}: a new one is made and "
+        "filled from what KV snapshots and log still hold."
+    )
+
+
+def is_empty(view: LakeView | None) -> bool:
+    """Whether readers see no row. A lake that cannot tell counts as one with rows."""
+    return view is None or view.head is None or view.records == 0
+
+
+def go_on_hint(view: LakeView, path: TablePath, retier: str, accept: str) -> str:
+    """To go on with the lake table as it is. `accept` is left out of an empty one: all rows that were tiered would stay out of it."""
+    hint = f"{reconcile_call(path, 'retier')} ({retier})"
+    if is_empty(view):
+        return hint + "."
+    return f"{hint}, or {reconcile_call(path, 'accept')} ({accept}; the column records_left_out says how many records that leaves out)."

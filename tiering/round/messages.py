@@ -1,0 +1,111 @@
+"""What a tierer reports and asks, as messages to the coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering.errors import Cancelled
+from tiering.lake.marker import Marker
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
+from tiering.model.tables import Offsets
+from tiering.round.ports import Grant
+from tiering.round.steps.actions import RoundOutcome
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.common import offsets_to_pb
+from tiering.wire.errors import sendable
+from tiering.wire.rounds import recorded_to_pb, round_to_pb, stats_to_pb
+
+_ENDED_WELL = (RoundState.SUCCEEDED, RoundState.FORCE_FINISHED, RoundState.EMPTY)
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """How a round ended; repeated in every heartbeat until one of them was answered."""
+
+    assignment: Assignment
+    outcome: RoundOutcome
+    tierer_stopped: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it belongs to finished_tables; to failed_tables otherwise."""
+        return self.outcome.state in _ENDED_WELL
+
+    @property
+    def forced(self) -> bool:
+        """Whether the round stopped early, at its maximum duration."""
+        return self.outcome.state is RoundState.FORCE_FINISHED
+
+
+def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
+    """The report as it travels in finished_tables or failed_tables. An error's texts were redacted and cut when it was made."""
+    outcome, error = report.outcome, report.outcome.error
+    message = renewal_to_pb(report.assignment)
+    message.stats.CopyFrom(stats_to_pb(outcome.stats))
+    message.forced = report.forced
+    message.empty = outcome.state is RoundState.EMPTY
+    message.fenced = outcome.state is RoundState.FENCED
+    message.tierer_stopped = report.tierer_stopped and isinstance(error, Cancelled)
+    if outcome.passed_head is not None:
+        message.passed_head = outcome.passed_head
+    if error is not None:
+        message.error_message = sendable(error.message)
+        message.error_class = error.error_class
+        message.error_hint = sendable(error.hint)
+        message.error_phase = outcome.phase.value
+        message.error_retryable = error.retryable or isinstance(error, Cancelled)
+    return message
+
+
+def renewal_to_pb(assignment: Assignment) -> pb.PbHeartbeatReqForTable:
+    """Says that the round goes on."""
+    return pb.PbHeartbeatReqForTable(
+        table_id=assignment.table_id,
+        coordinator_epoch=assignment.coordinator_epoch,
+        tiering_epoch=assignment.tiering_epoch,
+        round_id=assignment.round_id,
+    )
+
+
+def plan_to_pb(
+    assignment: Assignment,
+    tierer_id: str,
+    lake_table_uuid: str,
+    stops: Offsets,
+    splits: int,
+    passed_head: int | None,
+    incarnation: str | None = None,
+) -> pb.RecordPlanRequest:
+    """What the round is about to do. `stops`: the offsets at which it means to end."""
+    return pb.RecordPlanRequest(
+        round=round_to_pb(assignment, tierer_id, incarnation),
+        lake_table_uuid=lake_table_uuid,
+        planned_stops=offsets_to_pb(stops),
+        splits=splits,
+        passed_head=passed_head,
+    )
+
+
+def grant_to_pb(assignment: Assignment, tierer_id: str, grant: Grant, incarnation: str | None = None) -> pb.BeginLakeCommitRequest:
+    """Asks to pass the fence with the commit that `grant` describes."""
+    return pb.BeginLakeCommitRequest(
+        round=round_to_pb(assignment, tierer_id, incarnation),
+        base_round_id=grant.base_round_id,
+        base_tag_snapshot_id=grant.base_tag,
+        offsets=offsets_to_pb(grant.offsets),
+        records=grant.records,
+        files=grant.files,
+    )
+
+
+def ack_to_pb(
+    assignment: Assignment, tierer_id: str, marker: Marker, lake_snapshot_id: int, incarnation: str | None = None
+) -> pb.CommitLakeSnapshotRequest:
+    """The ack of a commit: its marker as it was found in the lake."""
+    offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+    return pb.CommitLakeSnapshotRequest(
+        round=round_to_pb(assignment, tierer_id, incarnation),
+        marker=recorded_to_pb(RecordedLakeSnapshot(lake_snapshot_id, offsets)),
+        marker_round_id=marker.round_id,
+        lake_table_uuid=marker.lake_table_uuid,
+    )

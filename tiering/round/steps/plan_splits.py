@@ -1,0 +1,164 @@
+"""What a round reads: from the lake's marker and the log's ends to splits, and how a bucket far behind is cut. Pure (DESIGN 6 step 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
+from tiering.model.leases import KvSnapshot
+from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
+from tiering.round.steps.contiguous_prefix import Prefix
+
+SPLIT_BYTES = 256 * 1024 * 1024
+"""Of log a task reads: some seconds of work. Spark's cost of a task is small beside that, and a lost task is soon repeated."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which records to read, and where each bucket of the table stands before the round.
+
+    `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier. A bucket with a split in
+    `snapshots` begins with that KV snapshot: it is not tiered at all before its snapshot is in the lake.
+    """
+
+    splits: tuple[TieringLogSplit, ...]
+    starts: Offsets
+    bases: Offsets
+    estimated_bytes: int
+    snapshots: tuple[TieringSnapshotSplit, ...] = ()
+
+    @property
+    def stops(self) -> Offsets:
+        """Where each bucket stands after the round, if it goes through whole."""
+        stops = dict(self.bases)
+        for split in self.splits:
+            stops[split.bucket] = max(stops[split.bucket], split.stopping_offset)
+        return stops
+
+    @property
+    def untiered(self) -> frozenset[BucketKey]:
+        """The buckets that begin with a KV snapshot."""
+        return frozenset(split.bucket for split in self.snapshots)
+
+
+def plan_round(
+    table: TableInfo,
+    marker: Marker | None,
+    ends: Mapping[BucketKey, BucketOffsets],
+    partitions: Sequence[Partition],
+    snapshots: Mapping[BucketKey, KvSnapshot] | None = None,
+) -> Plan:
+    """Log splits for each bucket with something new, several for one of a log table that is far behind; no splits = nothing to do.
+
+    A bucket the marker does not know begins with its KV snapshot, if it has one, and the log from there (that log split may be
+    empty), else at its log's start. A partition that vanished after the ends were listed is not there any more: its id is never
+    used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the next record, LogBehindLake when
+    the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a snapshot it lacks.
+    """
+    names = {partition.partition_id: partition.partition_name for partition in partitions}
+    known = {} if marker is None else marker.buckets
+    splits: list[TieringLogSplit] = []
+    from_snapshot: list[TieringSnapshotSplit] = []
+    starts: dict[BucketKey, int] = {}
+    bases: dict[BucketKey, int] = {}
+    estimated = 0.0
+    for bucket in sorted(ends, key=BucketKey.sort_key):
+        if bucket.partition_id is not None and bucket.partition_id not in names:
+            continue
+        log, name = ends[bucket], None if bucket.partition_id is None else names.get(bucket.partition_id)
+        snapshot = None if bucket in known else _first_snapshot(table, bucket, log, (snapshots or {}).get(bucket))
+        first = log.log_start if snapshot is None else snapshot.log_offset
+        tiered = known.get(bucket, TieredRange(first, first))
+        check_reachable(table, bucket, tiered.tiered, log)
+        starts[bucket], bases[bucket] = tiered.start, tiered.tiered
+        if snapshot is not None:
+            offset = snapshot.log_offset
+            from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, log.log_end))
+            estimated += offset * log.bytes_per_record  # every key was written at least once
+        if snapshot is not None or log.log_end > tiered.tiered:
+            whole = TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end)
+            # The changes of one key are folded by one task: a primary-key bucket is never cut.
+            splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
+            estimated += whole.records * log.bytes_per_record
+    return Plan(tuple(splits), starts, bases, int(estimated), tuple(from_snapshot))
+
+
+def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, newest: KvSnapshot | None) -> KvSnapshot | None:
+    """The KV snapshot that a bucket begins with that was never tiered; None if it begins with its log."""
+    if table.table_type is TableType.LOG or log.log_end == 0:
+        return None
+    if newest is not None and newest.log_offset >= log.log_start:
+        return newest
+    if log.log_start == 0:
+        return None
+    shortage = "has no KV snapshot" if newest is None else f"has a KV snapshot at offset {newest.log_offset} only"
+    raise KvSnapshotGone(
+        f"bucket {bucket} of {table.path} was never tiered: its log starts at {log.log_start}, and it {shortage}",
+        hint="The next round tries again; a newer KV snapshot of the bucket is needed.",
+        table_path=table.path,
+        bucket=bucket,
+    )
+
+
+def cut_splits(whole: TieringLogSplit, bytes_per_record: float) -> list[TieringLogSplit]:
+    """`whole` in even pieces of about SPLIT_BYTES, so that buckets do not bound the parallelism. 0 bytes = unknown: not cut."""
+    pieces = max(1, min(whole.records, round(whole.records * bytes_per_record / SPLIT_BYTES)))
+    bounds = [whole.starting_offset + whole.records * piece // pieces for piece in range(pieces + 1)]
+    return [replace(whole, starting_offset=start, stopping_offset=stop) for start, stop in pairwise(bounds)]
+
+
+def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
+    """Raises if tiering cannot go on from `tiered` in a log that holds `[log_start, log_end)`."""
+    if tiered < log.log_start:
+        raise LogTruncated(
+            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
+            f"records {tiered} to {log.log_start - 1} are in neither",
+            hint=_without_the_missing(table),
+            table_path=table.path,
+            bucket=bucket,
+        )
+    if tiered > log.log_end:
+        raise LogBehindLake(
+            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
+            hint="The cluster lost records that were tiered already, or was restored from an older copy: bring its newest state back, then "
+            f"{tier_call(table.path)}. Or: {new_table_hint(table.path)}",
+            table_path=table.path,
+            bucket=bucket,
+        )
+
+
+def _without_the_missing(table: TableInfo) -> str:
+    """A log table goes on behind the gap; a primary-key table would keep keys whose deletion is among the missing changes."""
+    loss = "The missing records cannot be tiered any more. "
+    if table.table_type is TableType.PRIMARY_KEY:
+        return loss + new_table_hint(table.path)
+    accept = reconcile_call(table.path, "accept")
+    return f"{loss}To go on without them: {accept}; the column records_left_out says how many they are."
+
+
+def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
+    """The buckets of the new marker. Those of vanished partitions are gone, for `plan` has live buckets only.
+
+    A bucket that begins with a KV snapshot is in it once that snapshot was read whole, which a kept result tells.
+    """
+    kept = {result.bucket for result in prefix.kept}
+    return {
+        bucket: TieredRange(plan.starts[bucket], prefix.reached.get(bucket, base))
+        for bucket, base in plan.bases.items()
+        if bucket not in plan.untiered or bucket in kept
+    }
+
+
+def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:
+    """The part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets."""
+    splits = tuple(
+        replace(split, stopping_offset=min(split.stopping_offset, buckets[split.bucket].tiered))
+        for split in plan.splits
+        if split.bucket in buckets and (split.bucket in plan.untiered or split.starting_offset < buckets[split.bucket].tiered)
+    )
+    return replace(plan, splits=splits, snapshots=tuple(split for split in plan.snapshots if split.bucket in buckets))

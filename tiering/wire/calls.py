@@ -1,0 +1,111 @@
+"""The calls of TieringControl: what a client asks and what it is answered, as messages and back."""
+
+from __future__ import annotations
+
+import getpass
+
+from tiering.model.call_results import Progress, SweepResult, TierTableResult
+from tiering.model.names import parse_table_path
+from tiering.model.tables import TablePath
+from tiering.rpc.v1.common_pb2 import PbTablePath
+from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest, TierTableResponse
+from tiering.wire.common import path_from_pb, path_to_pb
+
+TableName = TablePath | str
+"""A path, or `database.table` as SQL has it."""
+
+
+def table_name_to_pb(table: TableName) -> PbTablePath:
+    """The path of a table that a caller names. Raises InvalidName."""
+    return path_to_pb(parse_table_path(table) if isinstance(table, str) else table)
+
+
+def tier_table_request(
+    table: TableName, wait: bool, timeout_ms: int, dry_run: bool, idempotency_key: str | None, caller: str | None
+) -> TierTableRequest:
+    """Asks to tier a table. Without a caller it is the user of this process. Raises InvalidName."""
+    return TierTableRequest(
+        table_path=table_name_to_pb(table),
+        wait=wait,
+        timeout_ms=timeout_ms,
+        dry_run=dry_run,
+        idempotency_key=idempotency_key,
+        caller=caller or getpass.getuser(),
+    )
+
+
+def tier_table_step_to_pb(step: Progress | TierTableResult) -> TierTableResponse:
+    """A line of progress or the result, as the call streams them."""
+    if isinstance(step, Progress):
+        return TierTableResponse(progress=step.message)
+    return TierTableResponse(result=tier_table_result_to_pb(step))
+
+
+def tier_table_result_to_pb(result: TierTableResult) -> PbTierTableResult:
+    """The result as a message; what is None is absent."""
+    return PbTierTableResult(
+        table_path=path_to_pb(result.path),
+        round_id=result.round_id,
+        state=result.state,
+        tiering_epoch=result.tiering_epoch,
+        lake_snapshot_id=result.lake_snapshot_id,
+        splits=result.splits,
+        records=result.records,
+        files=result.files,
+        bytes=result.bytes,
+        lag_ms_before=result.lag_ms_before,
+        lag_ms_after=result.lag_ms_after,
+        duration_ms=result.duration_ms,
+    )
+
+
+def tier_table_result_from_pb(message: PbTierTableResult) -> TierTableResult:
+    """The result of a message; what is absent is None."""
+    return TierTableResult(
+        path=path_from_pb(message.table_path),
+        round_id=message.round_id if message.HasField("round_id") else None,
+        state=message.state,
+        tiering_epoch=message.tiering_epoch,
+        lake_snapshot_id=message.lake_snapshot_id if message.HasField("lake_snapshot_id") else None,
+        splits=message.splits if message.HasField("splits") else None,
+        records=message.records if message.HasField("records") else None,
+        files=message.files if message.HasField("files") else None,
+        bytes=message.bytes if message.HasField("bytes") else None,
+        lag_ms_before=message.lag_ms_before if message.HasField("lag_ms_before") else None,
+        lag_ms_after=message.lag_ms_after if message.HasField("lag_ms_after") else None,
+        duration_ms=message.duration_ms,
+    )
+
+
+def sweep_lake_request(table: TableName | None, older_than_ms: int, dry_run: bool, caller: str | None) -> SweepLakeRequest:
+    """Asks to sweep one lake table, or all of them. Without a caller it is the user of this process. Raises InvalidName."""
+    return SweepLakeRequest(
+        table_path=None if table is None else table_name_to_pb(table),
+        older_than_ms=older_than_ms,
+        dry_run=dry_run,
+        caller=caller or getpass.getuser(),
+    )
+
+
+def sweep_result_to_pb(result: SweepResult) -> PbSweepResult:
+    """What a sweep did to one table, as a message."""
+    return PbSweepResult(
+        table_path=path_to_pb(result.path),
+        files=result.files,
+        removed=result.removed,
+        removed_bytes=result.removed_bytes,
+        kept=dict(result.kept),
+        error=result.error,
+    )
+
+
+def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
+    """What the message says that a sweep did; an absent error is None."""
+    return SweepResult(
+        path=path_from_pb(message.table_path),
+        files=message.files,
+        removed=message.removed,
+        removed_bytes=message.removed_bytes,
+        kept=dict(message.kept),
+        error=message.error if message.HasField("error") else None,
+    )

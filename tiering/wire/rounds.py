@@ -1,0 +1,85 @@
+"""What both sides of a round say in terms of the model: the assignment, the round's name and its statistics."""
+
+from __future__ import annotations
+
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
+from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.common import offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
+
+
+def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
+    """The assignment as a heartbeat's answer carries it, beside the coordinator's epoch."""
+    recorded = assignment.recorded
+    return pb.PbLakeTieringTableInfo(
+        table_id=assignment.table_id,
+        table_path=path_to_pb(assignment.path),
+        tiering_epoch=assignment.tiering_epoch,
+        round_id=assignment.round_id,
+        lake_table_uuid=assignment.lake_table_uuid,
+        passed_head=assignment.passed_head,
+        recorded=None if recorded is None else recorded_to_pb(recorded),
+        max_duration_ms=assignment.max_duration_ms,
+    )
+
+
+def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: int) -> Assignment:
+    """The assignment in a heartbeat's answer."""
+    return Assignment(
+        table_id=message.table_id,
+        path=path_from_pb(message.table_path),
+        tiering_epoch=message.tiering_epoch,
+        coordinator_epoch=coordinator_epoch,
+        round_id=message.round_id,
+        lake_table_uuid=message.lake_table_uuid if message.HasField("lake_table_uuid") else None,
+        passed_head=message.passed_head if message.HasField("passed_head") else None,
+        recorded=recorded_from_pb(message.recorded) if message.HasField("recorded") else None,
+        max_duration_ms=message.max_duration_ms,
+    )
+
+
+def recorded_to_pb(recorded: RecordedLakeSnapshot) -> pb.PbRecordedSnapshot:
+    """A lake snapshot and its offsets as a message."""
+    return pb.PbRecordedSnapshot(lake_snapshot_id=recorded.lake_snapshot_id, offsets=offsets_to_pb(recorded.offsets))
+
+
+def recorded_from_pb(message: pb.PbRecordedSnapshot) -> RecordedLakeSnapshot:
+    """The lake snapshot that `recorded_to_pb` made the message of."""
+    return RecordedLakeSnapshot(message.lake_snapshot_id, offsets_from_pb(message.offsets))
+
+
+def round_to_pb(assignment: Assignment, tierer_id: str, incarnation: str | None = None) -> pb.PbRound:
+    """Names the round with the numbers that fence it, and the process that runs it."""
+    return pb.PbRound(
+        table_id=assignment.table_id,
+        coordinator_epoch=assignment.coordinator_epoch,
+        tiering_epoch=assignment.tiering_epoch,
+        round_id=assignment.round_id,
+        tierer_id=tierer_id,
+        incarnation=incarnation,
+    )
+
+
+def stats_to_pb(stats: RoundStats) -> pb.PbRoundStats:
+    """A round's statistics as a message."""
+    return pb.PbRoundStats(
+        splits=stats.splits,
+        records_read=stats.records_read,
+        bytes_read=stats.bytes_read,
+        records_written=stats.records_written,
+        bytes_written=stats.bytes_written,
+        files_written=stats.files_written,
+        deletes_written=stats.deletes_written,
+    )
+
+
+def stats_from_pb(message: pb.PbRoundStats) -> RoundStats:
+    """A round's statistics as its tierer reports them, none below 0: they are shown and decide nothing."""
+    return RoundStats(
+        splits=max(message.splits, 0),
+        records_read=max(message.records_read, 0),
+        bytes_read=max(message.bytes_read, 0),
+        records_written=max(message.records_written, 0),
+        bytes_written=max(message.bytes_written, 0),
+        files_written=max(message.files_written, 0),
+        deletes_written=max(message.deletes_written, 0),
+    )
