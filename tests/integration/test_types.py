@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from support.lake_kit import LakeKit, bucket
 from support.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
-from tiering.lake.base import CommitterInitContext, WriterInitContext
+from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import TableInfo
 
@@ -100,9 +100,9 @@ def _tier(kit: LakeKit, table: TableInfo, round_id: str, start: int, batches: li
     for batch in batches:
         writer.write(batch)
     stop = start + sum(batch.num_rows for batch in batches)
-    committer = factory.create_committer(CommitterInitContext(table, round_id))
+    committer = factory.create_committer()
     marker = replace(kit.prepare(table, round_id, {}).marker, buckets={B0: TieredRange(0, stop)})
-    committer.commit(committer.to_committable([writer.complete(start, stop)]), base, marker)
+    committer.commit(Committable(round_id, (writer.complete(start, stop),)), base, marker)
 
 
 @pytest.fixture(scope="module")

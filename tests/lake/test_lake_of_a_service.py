@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiering.errors import InvalidArgument
-from tiering.lake.registry import lake_opener, local_lake_properties, properties_from_service
+from tiering.lake.registry import local_lake_properties, open_lake, properties_from_service
 from tiering.model.tables import TablePath
 
 
@@ -16,7 +16,7 @@ def test_what_a_process_has_of_its_own_goes_before_what_a_service_says(monkeypat
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", own["uri"])
     received = {**own, "uri": "postgresql://db/lake", "s3.region": "eu-1"}
     assert properties_from_service("iceberg", received) == {"type": "sql", "warehouse": own["warehouse"], "s3.region": "eu-1"}
-    assert lake_opener(received)("iceberg").view(TablePath("sales", "orders")) is None
+    assert open_lake("iceberg", properties_from_service("iceberg", received)).view(TablePath("sales", "orders")) is None
     assert (tmp_path / "lake-catalog.db").exists()
 
 
@@ -26,4 +26,4 @@ def test_no_coordinator_names_code_or_hands_out_more_than_is_public() -> None:
         "uri": "http://c",
     }
     with pytest.raises(InvalidArgument, match="names code"):
-        lake_opener({"py-io-impl": "evil.Io"})("iceberg")
+        properties_from_service("iceberg", {"py-io-impl": "evil.Io"})

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from support.lake_world import LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.lake.base import FLUSS_COMMIT_USER, TAG, Committable, CommitterInitContext
+from tiering.lake.base import FLUSS_COMMIT_USER, Committable
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.marker import PLAIN_KEY, ROUND_ID_KEY, Marker
 from tiering.model.rounds import RoundState
 from tiering.round.steps import actions as act
@@ -206,7 +207,7 @@ def _another_owners(source: Source, cluster_id: str, table_id: int) -> None:
     view = source.world.lake.view(source.info.path)
     assert view is not None
     marker = Marker(cluster_id, table_id, view.table_uuid, "their-round", 1, None, {})
-    committer = source.world.lake.tiering_factory(source.info).create_committer(CommitterInitContext(source.info, "their-round"))
+    committer = source.world.lake.tiering_factory(source.info).create_committer()
     committer.commit(Committable("their-round", ()), view, marker)
     _add_foreign_row(source)
 

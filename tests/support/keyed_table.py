@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.transforms import BucketTransform
 
 from support.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
-from tiering.lake.base import CommitterInitContext, LakeView, WriteResult, WriterInitContext
+from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.marker import Marker, TieredRange
@@ -101,8 +101,7 @@ class KeyedTable:
         base_round = None if view.marker is None else view.marker.round_id
         marker = Marker(CLUSTER_ID, self.info.table_id, view.table_uuid, round_id, 1, base_round, after)
         factory = lake.tiering_factory(self.info)
-        committer = factory.create_committer(CommitterInitContext(self.info, round_id))
-        return PreparedRound(self.info, factory, committer.to_committable(results), view, marker)
+        return PreparedRound(self.info, factory, Committable(round_id, tuple(results)), view, marker)
 
     def write(self, lake: IcebergLake, view: LakeView, round_id: str, key: BucketKey, start: int, stop: int, base: bytes) -> WriteResult:
         """One bucket's task: small batches, and the result carried as bytes."""

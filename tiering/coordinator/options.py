@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import check_catalog_properties, public_properties
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 
 DAY_MS = 86_400_000
 
@@ -63,7 +64,7 @@ class CoordinatorOptions:
     cluster_kind: str = "embedded"
     """What tierers are told of the cluster: `embedded` or `fluss`."""
 
-    lake_format: str = "iceberg"
+    lake_format: str = DEFAULT_LAKE_FORMAT
     """What tierers are told of the lake."""
 
     lake_properties: Mapping[str, str] = field(default_factory=dict)

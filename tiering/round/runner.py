@@ -13,7 +13,7 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
-from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
+from tiering.lake.base import Lake, LakeCommitter, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
@@ -165,7 +165,7 @@ class RoundRunner:
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)
-        return factory.create_committer(CommitterInitContext(table, self._assignment.round_id))
+        return factory.create_committer()
 
     def _read_lake(self, table: TableInfo) -> act.LakeRead:
         """After a commit was sent its outcome depends on this read, so a lake that is away is asked again for a while."""

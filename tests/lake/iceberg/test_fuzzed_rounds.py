@@ -23,7 +23,7 @@ from support.lake_kit import LakeKit
 from support.lake_rows import rows_by_duckdb
 from support.plain_rows import plain_rows
 from support.unaligned import unaligned
-from tiering.lake.base import WriterInitContext
+from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import TieredRange
 from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey, TableInfo
@@ -113,7 +113,7 @@ def tier_log(
         logs[bucket] += part.num_rows
     buckets = {BucketKey(None, bucket): TieredRange(0, end) for bucket, end in logs.items()}
     committer = prepared.committer()
-    committer.commit(committer.to_committable(results), prepared.base, replace(prepared.marker, buckets=buckets))
+    committer.commit(Committable(round_id, tuple(results)), prepared.base, replace(prepared.marker, buckets=buckets))
 
 
 class FuzzedTable(KeyedTable):

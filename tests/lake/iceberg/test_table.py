@@ -50,7 +50,7 @@ def test_a_log_table_without_a_key_is_laid_out_as_fluss_does_it(kit: Any) -> Non
     assert metadata.properties["fluss.table.datalake.enabled"] == "true"
     assert metadata.properties["write.distribution-mode"] == "none"
     assert not metadata.schema().identifier_field_ids
-    assert (view.head, view.tag, view.marker, view.records) == (None, None, None, 0)
+    assert (view.head, view.tiered, view.marker, view.records) == (None, None, None, 0)
 
 
 def test_one_bucket_key_partitions_by_its_hash(kit: Any) -> None:

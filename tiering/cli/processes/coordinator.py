@@ -16,7 +16,7 @@ import structlog
 
 import sys_tables.server.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
-from tiering.cluster.hosted import HostedCluster
+from tiering.cluster.kinds import HostedCluster
 from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.calls.validate_table import ValidateTable, Validator
 from tiering.coordinator.memory.sql_store import SqlStore
@@ -25,9 +25,8 @@ from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
-from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import with_default_catalog
-from tiering.lake.registry import open_lake
+from tiering.lake.registry import lake_opener
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -121,12 +120,9 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     )
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
-    lake = open_lake(options.lake_format, lake_properties)
-    cluster = stack.enter_context(cluster_kind(options.cluster_kind).host(folder.cluster, lake.check_schema))
-
-    def lake_of(lake_format: str) -> Lake:
-        return open_lake(lake_format, lake_properties)
-
+    lake_of = lake_opener(lake_properties)
+    kind = cluster_kind(options.cluster_kind)
+    cluster = stack.enter_context(kind.host(folder.cluster, lambda table: lake_of(table.lake_format).check_schema(table)))
     return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 
 

@@ -17,7 +17,7 @@ from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
-from tiering.lake.registry import lake_opener
+from tiering.lake.registry import lake_opener, properties_from_service
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -63,7 +63,7 @@ def run_tierer(settings: TiererSettings) -> None:
     world = RoundWorld(
         transport=transport,
         cluster=cluster_kind(config.cluster_kind).connect(settings.uri),
-        lake=lake_opener(config.lake_properties),
+        lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
         inline=InlineTaskRunner(),
         spark=SparkTaskRunner(spark),
         clock=clock,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
@@ -16,9 +15,8 @@ from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakewardError, StatementFailed
-from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import with_default_catalog
-from tiering.lake.registry import open_lake
+from tiering.lake.registry import lake_opener
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -29,10 +27,6 @@ class DuckDbEngine:
     def __init__(self, data: Path, lake_format: str, lake_properties: Mapping[str, str]) -> None:
         folder = read_data_folder(data)
         properties = with_default_catalog(lake_properties, folder.read_only_lake_properties)
-
-        @cache
-        def lake_of(wanted: str) -> Lake:
-            return open_lake(wanted, properties)
 
         def validate(call: ValidateTable) -> Sequence[CheckResult]:
             request = ValidationRequest(
@@ -56,7 +50,7 @@ class DuckDbEngine:
         clock = SystemClock()
         source = OfflineSource(
             look=lambda: offline_view(store, cluster, clock),
-            open_lake=lake_of,
+            open_lake=lake_opener(properties),
             lake_format=lake_format,
             validate=validate,
             start_command=f"lakeward up --data {folder.root}",

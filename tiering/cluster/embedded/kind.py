@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
-from tiering.cluster.hosted import HostedCluster
+from tiering.cluster.kinds import ClusterKind, HostedCluster
 from tiering.model.tables import TableInfo
 
 
@@ -43,3 +43,6 @@ class EmbeddedKind:
         """As `ClusterKind.preload`."""
         import tiering.cluster.embedded.kv.snapshot_reader
         import tiering.cluster.embedded.log.split_reader  # noqa: F401
+
+
+CLUSTER_KIND: ClusterKind = EmbeddedKind()

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Protocol
 
 from tiering.cluster.base import LeaseListing, TableCatalog
-from tiering.coordinator.calls.open_calls import OpenCall
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
@@ -21,7 +21,7 @@ from tiering.validate.results import CheckResult
 
 
 class StatusSource(TableCatalog, LeaseListing, Protocol):
-    """What a view looks up in the cluster itself."""
+    """The part of a cluster that a view reads."""
 
 
 class View:

@@ -19,7 +19,7 @@ from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
-from tiering.lake.base import Committable, CommitterInitContext, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.base import LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter, SentRounds
@@ -110,23 +110,17 @@ class IcebergTieringFactory:
         guard = ChangeGuard(context, state.schema, state.spec, values)
         return PrimaryKeyWriter(context, BucketPlace(state.schema, values, io, builder), files, guard)
 
-    def create_committer(self, context: CommitterInitContext) -> IcebergCommitter:
+    def create_committer(self) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""
         if self.catalog is None:
             raise InvalidArgument("a committer needs the lake's catalog; it is made on the driver, not on an executor")
-        return IcebergCommitter(context, self.catalog, self._open_io(), self.sent)
+        return IcebergCommitter(self.catalog, self._open_io(), self.sent)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
         return serializers.serialize_write_result(result)
 
     def deserialize_write_result(self, data: bytes) -> WriteResult:
         return serializers.deserialize_write_result(data)
-
-    def serialize_committable(self, committable: Committable) -> bytes:
-        return serializers.serialize_committable(committable)
-
-    def deserialize_committable(self, data: bytes) -> Committable:
-        return serializers.deserialize_committable(data)
 
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)

@@ -17,11 +17,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeFormat, LakeView
 from tiering.lake.file_lists import FileLists
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
-from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.iceberg.catalogs.opening import open_catalog, own_settings
 from tiering.lake.iceberg.commit.committer import SentRounds
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
@@ -62,6 +62,11 @@ class IcebergLake:
     @property
     def format(self) -> str:
         return FORMAT
+
+    def databases(self) -> Sequence[str]:
+        """See `Lake.databases`."""
+        with self._errors("read the lake's catalog"):
+            return [".".join(name) for name in self._open().list_namespaces()]
 
     def view(self, path: TablePath) -> LakeView | None:
         """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
@@ -122,7 +127,7 @@ class IcebergLake:
             columns = check_drift(table, loaded.metadata)
             if not columns or _is_of_another(table, view_of(table.path, loaded)):
                 return loaded
-            with self._border("open the lake's catalog"):
+            with self._errors("open the lake's catalog"):
                 why = send_new_columns(self._open(), loaded, columns)
             again = self._load(table.path)
             if again is None:
@@ -155,11 +160,11 @@ class IcebergLake:
             if loaded is None:
                 raise LakeTableReplaced(f"there is no lake table {table.path}", table_path=table.path)
             state = TableState.of(loaded)
-        with self._border("open the lake's catalog"):
+        with self._errors("open the lake's catalog"):
             return IcebergTieringFactory(state, self._open(), self._sent)
 
     def _load(self, path: TablePath) -> Table | None:
-        with self._border(f"read the lake table {path}", path):
+        with self._errors(f"read the lake table {path}", path):
             try:
                 return self._open().load_table((path.database_name, path.table_name))
             except (NoSuchTableError, NoSuchNamespaceError):
@@ -167,7 +172,7 @@ class IcebergLake:
 
     def _create(self, table: TableInfo) -> Table:
         layout, path = table_layout(table), table.path
-        with self._border(f"create the lake table {path}", path):
+        with self._errors(f"create the lake table {path}", path):
             catalog = self._open()
             self._create_namespace(catalog, path.database_name)
             try:
@@ -186,7 +191,7 @@ class IcebergLake:
                 self._catalog = _load_catalog(self._properties)
             return self._catalog
 
-    def _border(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:
+    def _errors(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:
         warehouse = self._properties.get("warehouse")
         where = "" if warehouse is None else f" in {redact(warehouse)}"
         return lake_errors(f"{action}{where}", table_path=path)
@@ -221,3 +226,7 @@ def _load_catalog(properties: Mapping[str, str]) -> Catalog:
     """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
     remember_secrets(properties)
     return open_catalog(properties)
+
+
+LAKE_FORMAT = LakeFormat(IcebergLake, own_settings)
+"""What the registry finds under `iceberg`."""

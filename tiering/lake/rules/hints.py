@@ -24,6 +24,24 @@ def new_table_hint(path: TablePath | None) -> str:
     )
 
 
+def newest_tiering_commit(view: LakeView) -> str:
+    """How the format knows it: `the tag lakeward-tiered names snapshot 5`, as a sentence without its end."""
+    if view.reference is None:
+        return f"its newest tiering commit is snapshot {view.tiered}"
+    return f"the {view.reference} names snapshot {view.tiered}"
+
+
+def set_head_back(view: LakeView, snapshot: str) -> str:
+    """What a user does to set the main branch on a former snapshot, as a sentence without its end."""
+    command = "" if view.set_head_command is None else f" ({view.set_head_command})"
+    return f"Set the main branch on {snapshot}{command}"
+
+
+def set_reference(view: LakeView, snapshot: str) -> str:
+    """`Set the tag lakeward-tiered on snapshot 5, then CALL sys.tier_table('db.t'). Or `; empty without such a reference."""
+    return "" if view.reference is None else f"Set the {view.reference} on {snapshot}, then {tier_call(view.path)}. Or "
+
+
 def is_empty(view: LakeView | None) -> bool:
     """Whether readers see no row. A lake that cannot tell counts as one with rows."""
     return view is None or view.head is None or view.records == 0

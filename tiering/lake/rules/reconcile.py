@@ -235,9 +235,9 @@ def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
 
 
 def newest_foreign(view: LakeView) -> LakeSnapshot | None:
-    """The newest snapshot of another tiering service above the tag."""
-    tagged = None if view.tag is None else view.snapshots.get(view.tag)
-    floor = -1 if tagged is None else tagged.sequence_number
+    """The newest snapshot of another tiering service that is newer than Lakeward's newest tiering commit."""
+    tiered = None if view.tiered is None else view.snapshots.get(view.tiered)
+    floor = -1 if tiered is None else tiered.sequence_number
     return _newest(snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot) and snapshot.sequence_number > floor)
 
 

@@ -17,10 +17,10 @@ from pyiceberg.table.refs import SnapshotRefType
 from support.repository import ROOT
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakewardError
 from tiering.lake import marker as codec
-from tiering.lake.base import TAG, CommitterInitContext
 from tiering.lake.iceberg.commit import staging
 from tiering.lake.iceberg.commit.manifests import MERGE_COUNT
 from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.tables import BucketKey
@@ -40,8 +40,8 @@ def test_rounds_append_each_offset_once_and_move_the_tag_with_the_head(kit: Any)
     first = kit.tier(table, "r1", {B0: 10, B1: 4})
     second = kit.tier(table, "r2", {B0: 25})
     assert kit.offsets_in_lake(table) == dense({B0: 25, B1: 4})
-    assert first.head == first.tag
-    assert second.head == second.tag != first.tag
+    assert first.head == first.tiered
+    assert second.head == second.tiered != first.tiered
     assert second.marker.base_round_id == "r1"
     assert second.marker.buckets == {B0: TieredRange(0, 25), B1: TieredRange(0, 4)}
     assert (second.records, second.files) == (29, 3)
@@ -245,7 +245,7 @@ def test_after_a_request_no_committer_of_the_process_deletes_the_rounds_files(ki
     prepared = kit.prepare(table, "r1", {B0: 10})
     with pytest.raises(CommitOutcomeUnknown):
         prepared.with_catalog(lambda catalog: observed(catalog, TimeoutError(), lands=False)).commit()
-    kit.lake.tiering_factory(table).create_committer(CommitterInitContext(table, "r1")).abort(prepared.committable)
+    kit.lake.tiering_factory(table).create_committer().abort(prepared.committable)
     prepared.commit()
     assert kit.offsets_in_lake(table) == dense({B0: 10})
 

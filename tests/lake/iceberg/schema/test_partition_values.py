@@ -14,7 +14,7 @@ from pyiceberg.expressions import And, EqualTo
 
 from support.lake_kit import bucket
 from tiering.errors import DataCorrupt, InvalidData
-from tiering.lake.base import LakeView, WriteResult, WriterInitContext
+from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.marker import PATH_KEY, PLAIN_KEY, ZSTD_KEY, TieredRange, encode
 from tiering.lake.rules.base_check import check_base
 from tiering.model.tables import BucketKey, TableInfo
@@ -58,7 +58,7 @@ def commit(kit: Any, table: TableInfo, results: list[WriteResult]) -> Any:
     prepared = kit.prepare(table, "round", {})
     marker = replace(prepared.marker, buckets={one.bucket: TieredRange(0, one.reached_offset) for one in results})
     committer = prepared.committer()
-    committer.commit(committer.to_committable(results), prepared.base, marker)
+    committer.commit(Committable("round", tuple(results)), prepared.base, marker)
     return kit.catalog().load_table(str(table.path))
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from support.lake_files import B0, B1, commit, context, write
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import CommitterInitContext
 from tiering.lake.iceberg.writing import writer as writer_module
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.iceberg.writing.encodings import choose_encodings
@@ -117,7 +116,7 @@ def test_the_factory_travels_and_leaves_the_catalogs_secrets_behind(kit: Any) ->
     commit(kit, table, result)
     assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(5)]
     with pytest.raises(InvalidArgument, match="on the driver"):
-        factory.create_committer(CommitterInitContext(table, "round"))
+        factory.create_committer()
 
 
 def test_a_writer_for_a_replaced_table_is_refused(kit: Any) -> None:

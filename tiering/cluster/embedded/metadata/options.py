@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
-from tiering.model.tables import DEFAULT_FRESHNESS_MS
+from tiering.lake.registry import format_names, has_format
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
 
 LAKE_ENABLED = "table.datalake.enabled"
 """Whether the table is tiered into the lake. `lakeward ingest` sets it for the tables that it makes."""
@@ -25,11 +26,10 @@ KV_SNAPSHOT_INTERVAL = "table.kv.snapshot.interval"
 """How often a KV snapshot is taken of each bucket of a primary-key table that changed (Fluss's `kv.snapshot.interval`)."""
 DEFAULT_KV_SNAPSHOT_INTERVAL_MS = 600_000
 FOR_EVER = "for ever"
-LAKE_FORMATS = ("iceberg",)
 DEFAULTS = {
     LAKE_ENABLED: "false",
     LAKE_FRESHNESS: format_duration(DEFAULT_FRESHNESS_MS),
-    LAKE_FORMAT: LAKE_FORMATS[0],
+    LAKE_FORMAT: DEFAULT_LAKE_FORMAT,
     LOG_TTL: FOR_EVER,
     KV_SNAPSHOT_INTERVAL: format_duration(DEFAULT_KV_SNAPSHOT_INTERVAL_MS),
 }
@@ -103,6 +103,6 @@ def _positive_ms(properties: Mapping[str, str], name: str) -> int | None:
 
 
 def _format(value: str) -> str:
-    if value.lower() not in LAKE_FORMATS:
-        raise InvalidArgument(f"the option {LAKE_FORMAT} is {value!r}", hint=f"Supported: {', '.join(LAKE_FORMATS)}.")
+    if not has_format(value):
+        raise InvalidArgument(f"the option {LAKE_FORMAT} is {value!r}", hint=f"Supported: {', '.join(format_names())}.")
     return value.lower()

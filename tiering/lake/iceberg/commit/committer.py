@@ -23,7 +23,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
-from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriteResult
+from tiering.lake.base import Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.iceberg.errors import describe, lake_errors
@@ -69,16 +69,10 @@ class SentRounds:
 class IcebergCommitter:
     """A `LakeCommitter`. `sent` is shared by all committers of a process."""
 
-    def __init__(self, context: CommitterInitContext, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
-        self._context = context
+    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
         self._catalog = catalog
         self._io = io
         self._sent = sent
-
-    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
-        """Puts results together; order does not matter."""
-        ordered = sorted(results, key=lambda result: (result.bucket.sort_key(), result.starting_offset))
-        return Committable(self._context.round_id, tuple(ordered))
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.

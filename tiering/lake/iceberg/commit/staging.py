@@ -25,10 +25,10 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from tiering.lake.base import TAG, LakeView
+from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
 from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, partition_of
-from tiering.lake.iceberg.reading.view import summary_of
+from tiering.lake.iceberg.reading.view import TAG, summary_of
 
 FOR_EVER_MS = 2**63 - 1
 """Iceberg's own way to say that a reference never expires."""
@@ -141,7 +141,7 @@ class SnapshotStager:
         same_head = _assert_ref(MAIN_BRANCH, self._base.head)
         if not self._metadata.snapshots:
             return (same_table, same_schema, same_head)
-        return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tag))
+        return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tiered))
 
     def _updates(self, snapshot: Snapshot) -> tuple[TableUpdate, ...]:
         main = self._metadata.refs.get(MAIN_BRANCH)

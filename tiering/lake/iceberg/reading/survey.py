@@ -38,7 +38,7 @@ def survey_of(path: TablePath, table: Table) -> LakeSurvey:
 
 def _is_newest(view: LakeView) -> bool:
     """Whether the tag is on the newest round's snapshot, so that no other marker has to be looked for."""
-    tagged = None if view.tag is None else view.snapshots.get(view.tag)
+    tagged = None if view.tiered is None else view.snapshots.get(view.tiered)
     rounds = [snapshot.sequence_number for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     return view.marker is not None and tagged is not None and tagged.sequence_number >= max(rounds, default=0)
 

@@ -18,13 +18,16 @@ from pyiceberg.table.snapshots import (
 )
 
 from tiering.errors import MarkerCorrupt
-from tiering.lake.base import TAG, LakeSnapshot, LakeView
+from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.iceberg.commit.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.rules.hints import reconcile_call
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import redact
 
+TAG = "lakeward-tiered"
+"""Names the newest tiering commit; moved in that commit itself, kept for ever (DESIGN 6)."""
+SET_HEAD_COMMAND = "in Spark: CALL <lake catalog>.system.set_current_snapshot"
 _COUNT = re.compile(r"[0-9]{1,19}")
 COMMIT_USER_KEY = "commit-user"
 """Summary key by which Fluss's tiering names itself (FLUSS.md)."""
@@ -51,13 +54,15 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         path=path,
         table_uuid=str(metadata.table_uuid),
         head=head,
-        tag=None if tag is None else tag.snapshot_id,
+        tiered=None if tag is None else tag.snapshot_id,
         marker=None if tag is None else _marker_if_readable(path, table, tag.snapshot_id, lenient=lenient),
         snapshots=snapshots,
         records=_living(totals, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
         files=_total(totals, TOTAL_DATA_FILES, head),
         location=redact(table.location()),
+        reference=f"tag {TAG}",
+        set_head_command=SET_HEAD_COMMAND,
         handle=table,
     )
 
