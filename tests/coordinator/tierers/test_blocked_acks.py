@@ -106,7 +106,7 @@ def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:
 
 def test_another_ack_of_a_blocked_table_is_told_to_try_again() -> None:
     async def test(served: Served) -> None:
-        served.world.coordinator.commits._locks._wait_seconds = 0.01
+        served.world.coordinator.commits.locks.wait_seconds = 0.01
         tierer, assignment = committed(served.world)
         late = tierer.ack_message(assignment)
         served.world.later(120)  # the round is over; the next one acks too
@@ -176,7 +176,7 @@ def test_a_cluster_that_hangs_while_a_name_is_looked_for_holds_up_no_other_reade
 
 def test_reconciliations_of_a_blocked_table_hold_up_no_other_call(world: World) -> None:
     """CALLs that wait for the lake, for a table's lock and for the store have threads of their own."""
-    world.coordinator.commits._locks._wait_seconds = 0.01
+    world.coordinator.commits.locks.wait_seconds = 0.01
 
     async def test() -> None:
         control, path = world.coordinator.control, world.table.path
