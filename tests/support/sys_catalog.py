@@ -55,8 +55,8 @@ class Client:
         return [answer.progress for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
 
     def start(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
-        given = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
-        request = pb.CallProcedureRequest(namespace="sys", name=name, arguments=given, idempotency_key=key, caller=caller)
+        argument_messages = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
+        request = pb.CallProcedureRequest(namespace="sys", name=name, arguments=argument_messages, idempotency_key=key, caller=caller)
         return self.stub.CallProcedure(request)
 
 

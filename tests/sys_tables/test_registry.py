@@ -35,7 +35,7 @@ def table(name: str) -> SystemTable:
 
 def paint(name: str, mutates: bool) -> Procedure:
     @procedure(name, NoParameters, Row, comment="Paints.", mutates=mutates)
-    async def run(call: Call, given: NoParameters) -> AsyncIterator[str | Row]:
+    async def run(call: Call, parameters: NoParameters) -> AsyncIterator[str | Row]:
         yield Row("red")
 
     return run
@@ -54,9 +54,9 @@ def test_the_default_registry_finds_the_modules() -> None:
 
 
 def test_every_definition_is_whole() -> None:
-    for each in default_registry().tables:
-        assert each.comment.endswith("."), each.name
-        assert each.schema.names, each.name
+    for definition in default_registry().tables:
+        assert definition.comment.endswith("."), definition.name
+        assert definition.schema.names, definition.name
     for each_procedure in default_registry().procedures:
         assert each_procedure.comment.endswith("."), each_procedure.name
         assert all(parameter.comment.endswith(".") for parameter in each_procedure.parameters), each_procedure.name
@@ -69,7 +69,7 @@ def test_what_is_added_is_found_whatever_its_case_and_leaves_the_rest_alone() ->
     assert more.table("COLOURS").comment == "Colours."
     assert more.procedure("Paint").comment == "Paints."
     assert more.table("tables") is default.table("tables")
-    assert "colours" not in [each.name for each in default.tables]
+    assert "colours" not in [definition.name for definition in default.tables]
 
 
 def test_unknown_names_list_the_known() -> None:
