@@ -91,8 +91,8 @@ def test_malformed_inputs_are_refused_clearly_and_cost_little(deployment: Deploy
     for _, words in http2.conversations(SEED, NOISES):
         http2.say(address, words)
     with grpc.insecure_channel(deployment.uri) as channel:
-        complaints = [(case.path, case.what, complaint(channel, case)) for case in malformed.cases(SEED, REQUESTS)]
-    assert [some for some in complaints if some[2] is not None] == []
+        complaints = [(case.path, case.kind, complaint(channel, case)) for case in malformed.cases(SEED, REQUESTS)]
+    assert [entry for entry in complaints if entry[2] is not None] == []
     assert figure(pid, "VmHWM") < MAX_MEMORY_KB
     assert figure(pid, "Threads") < MAX_THREADS
     http2.close_all(open_calls)

@@ -82,7 +82,7 @@ def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
         simulation.step()
     simulation.heal()
     simulation.heal()
-    marker_ends = simulation._tiered()
+    marker_ends = simulation.tiered()
     for recorded in recorded_everywhere(simulation):
         assert recorded is not None
         assert dict(recorded.offsets) == marker_ends

@@ -9,7 +9,7 @@ import pytest
 from tiering.errors import InvalidArgument
 from tiering.lake.registry import local_lake_properties
 from tiering.model.tables import TablePath
-from tiering.round.connect import lake_opener, own_lake_properties
+from tiering.round.connect import lakes_of, own_lake_properties
 from tiering.rpc.v1.coordinator_pb2 import GetServiceConfigResponse
 
 
@@ -22,7 +22,7 @@ def test_what_a_process_has_of_its_own_goes_before_what_it_is_told(monkeypatch: 
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", own["uri"])
     told = config({**own, "uri": "postgresql://db/lake", "s3.region": "eu-1"})
     assert own_lake_properties(told) == {"type": "sql", "warehouse": own["warehouse"], "s3.region": "eu-1"}
-    assert lake_opener(told)("iceberg").view(TablePath("sales", "orders")) is None
+    assert lakes_of(told)("iceberg").view(TablePath("sales", "orders")) is None
     assert (tmp_path / "lake-catalog.db").exists()
 
 
@@ -32,4 +32,4 @@ def test_no_coordinator_names_code_or_hands_out_more_than_is_public() -> None:
         "uri": "http://c",
     }
     with pytest.raises(InvalidArgument, match="names code"):
-        lake_opener(config({"py-io-impl": "evil.Io"}))("iceberg")
+        lakes_of(config({"py-io-impl": "evil.Io"}))("iceberg")

@@ -63,9 +63,9 @@ class Served:
 
     async def held(self, *tierers: HandTierer) -> list[asyncio.Future[coordinator_pb2.LakeTieringHeartbeatResponse]]:
         """Requests that the coordinator holds by now: they were handled, and wait."""
-        messages = [each.message(request=True, max_wait_ms=30_000) for each in tierers]
+        messages = [tierer.message(request=True, max_wait_ms=30_000) for tierer in tierers]
         calls = [asyncio.ensure_future(self.send(message)) for message in messages]
-        sent = {(each.name, each.sequence) for each in tierers}
+        sent = {(tierer.name, tierer.sequence) for tierer in tierers}
         heartbeats = self.world.coordinator.heartbeats
         await until(lambda: sent <= {(known.tierer_id, known.sequence) for known in heartbeats.tierers()})
         with self.world.coordinator.table_records.changing():  # what handles the last of them holds this lock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from support.coordinator_world import World
+from support.operators import cancel, pause
 from tiering.model.rounds import RoundState
 
 
@@ -116,7 +117,7 @@ def test_a_dropped_table_cancels_its_round(world: World) -> None:
 
 def test_a_cancelled_round_is_told_and_leaves_no_failure(world: World) -> None:
     tierer, assignment = world.assigned()
-    assert world.coordinator.cancel_tiering(assignment.round_id, "alice")
+    assert cancel(world.coordinator, assignment.round_id, "alice")
     assert tierer.beat().tiering_table_resp[0].cancel
     assert not tierer.begin(assignment, tierer.prepare(assignment)).granted
     tierer.fail(assignment, error_class="Cancelled")
@@ -131,12 +132,12 @@ def test_after_the_grant_a_cancel_comes_too_late(world: World) -> None:
     world.append()
     tierer, assignment = world.assigned()
     tierer.begin(assignment, tierer.prepare(assignment))
-    assert not world.coordinator.cancel_tiering(assignment.round_id, "alice")
+    assert not cancel(world.coordinator, assignment.round_id, "alice")
 
 
 def test_a_paused_table_is_not_assigned_until_the_pause_ends(world: World) -> None:
     world.due()
-    world.coordinator.pause_tiering(world.table.path, "alice", "moving house", until=world.clock.now().replace(hour=1))
+    pause(world.coordinator, world.table.path, "alice", "moving house", until=world.clock.now().replace(hour=1))
     tierer = world.tierer()
     assert not tierer.beat(request=True).HasField("tiering_table")
     world.later(3_600)

@@ -244,9 +244,9 @@ def test_an_empty_table_made_by_hand_is_used_if_it_fits(kit: Any) -> None:
         NestedField(6, "id", LongType(), required=True),
     )
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "__bucket"))
-    made = catalog.create_table("sales.orders", schema, partition_spec=spec)
+    foreign = catalog.create_table("sales.orders", schema, partition_spec=spec)
     table = kit.table()
-    assert kit.lake.ensure_table(table).table_uuid == str(made.metadata.table_uuid)
+    assert kit.lake.ensure_table(table).table_uuid == str(foreign.metadata.table_uuid)
     kit.tier(table, "r1", {BucketKey(None, 1): 30})
     assert kit.offsets_in_lake(table) == [(1, offset) for offset in range(30)]
 

@@ -17,6 +17,7 @@ import pytest
 
 from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.older_version import TWICE, older_write
+from support.operators import pause
 from support.sys_catalog import Client, error_of, serving
 from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.records import TableRecord
@@ -62,7 +63,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     made.append(running, 0, 20)
     made.due()
     made.begin(running)
-    made.coordinator.pause_tiering(made.table("paused").path, "bob")
+    pause(made.coordinator, made.table("paused").path, "bob")
     made.table("other")
     lease_snapshots(made, made.primary_key_table("planes"))
     stuck = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.map_(pa.string(), pa.int32()))])

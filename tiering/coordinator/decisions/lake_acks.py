@@ -29,7 +29,7 @@ def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
 
 
 def record_passed_head(record: TableRecord, head: int | None) -> Change:
-    """The head that the coordinator's own base check passed: what expiry leaves of history has to reach only that."""
+    """Records the head that the coordinator's own base check passed: later checks need the lake's history only back to it."""
     if head is None or head == record.lake.passed_head:
         return Change(record, durable=False)
     return Change(record).update(lake=replace(record.lake, passed_head=head))

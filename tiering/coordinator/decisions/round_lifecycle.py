@@ -107,7 +107,7 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
 
 
 def renew(ctx: Context, record: TableRecord) -> Change:
-    """The tierer still runs the round."""
+    """Renews the service timeout: the tierer still runs the round."""
     return _beat(replace(Change(record), durable=False), ctx)
 
 
@@ -116,7 +116,7 @@ def _beat(change: Change, ctx: Context) -> Change:
 
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
-    """What the round will do. The log was looked at just before: freshness counts from here."""
+    """Records what the round will do. The log was read just before: freshness counts from here."""
     before = record.lake
     backlog = backlog_begun(before.backlog, before.offsets, planned.stops)
     lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog=backlog)
@@ -126,7 +126,7 @@ def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
 
 
 def progress(record: TableRecord, done: int, total: int, records_done: int, records_total: int) -> Change:
-    """How far the round is; never written for its own sake."""
+    """Records how far the round is; this alone is never stored."""
     change = Change(record).update_round(
         splits_done=done, splits_total=total or (record.round.splits_total if record.round else None), records_done=records_done
     )

@@ -43,7 +43,7 @@ OBSERVER_THREADS = 4
 
 CHUNK = 200
 CHUNK_BUCKETS = 2_000
-"""Tables that the background asks about in one question, and buckets of theirs as far as they are known: some milliseconds of work."""
+"""At most so many tables, and buckets as far as known, are observed with one question to the cluster: some milliseconds of work."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class LagSource(Protocol):
 
 
 def observe_log(log: Log, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
-    """Asks for the offsets, and for the age of the oldest row that the lake does not have. Raises what the cluster raises."""
+    """Reads the log's offsets and the age of the oldest row that the lake does not have. Raises what the cluster raises."""
     return observation_of(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
 
 
@@ -172,7 +172,7 @@ class LagObserver:
         return self._generation
 
     def lag(self, record: TableRecord) -> Lag | None:
-        """As last observed; None = not yet."""
+        """The table's lag as last observed; None = not observed yet."""
         observation, tiered = self._observations.get(record.table_id), record.lake.offsets
         if observation is None:
             return None
@@ -183,7 +183,7 @@ class LagObserver:
         return known[2]
 
     def partition_count(self, table_id: int) -> int | None:
-        """How many partitions the table had when last observed; None = not yet."""
+        """How many partitions the table had when last observed; None = not observed yet."""
         observation = self._observations.get(table_id)
         return None if observation is None else partitions_of(observation)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from tiering.coordinator.calls.open_calls import OpenCall
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
@@ -20,7 +20,7 @@ from tiering.validate.results import CheckResult
 
 
 class Source(Protocol):
-    """What is looked up in the cluster itself."""
+    """The part of a cluster that a view reads."""
 
     def databases(self) -> Sequence[str]: ...
 

@@ -23,11 +23,11 @@ from tiering.model.tables import TableInfo
 
 
 class OfflineSource(Source, Log, Protocol):
-    """What is read of a cluster."""
+    """The part of a cluster that an offline view reads."""
 
 
 def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock) -> View:
-    """The moment of the call. Raises StoreError."""
+    """A view of this moment. Raises StoreError."""
     now = clock.now()
     # Stored deadlines are wall times to a process other than the one that computed them (`moment`).
     moment = Moment(now, now)

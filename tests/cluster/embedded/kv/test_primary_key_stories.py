@@ -25,7 +25,7 @@ KEYS = st.integers(0, 12)
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.sampled_from("abc")), min_size=1, max_size=8)
 
 
-class KeyedTable(RuleBasedStateMachine):
+class PrimaryKeyTable(RuleBasedStateMachine):
     """One table in two buckets; the story may be interrupted by restarts, lost states and cuts of the log at any place."""
 
     @initialize()
@@ -134,7 +134,7 @@ class KeyedTable(RuleBasedStateMachine):
         return found
 
 
-KeyedTable.TestCase.settings = settings(
+PrimaryKeyTable.TestCase.settings = settings(
     max_examples=8, stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
-TestKeyedTable = KeyedTable.TestCase
+TestKeyedTable = PrimaryKeyTable.TestCase

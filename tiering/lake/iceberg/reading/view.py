@@ -105,7 +105,7 @@ def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 def _living(summary: Mapping[str, str], head: int | None) -> int | None:
     """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows. Deletes that a foreign
-    compaction left over make it too low until the next round of their bucket (`keyed.position_deletes.dead_rows`)."""
+    compaction left over make it too low until the next round of their bucket (`primary_key.position_deletes.dead_rows`)."""
     records, deleted = _total(summary, TOTAL_RECORDS, head), _total(summary, TOTAL_POSITION_DELETES, head) or 0
     if records is None or _total(summary, TOTAL_EQUALITY_DELETES, head) or deleted > records:
         return None

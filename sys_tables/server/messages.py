@@ -1,4 +1,4 @@
-"""Between the messages of sys_catalog.proto and the plain values of this package. No I/O, no decisions."""
+"""The messages of sys_catalog.proto from this package's values and back, and the bounds of what a request may hold."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ MAX_NAMED = 1_000
 """Columns, sort keys, groups and aggregates of one read, and arguments of one CALL: above any table's number of columns."""
 
 
-def description(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
-    """All there is, with its token."""
-    said = pb.DescribeResponse(
+def description_to_pb(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
+    """What Describe answers: all namespaces, system tables and procedures, and the token that statements are planned with."""
+    response = pb.DescribeResponse(
         namespaces=[*databases, SYSTEM_DATABASE],
-        system_tables=[_system_table(table) for table in registry.tables],
-        procedures=[_procedure(procedure) for procedure in registry.procedures],
+        system_tables=[_listed_table_to_pb(table) for table in registry.tables],
+        procedures=[_procedure_to_pb(procedure) for procedure in registry.procedures],
         capabilities=CAPABILITIES,
     )
-    said.token = str(PlanToken.of(said.SerializeToString(deterministic=True), registry.tables))
-    return said
+    response.token = str(PlanToken.of(response.SerializeToString(deterministic=True), registry.tables))
+    return response
 
 
-def described_system_table(table: SystemTable) -> pb.DescribeTableResponse:
+def system_table_to_pb(table: SystemTable) -> pb.DescribeTableResponse:
     """A system table as DescribeTable answers it."""
     return pb.DescribeTableResponse(name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
 
 
-def described_data_table(table: DataTable) -> pb.DescribeTableResponse:
+def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
     """A data table as DescribeTable answers it."""
     return pb.DescribeTableResponse(
         name=table.name,
@@ -70,29 +70,35 @@ def described_data_table(table: DataTable) -> pb.DescribeTableResponse:
     )
 
 
-def scan_request(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:
-    """Raises InvalidArgument for a filter without an operator, an empty or too deep condition, an unknown aggregate, and for more
-    of anything than a statement can need. InvalidName for a name that is too long to be one."""
+def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:
+    """What a ReadTable asks for.
+
+    Raises InvalidArgument for a filter without an operator, a condition that is empty or nested too deep, an unknown aggregate, and for
+    more of anything than a statement can need; InvalidName for a name that is too long.
+    """
     named = {"columns": request.columns, "sort keys": request.order, "groups": request.group_by, "aggregates": request.aggregates}
-    for what, items in named.items():
-        _check_count(what, len(items))
+    for clause, items in named.items():
+        _check_count(clause, len(items))
     budget = _Budget()
     return ScanRequest(
         columns=tuple(check_length(name, "column") for name in request.columns),
-        filters=tuple(_filter(condition, budget) for condition in request.filters),
+        filters=tuple(_filter_from_pb(condition, budget) for condition in request.filters),
         limit=request.limit if request.HasField("limit") else None,
-        conditions=tuple(_condition(condition, _DEEPEST, budget) for condition in request.conditions),
-        order=_order(request),
+        conditions=tuple(_condition_from_pb(condition, _DEEPEST, budget) for condition in request.conditions),
+        order=_order_from_pb(request),
         group_by=tuple(check_length(name, "column") for name in request.group_by),
-        aggregates=tuple(_aggregate(aggregate) for aggregate in request.aggregates),
+        aggregates=tuple(_aggregate_from_pb(aggregate) for aggregate in request.aggregates),
         procedures=procedures,
     )
 
 
-def arguments(request: pb.CallProcedureRequest) -> list[tuple[str, Value]]:
-    """Names and values as they were given; None is NULL. Raises InvalidArgument for too many, InvalidName for too long a name."""
+def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, Value]]:
+    """Names and values of a CALL's arguments, in the caller's order; None is NULL.
+
+    Raises InvalidArgument for too many of them, InvalidName for a name that is too long.
+    """
     _check_count("arguments", len(request.arguments))
-    return [(check_length(argument.name, "argument"), _value(argument.value)) for argument in request.arguments]
+    return [(check_length(argument.name, "argument"), _value_from_pb(argument.value)) for argument in request.arguments]
 
 
 def page_token(namespace: str, last_name: str) -> str:
@@ -101,7 +107,7 @@ def page_token(namespace: str, last_name: str) -> str:
 
 
 def last_name(token: str, namespace: str) -> str:
-    """Where the page before ended; empty for the first. Raises InvalidArgument for a token of another listing."""
+    """The last name of the page before; empty for the first page. Raises InvalidArgument for a token of another listing."""
     if not token:
         return ""
     if len(token) > _PAGE_TOKEN_LIMIT:
@@ -116,14 +122,14 @@ def last_name(token: str, namespace: str) -> str:
     raise InvalidArgument("the page token belongs to another listing")
 
 
-# A plugin asks every second while somebody works; these never change.
+# A plugin calls Describe every second while somebody works, and these messages never change.
 @cache
-def _system_table(table: SystemTable) -> pb.SystemTable:
+def _listed_table_to_pb(table: SystemTable) -> pb.SystemTable:
     return pb.SystemTable(namespace=SYSTEM_DATABASE, name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
 
 
 @cache
-def _procedure(procedure: Procedure) -> pb.Procedure:
+def _procedure_to_pb(procedure: Procedure) -> pb.Procedure:
     return pb.Procedure(
         namespace=SYSTEM_DATABASE,
         name=procedure.name,
@@ -138,13 +144,13 @@ def _procedure(procedure: Procedure) -> pb.Procedure:
 
 @dataclass
 class _Budget:
-    """What the conditions of one read may still hold."""
+    """How many predicates and values the conditions of one read may still have."""
 
     predicates: int = MAX_PREDICATES
     values: int = MAX_VALUES
 
     def take(self, values: int = 0) -> None:
-        """One predicate with that many values. Raises InvalidArgument."""
+        """Counts one predicate with that many values. Raises InvalidArgument for one too many."""
         self.predicates -= 1
         self.values -= values
         if self.predicates < 0:
@@ -158,47 +164,47 @@ class _Budget:
             )
 
 
-def _check_count(what: str, count: int) -> None:
+def _check_count(items: str, count: int) -> None:
     if count > MAX_NAMED:
-        raise InvalidArgument(f"{count} {what} are asked for at once: at most {MAX_NAMED} can be")
+        raise InvalidArgument(f"{count} {items} are asked for at once: at most {MAX_NAMED} can be")
 
 
-def _order(request: pb.ReadTableRequest) -> tuple[Order, ...]:
-    """A column that was a sort key already decides nothing a second time."""
+def _order_from_pb(request: pb.ReadTableRequest) -> tuple[Order, ...]:
+    """The sort keys, each column once: what was sorted by a column already is not reordered by it again."""
     keys: dict[str, Order] = {}
     for key in request.order:
         keys.setdefault(check_length(key.column, "column"), Order(key.column, key.descending, key.nulls_first))
     return tuple(keys.values())
 
 
-def _filter(condition: pb.Filter, budget: _Budget) -> Filter:
+def _filter_from_pb(condition: pb.Filter, budget: _Budget) -> Filter:
     budget.take(len(condition.values))
     check_length(condition.column, "column")
     name = pb.Filter.Operator.Name(condition.operator) if condition.operator in pb.Filter.Operator.values() else str(condition.operator)
     if name not in Operator.__members__:
         raise InvalidArgument(f"the filter on {condition.column!r} has the unknown operator {name}")
-    return Filter(condition.column, Operator[name], tuple(_value(literal) for literal in condition.values))
+    return Filter(condition.column, Operator[name], tuple(_value_from_pb(literal) for literal in condition.values))
 
 
-def _condition(condition: pb.Condition, depth: int, budget: _Budget) -> Condition:
+def _condition_from_pb(condition: pb.Condition, depth: int, budget: _Budget) -> Condition:
     if depth == 0:
         raise InvalidArgument(f"conditions are nested deeper than {_DEEPEST} times")
     kind = condition.WhichOneof("kind")
     if kind == "filter":
-        return _filter(condition.filter, budget)
+        return _filter_from_pb(condition.filter, budget)
     budget.take()
     match kind:
         case "all":
-            return AllOf(tuple(_condition(part, depth - 1, budget) for part in condition.all.conditions))
+            return AllOf(tuple(_condition_from_pb(part, depth - 1, budget) for part in condition.all.conditions))
         case "any":
-            return AnyOf(tuple(_condition(part, depth - 1, budget) for part in condition.any.conditions))
+            return AnyOf(tuple(_condition_from_pb(part, depth - 1, budget) for part in condition.any.conditions))
         case "negated":
-            return Not(_condition(condition.negated, depth - 1, budget))
+            return Not(_condition_from_pb(condition.negated, depth - 1, budget))
         case _:
             raise InvalidArgument("a condition says nothing that this service knows")
 
 
-def _aggregate(aggregate: pb.Aggregate) -> Aggregate:
+def _aggregate_from_pb(aggregate: pb.Aggregate) -> Aggregate:
     functions = pb.Aggregate.Function
     name = functions.Name(aggregate.function) if aggregate.function in functions.values() else str(aggregate.function)
     if name not in Function.__members__:
@@ -206,7 +212,7 @@ def _aggregate(aggregate: pb.Aggregate) -> Aggregate:
     return Aggregate(Function[name], check_length(aggregate.column, "column") if aggregate.HasField("column") else None)
 
 
-def _value(literal: pb.Literal) -> Value:
+def _value_from_pb(literal: pb.Literal) -> Value:
     kind = literal.WhichOneof("value")
     if kind is None:
         return None

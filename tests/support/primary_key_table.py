@@ -30,14 +30,14 @@ class Change:
     row: Row
 
 
-def keyed_info(
+def primary_key_info(
     name: str, schema: pa.Schema = KEYED, primary_key: tuple[str, ...] = ("id",), bucket_count: int = 2, **more: Any
 ) -> TableInfo:
     path = TablePath("sales", name)
     return TableInfo(8, path, TableType.PRIMARY_KEY, schema, bucket_count, CREATED, primary_key=primary_key, **more)
 
 
-class KeyedTable:
+class PrimaryKeyTable:
     """`put` and `delete` write the log as a cluster does; `tier` runs a round over what is new in it."""
 
     def __init__(
@@ -187,7 +187,7 @@ class KeyedTable:
         return BucketKey(None, transform(pa.array([row[key]], lake_kind))[0].as_py()), None
 
 
-def with_columns(table: KeyedTable, *fields: pa.Field[Any]) -> None:
+def with_columns(table: PrimaryKeyTable, *fields: pa.Field[Any]) -> None:
     """Adds nullable columns at the source."""
     names = tuple(field.name for field in fields)
     table.info = replace(table.info, schema=pa.schema([*table.info.schema, *fields]), added_columns=(*table.info.added_columns, *names))
