@@ -40,10 +40,23 @@ def names(rows: list[dict[str, str]], column: str) -> set[str]:
     return {row[column] for row in rows}
 
 
-def test_a_url_without_a_database_cannot_connect_to_the_default_catalog(servers: Path, jdbc_url: str, jvm: Any) -> None:
-    with pytest.raises(Py4JJavaError) as raised:
-        jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys"), "ann", "")
-    assert "[SCHEMA_NOT_FOUND] The schema `fluss`.`default` cannot be found" in str(raised.value)
+@pytest.mark.parametrize("database", ["", "/", "/default"])
+def test_a_url_without_a_database_begins_in_an_empty_one(servers: Path, jdbc_url: str, jvm: Any, database: str) -> None:
+    connected = jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys") + database, "ann", "")
+    try:
+
+        def query(sql: str) -> tuple[tuple[str, ...], ...]:
+            cells: tuple[tuple[str, ...], ...] = result_rows(connected.createStatement().executeQuery(sql)).cells
+            return cells
+
+        assert query("SELECT current_catalog(), current_schema()") == (("fluss", "default"),)
+        assert query("SHOW TABLES") == ()
+        assert query("SHOW NAMESPACES") == (("demo",), ("sys",))
+        assert query("SELECT table_name FROM sys.lake_tiering_status") == (("flights",),)
+        with pytest.raises(Py4JJavaError, match=r"cannot create fluss\.default\.x: this catalog is read-only"):
+            query("CREATE TABLE default.x (id INT)")
+    finally:
+        connected.close()
 
 
 def test_metadata_calls_list_the_built_in_catalog_alone(listed: Listed) -> None:
