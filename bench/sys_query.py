@@ -28,7 +28,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import grpc
 import idle
 import pyarrow as pa
 import tier_call
@@ -39,6 +38,7 @@ from rich.table import Table
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.spark.properties import catalog_properties, plugin_jar
+from tiering.wire.channel import Connection
 
 STATUS = "fluss.sys.lake_tiering_status"
 RARE_TABLES = 10
@@ -110,9 +110,9 @@ def coordinator(work: Path, tables: int) -> Iterator[str]:
     log = work / "coordinator.out"
     with idle.process("coordinator", "--data", str(work / "data"), "--port", "0", "--log-level", "warning", log=log):
         uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=600).split(": ")[1].strip()
-        with grpc.insecure_channel(uri) as channel:
+        with Connection(uri) as connection:
             end = time.monotonic() + 600
-            while (known := count_of(SysCatalogStub(channel))) < tables:
+            while (known := count_of(SysCatalogStub(connection.channel))) < tables:
                 if time.monotonic() > end:
                     raise SystemExit(f"the coordinator knows {known} of {tables} tables after 600 s")
                 time.sleep(0.5)
@@ -145,24 +145,24 @@ def connected(spark: SparkSession, uri: str) -> SparkSession:
     return session
 
 
-def in_turn(readers: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Milliseconds of each reader, one after the other; the first one finds the machine's caches cold."""
+def in_turn(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Milliseconds of each way, one after the other; who comes first finds the machine's caches cold."""
     gc.collect()  # answers of 100,000 rows stay in the JVM until Python has let go of them
-    return {name: milliseconds(read) for name, read in readers.items()}
+    return {way: milliseconds(ask) for way, ask in ways.items()}
 
 
-def warm_up(readers: dict[str, Callable[[], object]]) -> None:
+def warm_up(ways: dict[str, Callable[[], object]]) -> None:
     start, rounds = time.monotonic(), 0
     while rounds < WARM_UP_ROUNDS or time.monotonic() - start < WARM_UP_SECONDS:
-        in_turn(readers)
+        in_turn(ways)
         rounds += 1
 
 
 def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
     """All questions at one number of tables."""
-    figures = []
-    with coordinator(work, tables) as uri, grpc.insecure_channel(uri) as channel:
-        stub: Any = SysCatalogStub(channel)
+    found = []
+    with coordinator(work, tables) as uri, Connection(uri) as connection:
+        stub: Any = SysCatalogStub(connection.channel)
         session = connected(spark, uri)
         firsts = {name: milliseconds(partial(read_all, stub, request)) for name, request in requests().items()}
         as_local(session, "alone")
@@ -174,27 +174,21 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
             }
             for name, sql in QUESTIONS.items()
         }
-        for readers in questions.values():
-            warm_up(readers)
-        for name, readers in questions.items():
-            reversed_readers = dict(reversed(readers.items()))
-            runs = [in_turn(reversed_readers if number % 2 else readers) for number in range(times)]
-            medians = {reader: statistics.median(run[reader] for run in runs) for reader in readers}
-            figures.append(Figures(tables, name, **medians, first_ms=firsts[name]))
-    return figures
+        for ways in questions.values():
+            warm_up(ways)
+        for name, ways in questions.items():
+            turned = dict(reversed(ways.items()))
+            taken = [in_turn(turned if number % 2 else ways) for number in range(times)]
+            medians = {way: statistics.median(each[way] for each in taken) for way in ways}
+            found.append(Figures(tables, name, **medians, first_ms=firsts[name]))
+    return found
 
 
-def show(figures: list[Figures], calls: tier_call.CallFigures | None) -> None:
+def show(found: list[Figures], calls: tier_call.CallFigures | None) -> None:
     table = Table("tables", "question", "sys ms", "local ms", "sys / local", "server ms", "server, first")
-    for question in figures:
-        row = (
-            f"{question.sys_ms:.1f}",
-            f"{question.local_ms:.1f}",
-            f"{question.ratio:.2f}",
-            f"{question.server_ms:.1f}",
-            f"{question.first_ms:.1f}",
-        )
-        table.add_row(f"{question.tables:,}", question.question, *row)
+    for each in found:
+        row = (f"{each.sys_ms:.1f}", f"{each.local_ms:.1f}", f"{each.ratio:.2f}", f"{each.server_ms:.1f}", f"{each.first_ms:.1f}")
+        table.add_row(f"{each.tables:,}", each.question, *row)
     Console().print(table)
     if calls is not None:
         spent = f"p50 {calls.p50_ms:.0f} ms, p95 {calls.p95_ms:.0f} ms; the round in it: p50 {calls.round_p50_ms:.0f} ms"
@@ -203,8 +197,8 @@ def show(figures: list[Figures], calls: tier_call.CallFigures | None) -> None:
 
 def loads() -> str:
     """Processes that wanted a core, over 1 and 5 minutes."""
-    one_minute, five, _ = os.getloadavg()
-    return f"load {one_minute:.1f} and {five:.1f} (1 and 5 min) on {os.cpu_count()} cores"
+    one, five, _ = os.getloadavg()
+    return f"load {one:.1f} and {five:.1f} (1 and 5 min) on {os.cpu_count()} cores"
 
 
 def rounded(figures: Figures | tier_call.CallFigures) -> dict[str, object]:
@@ -224,21 +218,21 @@ def main() -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    figures: list[Figures] = []
+    found: list[Figures] = []
     calls: tier_call.CallFigures | None = None
     before = loads()
     try:
         for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
             with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-                figures += measure(spark, Path(folder), tables, arguments.times)
+                found += measure(spark, Path(folder), tables, arguments.times)
         if arguments.calls:
             with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
                 calls = tier_call.measure(lambda uri: connected(spark, uri), Path(folder), arguments.calls)
-        show(figures, calls)
+        show(found, calls)
         print(f"before: {before}; after: {loads()}")
     finally:
         spark.stop()
-    figures = {"figures": [rounded(question) for question in figures], "calls": None if calls is None else rounded(calls)}
+    figures = {"figures": [rounded(each) for each in found], "calls": None if calls is None else rounded(calls)}
     print(json.dumps({"bench": "sys_query", **figures}))
 
 

@@ -108,7 +108,7 @@ def forgets_open_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forgets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes what was granted for a renamed lake table for granted for the one in its place."""
-    monkeypatch.setattr("tiering.lake.rules.sweep._is_for", lambda *_: True)
+    monkeypatch.setattr("tiering.lake.rules.sweep.is_granted_for", lambda *_: True)
 
 
 def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,16 +142,16 @@ class PrimaryKeyTable:
         """The rows at `marker`'s offsets (default: the lake's), each with the offset of its last change; sorted by key."""
         marker = marker or self.kit.view(self.info).marker
         assert marker is not None
-        found: dict[tuple[Any, ...], Row] = {}
+        rows_by_key: dict[tuple[Any, ...], Row] = {}
         for bucket, tiered in marker.buckets.items():
             for offset, change in enumerate(self.logs[bucket][: tiered.tiered]):
                 key = self._key(change.row)
                 if change.kind is ChangeType.DELETE:
-                    found.pop(key)
+                    rows_by_key.pop(key)
                 elif change.kind is not ChangeType.UPDATE_BEFORE:
                     whole = {name: change.row.get(name) for name in self.info.schema.names}
-                    found[key] = {**whole, "__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
-        return [found[key] for key in sorted(found)]
+                    rows_by_key[key] = {**whole, "__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
+        return [rows_by_key[key] for key in sorted(rows_by_key)]
 
     def in_lake(self) -> list[Row]:
         """What pyiceberg reads, sorted by key."""

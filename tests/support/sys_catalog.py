@@ -17,7 +17,7 @@ from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalo
 from sys_tables.server.service import SysCatalogService
 from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import LakewardError
-from tiering.wire import error_status
+from tiering.wire.channel import calling
 from tiering.wire.server import open_server
 from tiering.wire.server_guard import RpcGuard
 
@@ -98,6 +98,6 @@ async def serving(
 
 async def error_of(call: Awaitable[Any]) -> LakewardError:
     """The error that a failing call carries."""
-    with pytest.raises(grpc.RpcError) as raised:
+    with pytest.raises(LakewardError) as raised, calling("127.0.0.1"):
         await call
-    return error_status.error_from_rpc(raised.value, "127.0.0.1")
+    return raised.value

@@ -7,7 +7,7 @@ cluster and record it.
 Dying in between is safe. Before the commit landed nothing changed but the epoch, and an empty lake table may stand there that no
 round builds on, for its uuid is not the recorded one. After it, records that are ahead of the new marker, or the uuid, keep rounds
 away (RecordAheadOfLake, LakeTableReplaced), and the same CALL again decides the same and ends it. A late request of an older round,
-or of a reconciliation whose answer was lost, meets the compare-and-set on uuid, head and tag.
+or of a reconciliation whose answer was lost, meets the compare-and-set on uuid, head and newest tiering commit.
 """
 
 from __future__ import annotations
@@ -329,8 +329,8 @@ class _Reconciler:
         view, row = inspection.view, self._own_commit(inspection)
         offsets = to_text(tiered_offsets(inspection.marker))
         left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
-        tag = None if view is None else view.tiered
-        result = ReconcileResult(request.path, request.action, None, tag, NOT_NEEDED, offsets, left_out)
+        tiered = None if view is None else view.tiered
+        result = ReconcileResult(request.path, request.action, None, tiered, NOT_NEEDED, offsets, left_out)
         if not request.dry_run:
             with self._table_records.changing():
                 change = reconciliation.retry(self._table_records.context(request.caller), self._record(inspection.info))

@@ -104,8 +104,8 @@ class Sweeper:
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
         """Every round of the table that the store knows. Read before anything in the lake is looked at.
 
-        Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that their tag is not the
-        tag any more; a round that is not known at all keeps its files.
+        Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that what
+        they were granted on is not the newest tiering commit any more; a round that is not known at all keeps its files.
         """
         with self._table_records.changing():
             rounds = self._table_records.store.rounds(record.table_id, ALL_ROWS)

@@ -65,7 +65,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
 def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
     """Settles the ledger rows about which the marker decides: its round is in the lake, and so are the rounds it builds on.
 
-    A grant of an earlier epoch outside that chain can never land: its base is no longer the tag.
+    A grant of an earlier epoch outside that chain can never land: its base is no longer the newest tiering commit.
     """
     rows = {row.round_id: row for row in ledger}
     if change.record.commit is not None:

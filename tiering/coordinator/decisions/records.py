@@ -185,7 +185,7 @@ class RoundRecord:
 
 @dataclass(frozen=True)
 class LakeCommitRecord:
-    """A grant: a row of `sys.lake_commits`. `base_tag` is the snapshot that the tag named when it was granted (the sweep's condition).
+    """A grant: a row of `sys.lake_commits`. `base_tag` was the newest tiering commit when it was granted (the sweep's condition).
 
     `lake_table_uuid` is the lake table that it was granted for; None in rows of older versions. The last two are those of a commit of
     `reconcile_lake`; `records_left_out` None = it could not be told.

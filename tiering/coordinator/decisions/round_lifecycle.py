@@ -136,7 +136,7 @@ def progress(record: TableRecord, done: int, total: int, records_done: int, reco
 def grant(ctx: Context, record: TableRecord, request: Grant) -> Change:
     """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
 
-    One commit a round: the tag it is granted on is what keeps the sweep from its files, so no later request changes that.
+    One commit a round: the newest tiering commit that it is granted on keeps the sweep from its files, so no later request changes that.
     Raises Fenced for another one, and for a round that was cancelled. That the round is the running one was checked before.
     """
     current = record.round

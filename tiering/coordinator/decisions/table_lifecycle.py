@@ -169,7 +169,7 @@ def is_forgotten(now: Moment, record: TableRecord) -> bool:
     """Whether nothing needs the record of a dropped table any more.
 
     What could still arrive is fenced without it: reports and acks of its rounds name a table that is not there, and a commit that
-    was granted is fenced by the lake's tag. Should the cluster list the table once more, its epochs begin anew, and its round ids
+    was granted is fenced by the lake. Should the cluster list the table once more, its epochs begin anew, and its round ids
     are new in any case.
     """
     return record.state is None and now.passed(record.forget_deadline)

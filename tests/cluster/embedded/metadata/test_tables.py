@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, SCHEMA, ManualClock, make_table, orders, scan_all
-from tiering.cluster.base import Cluster
+from support.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, orders, scan_all
+from tiering.cluster.base import SplitSource
 from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable, UnsupportedType
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, TablePath
@@ -20,7 +20,7 @@ LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "30 s", "i
 
 
 def test_fits_the_cluster_interface(cluster: EmbeddedCluster) -> None:
-    assert isinstance(cluster, Cluster)
+    assert isinstance(cluster, SplitSource)
 
 
 def test_a_table_is_described_as_it_was_made(cluster: EmbeddedCluster, clock: ManualClock) -> None:

@@ -50,18 +50,18 @@ class LakeOptions:
 
 
 @dataclass(frozen=True)
-class UpkeepOptions:
+class MaintenanceOptions:
     """What the cluster does with a table by itself. `log_ttl_ms` None = its log is kept for ever."""
 
     log_ttl_ms: int | None = None
     kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS
 
 
-def parse_upkeep_options(properties: Mapping[str, str]) -> UpkeepOptions:
+def parse_maintenance_options(properties: Mapping[str, str]) -> MaintenanceOptions:
     """Raises InvalidArgument naming the option."""
     interval_ms = _positive_ms(properties, KV_SNAPSHOT_INTERVAL)
     ttl_ms = None if properties.get(LOG_TTL) == FOR_EVER else _positive_ms(properties, LOG_TTL)
-    return UpkeepOptions(ttl_ms, interval_ms or DEFAULT_KV_SNAPSHOT_INTERVAL_MS)
+    return MaintenanceOptions(ttl_ms, interval_ms or DEFAULT_KV_SNAPSHOT_INTERVAL_MS)
 
 
 def parse_lake_options(properties: Mapping[str, str]) -> LakeOptions:
