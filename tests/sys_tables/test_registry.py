@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sys_tables
+from support.sys_catalog import registry_with
 from sys_tables.declare.columns import column
 from sys_tables.declare.procedure import Call, Procedure, procedure
 from sys_tables.declare.system_table import SystemTable, system_table
@@ -57,15 +58,15 @@ def test_every_definition_is_whole() -> None:
     for definition in default_registry().tables:
         assert definition.comment.endswith("."), definition.name
         assert definition.schema.names, definition.name
-    for each_procedure in default_registry().procedures:
-        assert each_procedure.comment.endswith("."), each_procedure.name
-        assert all(parameter.comment.endswith(".") for parameter in each_procedure.parameters), each_procedure.name
-        assert each_procedure.output_schema.names, each_procedure.name
+    for procedure_definition in default_registry().procedures:
+        assert procedure_definition.comment.endswith("."), procedure_definition.name
+        assert all(parameter.comment.endswith(".") for parameter in procedure_definition.parameters), procedure_definition.name
+        assert procedure_definition.output_schema.names, procedure_definition.name
 
 
 def test_what_is_added_is_found_whatever_its_case_and_leaves_the_rest_alone() -> None:
     default = default_registry()
-    more = default.plus(tables=[table("colours")], procedures=[paint("paint", mutates=False)])
+    more = registry_with(tables=[table("colours")], procedures=[paint("paint", mutates=False)])
     assert more.table("COLOURS").comment == "Colours."
     assert more.procedure("Paint").comment == "Paints."
     assert more.table("tables") is default.table("tables")
@@ -84,7 +85,7 @@ def test_unknown_names_list_the_known() -> None:
 
 def test_a_name_is_defined_once_and_in_lower_case() -> None:
     with pytest.raises(ValueError, match="'colours' is defined twice"):
-        default_registry().plus(tables=[table("colours"), table("colours")])
+        registry_with(tables=[table("colours"), table("colours")])
     with pytest.raises(ValueError, match="'Colours' is not lower-case"):
         Registry([table("Colours")])
 

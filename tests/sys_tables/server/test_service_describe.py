@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from support.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
-from support.sys_catalog import error_of, pb, serving
+from support.sys_catalog import error_of, pb, registry_with, serving
 from sys_tables.declare.columns import column, comment_of
 from sys_tables.declare.system_table import system_table
-from sys_tables.registry import Registry, default_registry
+from sys_tables.registry import Registry
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
 from tiering.model.tables import TableType
 
@@ -73,7 +73,7 @@ def test_the_token_changes_with_what_is_described_and_only_then(run: Run) -> Non
             assert await client.token() == first
             handle.empty_databases = ["void"]
             assert await client.token() != first
-        async with serving(handle, default_registry().plus(tables=[colours])) as client:
+        async with serving(handle, registry_with(tables=[colours])) as client:
             assert await client.token() != first
 
     run(scenario())

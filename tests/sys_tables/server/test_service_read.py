@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from support.memory_coordinator import NOON, MemoryCoordinator, table_status
-from support.sys_catalog import error_of, pb, serving, where
+from support.sys_catalog import error_of, pb, registry_with, serving, where
 from support.word_table import THREE, WordRow
 from sys_tables.declare.columns import column
 from sys_tables.declare.system_table import system_table
@@ -162,7 +162,7 @@ def test_rows_of_several_batches_arrive_as_one_stream(run: Run) -> None:
         yield from (WordRow(f"w{number:05}", number % 7) for number in range(12_000))
 
     async def scenario() -> None:
-        async with serving(MemoryCoordinator(), default_registry().plus(tables=[many])) as client:
+        async with serving(MemoryCoordinator(), registry_with(tables=[many])) as client:
             assert (await client.read("many", "word")).column("word").to_pylist() == [f"w{number:05}" for number in range(12_000)]
             some = await client.read("many", "length", filters=(where("length", "EQUAL", 3),), limit=1_000)
             longest = [pb.Order(column="length", descending=True), pb.Order(column="word")]
@@ -224,7 +224,7 @@ def test_a_slow_table_does_not_starve_others_and_a_gone_client_frees_its_share(r
             closed.set()
 
     async def scenario() -> None:
-        async with serving(MemoryCoordinator(statuses=THREE), default_registry().plus(tables=[slow])) as client:
+        async with serving(MemoryCoordinator(statuses=THREE), registry_with(tables=[slow])) as client:
             waiting = [asyncio.create_task(client.read("slow")) for _ in range(64)]
             try:
                 for _ in range(20):
