@@ -95,7 +95,7 @@ class Source:
             for _ in range(2):
                 self.world.storage.take_kv_snapshots(self.info.path)
         self.world.clock.advance(LOG_TTL_S + 1)
-        self.world.storage.upkeep.run()
+        self.world.storage.maintenance.run()
         assert all(log.log_start > 0 for log in self.world.storage.offsets(self.info).values() if log.log_end)
 
 

@@ -26,7 +26,7 @@ from support.validated import check, faults
 from tiering import errors
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake

@@ -24,7 +24,7 @@ from support.lake_kit import LakeKit
 from support.repository import ROOT
 from support.watched_folder import Watch
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import LakewardError
 from tiering.lake.iceberg.commit.staging import FileChanges
 from tiering.lake.iceberg.lake import IcebergLake

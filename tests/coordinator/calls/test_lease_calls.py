@@ -113,7 +113,7 @@ def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: 
     assert all(one.available for one in held.snapshots)
     files = set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
     leasing.run(DropLease("mine", caller="ann"))
-    leasing.world.storage.upkeep.run()
+    leasing.world.storage.maintenance.run()
     gone = files - set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
     assert len(gone) == len(held.snapshots)
 

@@ -317,7 +317,7 @@ def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(
     world.tier(table)
     world.storage.take_kv_snapshots(table.path)
     world.clock.advance(3_601)
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     [log] = world.storage.offsets(table).values()
     assert (log.log_start, log.log_end) == (10, 10)
     world.lake._open().drop_table(str(table.path))

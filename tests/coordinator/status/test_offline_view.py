@@ -14,7 +14,7 @@ from support.lake_world import LakeWorld
 from support.operators import pause, resume
 from support.processes import wait_for
 from tiering.cli.processes.data_folder import DataFolder
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.offline_view import offline_view
@@ -37,7 +37,7 @@ class Look:
 
     def __init__(self, world: FolderWorld) -> None:
         self.store = SqlStore.for_reading(world.folder.root / "coordinator.db")
-        self.cluster = OfflineCluster(world.folder.cluster)
+        self.cluster = ReadOnlyEmbeddedCluster(world.folder.cluster)
         self.view: View = offline_view(self.store, self.cluster, world.clock)
 
     def __enter__(self) -> View:

@@ -10,7 +10,7 @@ from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
 from tiering.clock import SystemClock
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
@@ -30,6 +30,7 @@ class DuckDbEngine:
 
         def validate(call: ValidateTable) -> Sequence[CheckResult]:
             request = ValidationRequest(
+                cluster_kind=EMBEDDED,
                 cluster_folder=str(folder.cluster),
                 lake_format=lake_format,
                 database_name=call.path.database_name,
@@ -43,7 +44,7 @@ class DuckDbEngine:
         with ExitStack() as opened:
             store = SqlStore.for_reading(folder.store_file)
             opened.callback(store.close)
-            cluster = OfflineCluster(folder.cluster)
+            cluster = cluster_kind(EMBEDDED).open_read_only(folder.cluster)
             opened.callback(cluster.close)
             self._opened = opened.pop_all()
         clock = SystemClock()

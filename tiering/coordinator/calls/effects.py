@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
@@ -70,7 +70,7 @@ class CallParts:
     """The parts of a coordinator that effects work with."""
 
     table_records: TableRecords
-    cluster: Cluster
+    cluster: ClusterOwner
     lakes: Lakes
     discovery: Discovery
     observer: LagObserver

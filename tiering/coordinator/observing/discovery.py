@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import structlog
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.memory.table_records import TableRecords
@@ -29,7 +29,7 @@ REFRESH_SECONDS = 1.0
 class Discovery:
     """One comparison at a time: an older listing never overwrites a newer one."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster) -> None:
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lock = threading.Lock()

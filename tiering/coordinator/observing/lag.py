@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import LogOffsets
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.memory.table_records import TableRecords
@@ -93,14 +93,6 @@ def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets |
     return {bucket: (log, max(reached.get(bucket, log.log_start), log.log_start)) for bucket, log in buckets.items()}
 
 
-class Log(Protocol):
-    """The part of a `Cluster` that is observed."""
-
-    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]: ...
-
-    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]: ...
-
-
 class LagSource(Protocol):
     """Where a view of the coordinator gets lags from."""
 
@@ -114,7 +106,7 @@ class LagSource(Protocol):
     def refresh(self, records: Sequence[TableRecord]) -> None: ...
 
 
-def observe_log(log: Log, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
+def observe_log(log: LogOffsets, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
     """Reads the log's offsets and the age of the oldest row that the lake does not have. Raises what the cluster raises."""
     return observation_of(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
 
@@ -154,7 +146,7 @@ def partitions_of(observation: Observation) -> int:
 class LagObserver:
     """Observes the logs of all lake tables, and keeps what it observed by table id. Thread-safe."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster, lakes: Lakes, discovery: Discovery) -> None:
+    def __init__(self, table_records: TableRecords, cluster: LogOffsets, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.calls.validate_table import Validator
@@ -38,7 +38,7 @@ class Coordinator:
     def __init__(
         self,
         store: Store,
-        cluster: Cluster,
+        cluster: ClusterOwner,
         open_lake: LakeOpener,
         options: CoordinatorOptions | None = None,
         clock: Clock | None = None,

@@ -75,8 +75,10 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._listings: Listings[status_pb2.PbTableTieringStatus] = Listings(RandomIds(), _size_in_answer)
-        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds(), lambda lease: _LEASE_PART_BYTES)
+        self._listings = Listings(RandomIds(), status_to_pb, _size_in_answer)
+        self._lease_listings: Listings[KvSnapshotLease, KvSnapshotLease] = Listings(
+            RandomIds(), lambda part: part, lambda part: _LEASE_PART_BYTES
+        )
 
     async def ListTieringStatuses(
         self, request: status_pb2.ListTieringStatusesRequest, context: Context
@@ -126,7 +128,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
             database, table = self._known(request.table_path)
         view = self._coordinator.view()
         matching = (status for status in view.table_statuses(database, table) if not statuses or status.status in statuses)
-        listing = Listing(tuple(status_to_pb(status) for status in matching), view.now)
+        listing = Listing(tuple(matching), view.now)
         if request.HasField("page_size"):
             return self._listings.first(listing, request.page_size)
         return self._listings.whole(listing)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.open_calls import OpenCall
@@ -19,18 +20,8 @@ from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 
-class Source(Protocol):
+class StatusSource(TableCatalog, LeaseListing, Protocol):
     """The part of a cluster that a view reads."""
-
-    def databases(self) -> Sequence[str]: ...
-
-    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]: ...
-
-    def table(self, path: TablePath) -> TableInfo: ...
-
-    def partitions(self, table: TableInfo) -> Sequence[Partition]: ...
-
-    def leases(self) -> Sequence[KvSnapshotLease]: ...
 
 
 class View:
@@ -40,7 +31,7 @@ class View:
         self,
         moment: Moment,
         records: Mapping[int, TableRecord],
-        cluster: Source,
+        cluster: StatusSource,
         observer: LagSource,
         columns: StatusColumns,
         *,

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
@@ -49,7 +49,7 @@ class Commits:
     def __init__(
         self,
         table_records: TableRecords,
-        cluster: Cluster,
+        cluster: ClusterOwner,
         lakes: Lakes,
         lake_read: Callable[[int, int], None],
         locks: TableLocks | None = None,
