@@ -43,7 +43,7 @@ def paint(name: str, mutates: bool) -> Procedure:
 
 
 def modules(package: str) -> list[str]:
-    return sorted(file.stem for file in (Path(sys_tables.__file__).parent / package).glob("[!_]*.py"))
+    return sorted(file.stem for file in (Path(sys_tables.__file__).parent / package).rglob("[!_]*.py"))
 
 
 def test_the_default_registry_finds_the_modules() -> None:
