@@ -45,14 +45,14 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Tiers a table now and waits until the lake has caught up.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
+async def run(call: Call, given: Parameters) -> AsyncIterator[Progress | Output]:
     if given.timeout_ms < 0:
         raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {given.timeout_ms}: it cannot be negative")
     path = await find_path(call, given.table)
     request = TierTable(path, given.wait, given.timeout_ms, **call.asked)
     async with aclosing(call.handle.control.tier_table(request)) as steps:
         async for step in steps:
-            yield step.message if isinstance(step, Progress) else _output(step)
+            yield step if isinstance(step, Progress) else _output(step)
 
 
 def _output(result: TierTableResult) -> Output:

@@ -34,6 +34,7 @@ from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
+from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text
 from tiering.wire import error_status
@@ -126,8 +127,7 @@ class SysCatalogService(SysCatalogServicer):
                         if isinstance(step, procedure.output_class):
                             rows.append(step)
                         else:
-                            message = f"sys.{procedure.name} is still running" if step is None else str(step)
-                            yield pb.CallProcedureResponse(progress=outside_text(message))
+                            yield _progress_to_pb(f"sys.{procedure.name} is still running" if step is None else step)
                 for piece in arrow_pieces(rows, procedure.output_schema):
                     yield pb.CallProcedureResponse(arrow=piece)
 
@@ -198,6 +198,16 @@ class _ErrorsReported:
             _log_failure(self._rpc, error)
             code = error_status.status_code(error) if isinstance(error, LakewardError) else grpc.StatusCode.INTERNAL
             await self._context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
+
+
+def _progress_to_pb(step: object) -> pb.CallProcedureResponse:
+    """A line of progress, with how far the round is where the procedure knows one."""
+    if not isinstance(step, Progress):
+        return pb.CallProcedureResponse(progress=outside_text(str(step)))
+    response = pb.CallProcedureResponse(progress=outside_text(step.message))
+    if step.round is not None:
+        response.records_done, response.records_total = step.round.records_done, step.round.records_total
+    return response
 
 
 def _log_failure(rpc: str, error: Exception, **more: str) -> None:

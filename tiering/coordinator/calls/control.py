@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -150,7 +151,7 @@ class Calls:
         self._validations.close()
 
     async def _follow(self, call: TierTable, goal: Goal) -> AsyncGenerator[Progress | TierTableResult, None]:
-        said = ""
+        latest: Progress | None = None
         with self._table_records.wake_ups.subscribe() as changes:
             while True:
                 before = self._signature(goal)
@@ -159,12 +160,12 @@ class Calls:
                     yield seen.result
                     return
                 goal = seen.goal
-                if seen.message != said:
-                    said = seen.message
-                    yield Progress(said)
+                if seen.progress != latest:
+                    latest = seen.progress
+                    yield latest
                 if not call.wait or (why := self._why_it_ends(call, seen)):
                     if call.wait:
-                        yield Progress(f"{why}: {said}")
+                        yield replace(latest, message=f"{why}: {latest.message}")
                     yield await self._look(partial(self._steps.as_it_stands, goal))
                     return
                 await self._until_worth_looking(changes, call, seen, before)

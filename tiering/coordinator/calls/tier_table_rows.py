@@ -9,7 +9,7 @@ from typing import Any
 from tiering import errors
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets
-from tiering.coordinator.interface import TierTable, TierTableResult
+from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.errors import cut_message
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
@@ -67,8 +67,15 @@ def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now
     return replace(made, splits=0, records=0, files=0, bytes=0)
 
 
-def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
+def progress_of(record: TableRecord, current: RoundRecord | None) -> Progress:
     """Where the hoped-for round is."""
+    running = record.running
+    is_running = current is not None and running is not None and running.round_id == current.round_id
+    return Progress(progress_line(record, current), running.progress if running is not None and is_running else None)
+
+
+def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
+    """The same for people."""
     if current is None:
         ahead = record.round.round_id if record.round else "another round"
         return f"queued: {ahead} of {record.path} runs before it"
@@ -78,6 +85,8 @@ def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
     done = ""
     if running.splits_total:
         done = f", {running.splits_done or 0} of {running.splits_total} splits done"
+        if running.records_total:
+            done += f", {running.records_done or 0:,} of {running.records_total:,} records"
     return f"round {current.round_id} of {record.path} runs on the tierer {running.tierer_id}{done}"
 
 

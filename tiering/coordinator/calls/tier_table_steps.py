@@ -17,14 +17,14 @@ from tiering.coordinator.calls.tier_table_rows import (
     goal_again,
     goal_fields,
     in_context,
-    progress_line,
+    progress_of,
     row,
 )
 from tiering.coordinator.decisions import operator_requests
 from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, from_text, to_text
-from tiering.coordinator.interface import TierTable, TierTableResult
+from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
@@ -53,7 +53,7 @@ class Waiting:
     """Not yet. `look_at`: look again then (steady time), even if nothing changes."""
 
     goal: Goal
-    message: str
+    progress: Progress
     look_at: datetime | None = None
 
 
@@ -128,7 +128,7 @@ class CallSteps:
             return self._ask_again(call, goal)
         if record.pause is not None and (current is None or current.state is RoundState.QUEUED):
             check_callable(record)
-        return self._look_at_lake(call, goal, record) or Waiting(goal, progress_line(record, current))
+        return self._look_at_lake(call, goal, record) or Waiting(goal, progress_of(record, current))
 
     def as_it_stands(self, goal: Goal) -> TierTableResult:
         """The row of a call that ends before its round does: the table's state, and the round that goes on."""
@@ -146,7 +146,9 @@ class CallSteps:
         try:
             base = self._check(record, goal)
         except errors.TransientTieringError as error:
-            return Waiting(goal, f"the round ended; looking at the lake: {error.message}", self._table_records.now().after(LOOK_AGAIN_MS))
+            return Waiting(
+                goal, Progress(f"the round ended; looking at the lake: {error.message}"), self._table_records.now().after(LOOK_AGAIN_MS)
+            )
         if base is None:
             return self._ask_again(call, goal)
         if ended.state is RoundState.FENCED:
@@ -163,10 +165,10 @@ class CallSteps:
         grace = self._table_records.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
         if running is not None and running.acked and grace > 0:
             # Its statistics come with the tierer's next heartbeat, if it still lives.
-            return Waiting(goal, f"round {running.round_id} of {record.path} is in the lake", now.after(grace))
+            return Waiting(goal, Progress(f"round {running.round_id} of {record.path} is in the lake", running.progress), now.after(grace))
         base = self._reached(record, goal)
         if base is None:
-            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_line(record, self._round(record, goal)))
+            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_of(record, self._round(record, goal)))
         return Ended(self._reached_by_another(call, goal, record, base))
 
     def _reached_by_another(self, call: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
@@ -210,7 +212,7 @@ class CallSteps:
 
     def _ask_again(self, call: TierTable, goal: Goal) -> Waiting:
         """The hoped-for round ended short of the goal: it stopped early, was fenced, or a user rolled the lake back."""
-        return Waiting(self._ask(call, goal), f"another round of {goal.path} follows", self._table_records.now().steady)
+        return Waiting(self._ask(call, goal), Progress(f"another round of {goal.path} follows"), self._table_records.now().steady)
 
     def _end_well(
         self, call: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
