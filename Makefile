@@ -4,6 +4,7 @@
 VENV := .venv/bin
 # Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
 WORKERS := 2
+PYTEST_ARGS :=
 
 setup:
 	@./setup.sh
@@ -19,10 +20,10 @@ test-fresh:
 	@.ci/test-fresh.sh $(FRESH)
 
 unit: setup
-	$(VENV)/pytest -n $(WORKERS) --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
+	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) --ignore=tests/integration --ignore=tests/faults --ignore=tests/packaging
 
 integration: setup
-	$(VENV)/pytest -n $(WORKERS) tests/integration tests/faults tests/packaging
+	$(VENV)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/integration tests/faults tests/packaging
 
 plugin-test: setup
 	@mvn -o -C -q -B -f catalog/pom.xml -Dpython=$(CURDIR)/$(VENV)/python test -DskipTests=false

@@ -32,7 +32,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.metadata import table_rows
 from tiering.cluster.embedded.metadata.database import buckets, tables
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
@@ -62,14 +62,16 @@ def make_tables(folder: Path, database: str, count: int, freshness: str, created
         cluster.create_database(database, ignore_if_exists=True)
         with cluster._metadata.write() as connection:
             first = table_rows.insert_table(connection, TablePath(database, _name(0)), spec, False, created).info
-            made = connection.execute(sa.select(tables).where(tables.c.table_id == first.table_id)).mappings().one()
-            copies = [{**made, "table_id": None, "table_name": _name(one), "folded_name": _name(one)} for one in range(1, count)]
+            table_row = connection.execute(sa.select(tables).where(tables.c.table_id == first.table_id)).mappings().one()
+            copies = [
+                {**table_row, "table_id": None, "table_name": _name(number), "folded_name": _name(number)} for number in range(1, count)
+            ]
             kept = connection.execute(sa.select(buckets).where(buckets.c.table_id == first.table_id)).mappings().all()
             if copies:
                 connection.execute(sa.insert(tables), copies)
                 others = sa.select(tables.c.table_id).where(tables.c.database_name == database, tables.c.table_id != first.table_id)
                 ids = connection.scalars(others).all()
-                connection.execute(sa.insert(buckets), [{**bucket, "table_id": one} for one in ids for bucket in kept])
+                connection.execute(sa.insert(buckets), [{**bucket, "table_id": table_id} for table_id in ids for bucket in kept])
     return time.perf_counter() - start
 
 
@@ -92,7 +94,7 @@ def process(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
             started.kill()
 
 
-def said(log: Path, text: str, seconds: float = 180) -> str:
+def wait_for_line(log: Path, text: str, seconds: float = 180) -> str:
     """The line of a log that has `text`, once it is there."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -105,25 +107,25 @@ def said(log: Path, text: str, seconds: float = 180) -> str:
 
 def tree(pid: int) -> list[int]:
     """A process and all its descendants."""
-    found = [pid]
+    pids = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
-            found += tree(int(child))
-    return found
+            pids += tree(int(child))
+    return pids
 
 
 def cpu_seconds(pid: int) -> float:
     """Used so far by a process and its descendants."""
     total = 0
-    for each in tree(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+    for process_id in tree(pid):
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / TICKS_PER_SECOND
 
 
 def memory_mb(pid: int) -> float:
     """Resident now."""
-    pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in tree(pid))
+    pages = sum(int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) for process_id in tree(pid))
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
@@ -160,10 +162,10 @@ def service(folder: Path, slots: int) -> Iterator[dict[str, int]]:
         log, tierer_log = folder / "coordinator.out", folder / "tierer.out"
         options = ("--data", str(folder / "data"), "--port", "0", "--log-level", "warning")
         coordinator = stack.enter_context(process("coordinator", *options, log=log))
-        uri = said(log, "lakeward is ready: ").split(": ")[1].strip()
+        uri = wait_for_line(log, "lakeward is ready: ").split(": ")[1].strip()
         tierer_options = ("--uri", uri, "--master", "local[1]", "--slots", str(slots))
         tierer = stack.enter_context(process("tierer", *tierer_options, log=tierer_log))
-        said(tierer_log, "tierer is ready")
+        wait_for_line(tierer_log, "tierer is ready")
         yield {"coordinator": coordinator.pid, "tierer": tierer.pid, "port": int(uri.rpartition(":")[2])}
 
 
@@ -189,9 +191,9 @@ def measure_idle(work: Path, tables: int, slots: int, seconds: float) -> tuple[f
     making = make_tables(folder / "data", "idle", tables, "1 h", datetime.now(UTC))
     with service(folder, slots) as pids:
         with LakewardClient(f"127.0.0.1:{pids.pop('port')}") as client:
-            seen = len(client.list_tiering_statuses())
-        if seen != tables:
-            raise SystemExit(f"{seen} of {tables} tables are known")
+            listed = len(client.list_tiering_statuses())
+        if listed != tables:
+            raise SystemExit(f"{listed} of {tables} tables are known")
         usage_over(pids, 15)  # what a start costs is not counted
         return making, usage_over(pids, seconds)
 

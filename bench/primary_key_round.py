@@ -34,7 +34,7 @@ from primary_key_source import PrimaryKeySource, Round, primary_key_table
 from rich.console import Console
 from rich.table import Table
 
-from tiering.lake.base import CommitterInitContext, LakeTieringFactory, WriterInitContext
+from tiering.lake.base import Committable, LakeTieringFactory, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.primary_key.bucket_files import decode_bucket_files
 from tiering.lake.marker import Marker, TieredRange
@@ -98,12 +98,12 @@ class Lakeward:
             for key, log in changes.logs.items()
         ]
         done = list(self._pool.map(run_bucket, tasks))
-        committer = factory.create_committer(CommitterInitContext(self._table, round_id))
+        committer = factory.create_committer()
         results = [factory.deserialize_write_result(data) for data, _ in done]
         after = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
         marker = Marker("bench", self._table.table_id, view.table_uuid, round_id, 1, base_round, after)
-        committer.commit(committer.to_committable(results), view, marker)
+        committer.commit(Committable(round_id, tuple(results)), view, marker)
         taken = time.perf_counter() - start
         left = self.lake.view(self._table.path)
         if left is None or left.records != changes.rows_after:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 PATH = TablePath("bench", "calls")
@@ -42,14 +42,14 @@ def measure(connect: Callable[[str], SparkSession], work: Path, calls: int) -> C
     log = work / "up.out"
     options = ("--data", str(work / "data"), "--port", "0", "--master", "local[1]", "--log-level", "warning")
     with idle.process("up", *options, log=log):
-        uri = idle.said(log, "lakeward is ready: ").split(": ")[1].strip()
+        uri = idle.wait_for_line(log, "lakeward is ready: ").split(": ")[1].strip()
         with RemoteEmbeddedCluster(uri) as cluster:
             cluster.create_database(PATH.database_name)
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "12 h"}
             cluster.create_table(PATH, TableSpec(idle.SCHEMA, idle.BUCKETS, properties=properties))
             session, writer = connect(uri), LogWriter(cluster, PATH, "bench")
             taken = [_call(session, writer, number) for number in range(WARM_UP + calls)][WARM_UP:]
-    whole, rounds = [each[0] for each in taken], [each[1] for each in taken]
+    whole, rounds = [sample[0] for sample in taken], [sample[1] for sample in taken]
     p95 = sorted(whole)[-(-len(whole) * 95 // 100) - 1]
     return CallFigures(calls, ROWS, statistics.median(whole), p95, statistics.median(rounds))
 
@@ -57,7 +57,7 @@ def measure(connect: Callable[[str], SparkSession], work: Path, calls: int) -> C
 def _call(session: SparkSession, writer: LogWriter, number: int) -> tuple[float, float]:
     """Milliseconds of one CALL, and of the round in it."""
     ids = range(number * ROWS, (number + 1) * ROWS)
-    writer.append(pa.table({"id": list(ids), "text": [f"row {each}" for each in ids]}, schema=idle.SCHEMA))
+    writer.append(pa.table({"id": list(ids), "text": [f"row {row_id}" for row_id in ids]}, schema=idle.SCHEMA))
     start = time.perf_counter()
     [row] = session.sql(f"CALL fluss.sys.tier_table('{PATH}')").collect()
     spent = (time.perf_counter() - start) * 1_000

@@ -56,22 +56,24 @@ class Figures:
     peak_mb: dict[str, float] = field(default_factory=dict)
     checks: dict[str, float] = field(default_factory=dict)
 
-    def add(self, way: str, seconds: float, cpu: float, peak_mb: float, results: Sequence[CheckResult] = ()) -> None:
+    def add(self, method: str, seconds: float, cpu: float, peak_mb: float, results: Sequence[CheckResult] = ()) -> None:
         """The faster one, if it was measured before."""
-        if seconds >= self.seconds.get(way, seconds + 1):
+        if seconds >= self.seconds.get(method, seconds + 1):
             return
-        self.seconds[way], self.cpu[way], self.peak_mb[way] = seconds, cpu, peak_mb
+        self.seconds[method], self.cpu[method], self.peak_mb[method] = seconds, cpu, peak_mb
         if results:
             self.checks = {}
-        for one in results:
-            self.checks[one.check] = self.checks.get(one.check, 0.0) + one.duration_ms / 1_000
+        for result in results:
+            self.checks[result.check] = self.checks.get(result.check, 0.0) + result.duration_ms / 1_000
 
     def as_json(self) -> dict[str, object]:
         """With level rows in the own times of DuckDB."""
         several = ("seconds", "cpu", "peak_mb", "checks")
         rounded = {name: {key: round(value, 2) for key, value in getattr(self, name).items()} for name in several}
         ratios = {
-            f"rows_over_{way}": round(self.seconds[Level.ROWS] / self.seconds[way], 2) for way in (OWN, FOLDED) if way in self.seconds
+            f"rows_over_{method}": round(self.seconds[Level.ROWS] / self.seconds[method], 2)
+            for method in (OWN, FOLDED)
+            if method in self.seconds
         }
         alone = round(sum(self.checks.values()) / self.seconds[OWN], 2)
         return {**vars(self), **rounded, "load": round(self.load, 2), **ratios, "checks_over_own": alone}
@@ -116,7 +118,7 @@ def measure_level(world: World, table: TableInfo, level: Level, memory_limit: st
     results = list(run_validation(request, watch.start))
     taken = time.perf_counter() - start
     watch.join()
-    if wrong := [one for one in results if not one.ok]:
+    if wrong := [result for result in results if not result.ok]:
         raise SystemExit(f"the validation did not pass: {wrong[0]}")
     figures.add(level.value, taken, watch.cpu, watch.peak_mb, results if level is Level.ROWS else ())
 
@@ -129,8 +131,8 @@ def own_job(world: World, table: TableInfo, memory_limit: str) -> validate_own.O
     segments: list[str] = []
     for bucket, log in world.storage.offsets(table).items():
         reader = world.storage.reader(table, TieringLogSplit(table.path, bucket, None, log.log_start, log.log_end, log.log_end))
-        segments += [str(Path(reader.root) / one.path) for one in reader.segments]  # type: ignore[union-attr]
-    data, deletes = (tuple(one.path for one in some) for some in (files.data, files.position_deletes))
+        segments += [str(Path(reader.root) / segment.path) for segment in reader.segments]  # type: ignore[union-attr]
+    data, deletes = (tuple(file.path for file in listed) for listed in (files.data, files.position_deletes))
     return validate_own.OwnJob(data, deletes, tuple(segments), tuple(table.schema.names), table.primary_key, memory_limit, CORES)
 
 
@@ -160,17 +162,17 @@ def show(figures: list[Figures], memory_limit: str) -> None:
     """A row a table and way."""
     title = f"Validation within {memory_limit}, {BUCKETS} buckets, {CORES} cores"
     table = Table("table", "rows", "way", "seconds", "own x", "CPU s", "peak MiB", title=title)
-    for one in figures:
-        for way, taken in one.seconds.items():
-            times, cpu, peak = f"{taken / one.seconds[OWN]:.2f}", f"{one.cpu[way]:.2f}", f"{one.peak_mb[way]:.0f}"
-            table.add_row(one.kind, f"{one.rows:,}", way, f"{taken:.2f}", times, cpu, peak)
+    for figure in figures:
+        for method, taken in figure.seconds.items():
+            times, cpu, peak = f"{taken / figure.seconds[OWN]:.2f}", f"{figure.cpu[method]:.2f}", f"{figure.peak_mb[method]:.0f}"
+            table.add_row(figure.kind, f"{figure.rows:,}", method, f"{taken:.2f}", times, cpu, peak)
     console = Console(width=100)
     console.print(table)
-    for one in figures:
-        parts = ", ".join(f"{name} {taken:.2f}" for name, taken in one.checks.items() if taken)
-        alone = sum(one.checks.values())
-        console.print(f"{one.kind}, level rows: {parts}: {alone:.2f} s, {alone / one.seconds[OWN]:.2f} x own", highlight=False)
-        console.print("  without the start of the process; the load before was " + f"{one.load:.1f}", highlight=False)
+    for figure in figures:
+        parts = ", ".join(f"{name} {taken:.2f}" for name, taken in figure.checks.items() if taken)
+        alone = sum(figure.checks.values())
+        console.print(f"{figure.kind}, level rows: {parts}: {alone:.2f} s, {alone / figure.seconds[OWN]:.2f} x own", highlight=False)
+        console.print("  without the start of the process; the load before was " + f"{figure.load:.1f}", highlight=False)
 
 
 def main() -> None:
@@ -192,11 +194,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=arguments.work) as name:
             scratch = Path(name)
             world = World(scratch / "data")
-            made = log_table(world, SOURCES[arguments.table], rows, scratch) if kind == "log" else keyed_table(world, rows, scratch)
-            figures.append(measure(world, *made, arguments.memory_limit))
+            table = log_table(world, SOURCES[arguments.table], rows, scratch) if kind == "log" else keyed_table(world, rows, scratch)
+            figures.append(measure(world, *table, arguments.memory_limit))
             world.close()
     show(figures, arguments.memory_limit)
-    tables = [one.as_json() for one in figures]
+    tables = [figure.as_json() for figure in figures]
     print(json.dumps({"bench": "validate", "cores": CORES, "memory_limit": arguments.memory_limit, "tables": tables}))
 
 

@@ -105,14 +105,14 @@ def _list(paths: Sequence[str]) -> str:
 
 def _batches(job: OwnJob) -> Iterator[pa.RecordBatch]:
     """A number in order beside each change of a primary-key table: a key is in one bucket only, whose segments are in order."""
-    seen = 0
+    rows_read = 0
     for path in job.segments:
         with pa.memory_map(path) as source:
             batch = pa.ipc.open_file(source).get_batch(0)
         if job.key:
-            sequence = pa.array(np.arange(seen, seen + batch.num_rows))
+            sequence = pa.array(np.arange(rows_read, rows_read + batch.num_rows))
             batch = batch.append_column("seq", sequence)
-        seen += batch.num_rows
+        rows_read += batch.num_rows
         yield batch
 
 

@@ -12,8 +12,8 @@ from sources import BATCH_ROWS, FLIGHTS, Source
 
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
-from tiering.lake.base import CommitterInitContext, WriterInitContext
+from tiering.cluster.writable import TableSpec
+from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.registry import local_lake_properties
@@ -67,11 +67,11 @@ class World:
             if outcome.error is not None or outcome.result is None:
                 raise outcome.error or SystemExit("a split was not read")
             results.append(outcome.result)
-        committer = factory.create_committer(CommitterInitContext(table, round_id))
-        after: dict[BucketKey, TieredRange] = {one.bucket: TieredRange(0, one.reached_offset) for one in results}
+        committer = factory.create_committer()
+        after: dict[BucketKey, TieredRange] = {result.bucket: TieredRange(0, result.reached_offset) for result in results}
         base_round = None if view.marker is None else view.marker.round_id
         marker = Marker(self.storage.cluster_id, table.table_id, view.table_uuid, round_id, self.rounds, base_round, after)
-        committer.commit(committer.to_committable(results), view, marker)
+        committer.commit(Committable(round_id, tuple(results)), view, marker)
         left = self.lake.view(table.path)
         return 0 if left is None else left.records or 0
 
@@ -108,11 +108,11 @@ def _parts(ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[np.ndarr
     yield from (ids[start : start + BATCH_ROWS] for start in range(0, len(ids), BATCH_ROWS))
 
 
-def _expect(found: int, wanted: int) -> int:
+def _expect(rows: int, wanted: int) -> int:
     """A benchmark of a wrong answer is worth nothing."""
-    if found != wanted:
-        raise SystemExit(f"the lake has {found} rows instead of {wanted}")
-    return found
+    if rows != wanted:
+        raise SystemExit(f"the lake has {rows} rows instead of {wanted}")
+    return rows
 
 
 MakeTable = Callable[[World, int, Path], tuple[TableInfo, int]]

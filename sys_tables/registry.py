@@ -1,4 +1,4 @@
-"""Which system tables and procedures there are.
+"""The system tables and procedures, by name.
 
 A `Registry` is a value: services take one, tests make their own. The default one holds whatever the modules of
 `sys_tables/tables` and `sys_tables/procedures` define, so that adding a table or a procedure is adding a module.
@@ -43,7 +43,7 @@ class Registry:
         return tuple(self._procedures.values())
 
     def table(self, name: str) -> SystemTable:
-        """Raises UnknownTable, which lists those there are."""
+        """The table of that name, in any case. Raises UnknownTable, which lists the known names."""
         if (table := self._tables.get(name.lower())) is None:
             raise UnknownTable(
                 f"there is no system table {SYSTEM_DATABASE}.{name}", hint=near_hint(name, list(self._tables), "system tables")
@@ -51,15 +51,15 @@ class Registry:
         return table
 
     def procedure(self, name: str) -> Procedure:
-        """Raises UnknownProcedure, which lists those there are."""
-        if (found := self._procedures.get(name.lower())) is None:
+        """The procedure of that name, in any case. Raises UnknownProcedure, which lists the known names."""
+        if (procedure := self._procedures.get(name.lower())) is None:
             raise UnknownProcedure(
                 f"there is no procedure {SYSTEM_DATABASE}.{name}", hint=near_hint(name, list(self._procedures), "procedures")
             )
-        return found
+        return procedure
 
     def plus(self, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> Registry:
-        """This and more. Raises ValueError as the constructor does."""
+        """A registry with these definitions too. Raises ValueError as the constructor does."""
         return Registry((*self.tables, *tables), (*self.procedures, *procedures))
 
 
@@ -70,17 +70,17 @@ def default_registry() -> Registry:
 
 
 def _defined_in(package: ModuleType, kind: type[DefinedT]) -> Iterator[DefinedT]:
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+    for module_info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(module_info.name)
         yield from (value for value in vars(module).values() if isinstance(value, kind))
 
 
 def _by_name(defined: Iterable[DefinedT]) -> Mapping[str, DefinedT]:
     by_name: dict[str, DefinedT] = {}
-    for one in sorted(defined, key=lambda one: one.name):
-        if one.name != one.name.lower():
-            raise ValueError(f"the name {one.name!r} is not lower-case")
-        if one.name in by_name:
-            raise ValueError(f"{one.name!r} is defined twice")
-        by_name[one.name] = one
+    for definition in sorted(defined, key=lambda definition: definition.name):
+        if definition.name != definition.name.lower():
+            raise ValueError(f"the name {definition.name!r} is not lower-case")
+        if definition.name in by_name:
+            raise ValueError(f"{definition.name!r} is defined twice")
+        by_name[definition.name] = definition
     return by_name

@@ -43,7 +43,7 @@ def comment_of(field: AnyField) -> str:
 
 
 def arrow_type_of(annotation: object, override: pa.DataType | None = None) -> tuple[pa.DataType, bool]:
-    """The Arrow type of an annotation, and whether it may be NULL. Raises TypeError for one that no column can have."""
+    """The Arrow type of an annotation, and whether it may be NULL. Raises TypeError for an annotation that no column can have."""
     annotation, nullable = _without_none(annotation)
     return (override if override is not None else _arrow_type(annotation)), nullable
 
@@ -55,7 +55,7 @@ def record_batch(schema: pa.Schema, rows: Sequence[object]) -> pa.RecordBatch:
 
 
 def array_of(field: AnyField, values: list[Any]) -> pa.Array[Any]:
-    """The values of one column. Raises ValueError for None in one that has no NULLs."""
+    """The values of one column. Raises ValueError for None in a column that has no NULLs."""
     if pa.types.is_nested(field.type):
         values = [_plain(value) for value in values]
     return checked_array(field, pa.array(values, type=field.type))
@@ -70,11 +70,11 @@ def checked_array(field: AnyField, array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same, but columns that hold only NULLs have the null type: Arrow writes out every NULL of the others."""
+    """The batch with Arrow's null type for columns that have only NULLs: Arrow writes out every NULL of other types."""
     count, columns, nulls = batch.num_rows, batch.columns, pa.nulls(batch.num_rows)
-    nothing = [count > 0 and array.null_count == count for array in columns]
-    fields = [field.with_type(pa.null()) if none else field for field, none in zip(batch.schema, nothing, strict=True)]
-    arrays: list[Any] = [nulls if none else array for array, none in zip(columns, nothing, strict=True)]
+    is_empty = [count > 0 and array.null_count == count for array in columns]
+    fields = [field.with_type(pa.null()) if empty else field for field, empty in zip(batch.schema, is_empty, strict=True)]
+    arrays: list[Any] = [nulls if empty else array for array, empty in zip(columns, is_empty, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
@@ -107,10 +107,10 @@ def _field_of(row_class: type, field: dataclasses.Field[Any], annotation: object
 def _without_none(annotation: object) -> tuple[object, bool]:
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation, False
-    given = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
-    if len(given) != 1:
+    kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
+    if len(kinds) != 1:
         raise TypeError(f"{annotation} is not one type: a column has one")
-    return given[0], True
+    return kinds[0], True
 
 
 def _arrow_type(annotation: object) -> pa.DataType:

@@ -7,8 +7,8 @@
         idempotency_key: str | None = parameter("Names the operation.", default=None)
 
 A field without a default is a required parameter. Spark has resolved positional and named arguments to names already;
-a missing one gets its default, and NULL counts as not given (DESIGN 12). Every complaint is an InvalidArgument that
-names the argument.
+a missing one gets its default, and NULL counts as missing (DESIGN 12). Every error is an InvalidArgument that names the
+argument.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Parameter:
 
 
 def parameter(comment: str, *, default: Any = dataclasses.MISSING, arrow_type: pa.DataType | None = None) -> Any:
-    """A dataclass field that is a parameter; `arrow_type` where the annotation does not say it all."""
+    """A dataclass field that is a parameter. `arrow_type` overrides the type that follows from the annotation."""
     return dataclasses.field(default=default, metadata={_COMMENT: comment, _ARROW_TYPE: arrow_type})
 
 
@@ -72,10 +72,10 @@ def parameters_of(input_class: type) -> tuple[Parameter, ...]:
 
 
 class ProcedureInput:
-    """The one reader of arguments: checks their names once, then gives typed values."""
+    """The arguments of one CALL: checks their names once, then returns typed values."""
 
     def __init__(self, procedure_name: str, parameters: Sequence[Parameter], arguments: Sequence[tuple[str, Value]]) -> None:
-        """Raises InvalidArgument for an unknown argument and for one given twice."""
+        """Raises InvalidArgument for an unknown argument, and for a name that occurs twice."""
         self._sql_name = f"sys.{procedure_name}"
         self._parameters = {parameter.name: parameter for parameter in parameters}
         values: dict[str, Value] = {}
@@ -86,29 +86,29 @@ class ProcedureInput:
             if known in values:
                 raise self._invalid(f"the argument {known!r} of {self._sql_name} is given twice")
             values[known] = value
-        self._given: Mapping[str, Value] = {name: value for name, value in values.items() if value is not None}
+        self._values: Mapping[str, Value] = {name: value for name, value in values.items() if value is not None}
 
     def read(self, input_class: type[InputT]) -> InputT:
         """The input with every argument that is one of its fields. Raises InvalidArgument for a missing or mistyped one."""
-        fields = parameters_of(cast("type", input_class))  # a TypeVar's class is not seen to be hashable
-        for wanted in fields:
-            if wanted.required and wanted.name not in self._given:
-                raise self._invalid(f"the argument {wanted.name!r} of {self._sql_name} is required")
-        return input_class(**{field.name: self._typed(field) for field in fields if field.name in self._given})
+        fields = parameters_of(cast("type", input_class))  # mypy does not know that a TypeVar's class is hashable
+        for field in fields:
+            if field.required and field.name not in self._values:
+                raise self._invalid(f"the argument {field.name!r} of {self._sql_name} is required")
+        return input_class(**{field.name: self._typed(field) for field in fields if field.name in self._values})
 
-    def _typed(self, wanted: Parameter) -> Any:
-        value = self._given[wanted.name]
+    def _typed(self, parameter: Parameter) -> Any:
+        value = self._values[parameter.name]
         if isinstance(value, str) and len(value) > TEXT_LIMIT:
             raise self._invalid(
-                f"the argument {wanted.name!r} of {self._sql_name} has {len(value)} characters: at most {TEXT_LIMIT} are taken"
+                f"the argument {parameter.name!r} of {self._sql_name} has {len(value)} characters: at most {TEXT_LIMIT} are taken"
             )
-        typed = _CONVERSIONS[wanted.arrow_type](value)
+        typed = _CONVERSIONS[parameter.arrow_type](value)
         if typed is None:
             described = (
-                "a moment outside the years 1 to 9999" if wanted.type == "TIMESTAMP" and isinstance(value, Instant) else shown(value)
+                "a moment outside the years 1 to 9999" if parameter.type == "TIMESTAMP" and isinstance(value, Instant) else shown(value)
             )
-            raise self._invalid(f"the argument {wanted.name!r} of {self._sql_name} must be {wanted.type}, not {described}")
-        return parse_table_path(typed) if wanted.table_path else typed
+            raise self._invalid(f"the argument {parameter.name!r} of {self._sql_name} must be {parameter.type}, not {described}")
+        return parse_table_path(typed) if parameter.table_path else typed
 
     def _invalid(self, message: str) -> InvalidArgument:
         described = [f"{p.name} {p.type}{'' if p.required else f' => {p.default}'}" for p in self._parameters.values()]
@@ -162,7 +162,7 @@ _CONVERSIONS: Mapping[pa.DataType, Callable[[Value], Any]] = {
 
 
 @dataclass(frozen=True)
-class FrameworkInput:
+class CallOptions:
     """What every procedure that changes something takes besides its own parameters (SYS.md)."""
 
     dry_run: bool = parameter("Whether to say only what would be done.", default=False)

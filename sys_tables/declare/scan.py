@@ -15,7 +15,7 @@ from sys_tables.declare.sql_types import Value
 
 
 class Operator(Enum):
-    """As `Filter.Operator` of the proto, by name."""
+    """How a column is compared with literals; names as in `Filter.Operator` of the proto."""
 
     EQUAL = "="
     NOT_EQUAL = "<>"
@@ -56,7 +56,7 @@ class AnyOf:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite; unknown stays unknown."""
+    """The negation of a condition; unknown stays unknown."""
 
     part: Condition
 
@@ -66,7 +66,7 @@ Condition = Filter | AllOf | AnyOf | Not
 
 @dataclass(frozen=True)
 class Order:
-    """One key of an ORDER BY, the most significant first."""
+    """One key of an ORDER BY."""
 
     column: str
     descending: bool = False
@@ -74,7 +74,7 @@ class Order:
 
 
 class Function(Enum):
-    """As `Aggregate.Function` of the proto, by name."""
+    """An aggregate function; names as in `Aggregate.Function` of the proto."""
 
     COUNT = "count"
     MIN = "min"
@@ -83,24 +83,24 @@ class Function(Enum):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Of all rows or of each group. `column` None: COUNT(*). NULLs are passed over."""
+    """A value of all rows, or of each group. `column` None: COUNT(*). NULLs are not counted or compared."""
 
     function: Function
     column: str | None = None
 
     @property
     def name(self) -> str:
-        """Of the column that holds it, such as `max(lag_ms)`."""
+        """Name of its column in the answer, such as `max(lag_ms)`."""
         return f"{self.function.value}({self.column or '*'})"
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What is wanted of the rows for which all filters and conditions are true. `columns` in the order asked; empty = all.
+    """A read of the rows for which all filters and conditions are true. `columns` in the order of the answer; empty = all.
 
     With `aggregates` or `group_by`, the answer has a row a group, with the columns of `group_by` and then the aggregates;
-    without `group_by`, one row. `limit` counts the rows of the answer; None = all. `procedures` are those being served beside the
-    table: `sys.procedures` lists them.
+    without `group_by`, one row. `limit` counts the rows of the answer; None = all. `procedures` are all that are served,
+    which `sys.procedures` lists.
     """
 
     columns: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class ScanRequest:
 
     @property
     def used_columns(self) -> frozenset[str]:
-        """All that the answer depends on; empty if it depends on all, whatever their names are."""
+        """The columns that the answer depends on; empty = all of the table."""
         if not self.columns and not self.is_aggregated:
             return frozenset()
         conditions = (*self.filters, *self.conditions)
@@ -127,12 +127,12 @@ class ScanRequest:
             *self.columns,
             *self.group_by,
             *(key.column for key in self.order),
-            *(each.column for each in self.aggregates if each.column),
+            *(aggregate.column for aggregate in self.aggregates if aggregate.column),
         )
         return frozenset(named).union(*(columns_of(condition) for condition in conditions))
 
     def equals(self, column: str) -> Any:
-        """The one value, never NULL, that `column` must have in every row wanted; None = not narrowed to one."""
+        """The value, never NULL, that `column` must have in every row of the answer; None = several values are possible."""
         for condition in self.filters:
             if condition.column == column and condition.operator in (Operator.EQUAL, Operator.IN):
                 values = {value for value in condition.values if value is not None}
@@ -142,7 +142,7 @@ class ScanRequest:
 
 
 def columns_of(condition: Condition) -> frozenset[str]:
-    """Names of the columns that a condition looks at."""
+    """Names of the columns that a condition reads."""
     match condition:
         case Filter(column):
             return frozenset((column,))

@@ -55,7 +55,7 @@ _SHOWN_CHARACTERS = 100
 
 
 def shown(value: Value) -> str:
-    """The literal as an error message has it, cut: it may be as long as a whole request."""
+    """The literal as an error message shows it. A long one is cut, since it may be as long as a whole request."""
     return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
 
 
@@ -83,7 +83,7 @@ def spark_type(arrow_type: pa.DataType) -> str:
 
 
 def column_list(schema: pa.Schema) -> str:
-    """`id BIGINT NOT NULL, name STRING`: what stands between the brackets of a CREATE TABLE."""
+    """`id BIGINT NOT NULL, name STRING`: the columns as a CREATE TABLE lists them."""
     return ", ".join(f"{quote_identifier(field.name)} {spark_type(field.type)}{'' if field.nullable else ' NOT NULL'}" for field in schema)
 
 

@@ -1,7 +1,8 @@
-"""What a statement may take rows from: the tables that it names, and functions that make rows of nothing but their arguments.
+"""Checks what a statement takes rows from: tables by name, and functions that make rows of nothing but their arguments.
 
-DuckDB's own parser says what a statement takes rows from, so that nothing can be spelled past it. The connection is locked besides
-(`tiering.library_guards.duckdb_guard`): this is for a clear error, and for functions that open no file but look at memory or at the engine.
+DuckDB's own parser lists the sources of a statement, so that no spelling gets past the check. The connection is locked as well
+(`tiering.library_guards.duckdb_guard`); this check gives a clear error, and refuses functions that open no file but show memory or the
+engine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import duckdb
 from tiering.errors import StatementFailed
 
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
-_OTHERS = {"SHOW_REF": "SHOW or DESCRIBE", "TABLE_FUNCTION": "a table function"}
+_OTHER_SOURCES = {"SHOW_REF": "SHOW or DESCRIBE", "TABLE_FUNCTION": "a table function"}
 
 
 def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -36,19 +37,19 @@ def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         if source["type"] == "TABLE_FUNCTION" and name in TABLE_FUNCTIONS:
             continue
         raise StatementFailed(
-            f"rows of {name + '()' if name else _OTHERS[source['type']]} cannot be read offline",
-            hint=f"A query reads tables, and {', '.join(f'{one}()' for one in sorted(TABLE_FUNCTIONS))}.",
+            f"rows of {name + '()' if name else _OTHER_SOURCES[source['type']]} cannot be read offline",
+            hint=f"A query reads tables, and {', '.join(f'{function}()' for function in sorted(TABLE_FUNCTIONS))}.",
         )
 
 
 def _sources(node: Any) -> Iterator[dict[str, Any]]:
-    """What rows come from other than tables, at any depth."""
+    """The nodes of the parse tree that rows come from, other than tables, at any depth."""
     nodes = [node]
     while nodes:
-        one = nodes.pop()
-        if isinstance(one, dict):
-            if str(one.get("type")) in _OTHERS:  # of a column's type it is an object
-                yield one
-            nodes.extend(one.values())
-        elif isinstance(one, list):
-            nodes.extend(one)
+        item = nodes.pop()
+        if isinstance(item, dict):
+            if str(item.get("type")) in _OTHER_SOURCES:  # the "type" of a column is an object
+                yield item
+            nodes.extend(item.values())
+        elif isinstance(item, list):
+            nodes.extend(item)

@@ -1,4 +1,4 @@
-"""What a statement answers: columns and rows as plain Python values, times in UTC."""
+"""The answer of a statement: columns and rows as plain Python values, times in UTC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answer:
 
 
 def answer_of(objects: Iterable[object], schema: pa.Schema) -> Answer:
-    """The attributes of objects, as the schema types them."""
+    """The attributes of objects that the schema names, with its types."""
     batch = record_batch(schema, list(objects))
     return Answer(schema.names, [list(row.values()) for row in batch.to_pylist()])
 
@@ -35,7 +35,7 @@ def queried(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
         cursor = connection.execute(sql)
         return Answer([column[0] for column in cursor.description or ()], cursor.fetchall())
 
-    # In the main thread DuckDB would hear of Ctrl-C only now and then.
+    # In the main thread DuckDB would notice Ctrl-C only now and then.
     with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as pool:
         work = pool.submit(run)
         try:
@@ -49,9 +49,9 @@ def _awaited(work: Future[Answer]) -> Answer:
     try:
         return work.result()
     except duckdb.Error as error:
-        # Behind an empty line it shows the place in its own SQL, which nobody wrote.
-        said = str(error).split("\n\nLINE ", 1)[0].strip()
-        raise StatementFailed(cut_message(f"DuckDB refuses the statement: {said}"), hint=_hint(error)) from error
+        # After an empty line DuckDB shows the place in the translated SQL, which the user has not written.
+        message = str(error).split("\n\nLINE ", 1)[0].strip()
+        raise StatementFailed(cut_message(f"DuckDB refuses the statement: {message}"), hint=_hint(error)) from error
 
 
 def _hint(error: duckdb.Error) -> str:

@@ -1,6 +1,6 @@
-"""Where the same words mean another thing in Spark and in DuckDB, and sqlglot does not say it: rewritten, or refused. Pure.
+"""Rewrites or refuses what means something else in DuckDB than in Spark, where sqlglot does not translate it. Pure.
 
-Found by comparing results; what differs in silence has no place here, an error may stay one.
+The list comes from comparing results. A difference that shows as an error may stay an error.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tiering.errors import StatementFailed
 _INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
 _DEFAULT_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"
-"""How sqlglot has the format of a `unix_timestamp(x)` that names none."""
+"""The format that sqlglot gives a `unix_timestamp(x)` without one."""
 _OTHER_MEANING = ("hash", "typeof", "version", "xxhash64")
-"""Functions of DuckDB, too, with other results."""
+"""Functions that DuckDB has under the same names with other results."""
 
 
 def in_duckdb(tree: exp.Query) -> None:
-    """Changes the tree, from its leaves up. Raises StatementFailed for what cannot be said."""
+    """Rewrites the tree in place, from its leaves up. Raises StatementFailed for what cannot be translated."""
     for node in reversed(list(tree.find_all(*_REWRITTEN))):
         rewrite = next(_REWRITTEN[kind] for kind in _REWRITTEN if isinstance(node, kind))
         rewrite(node)
@@ -34,23 +34,23 @@ def _cast(node: exp.Expr) -> None:
         return
     type_name = exp.Anonymous(this="typeof", expressions=[value.copy()])
     if kind in _INTEGERS:
-        wanted: exp.Expr = exp.Anonymous(this="regexp_matches", expressions=[type_name, exp.Literal.string("^(DOUBLE|FLOAT|DECIMAL)")])
+        differs: exp.Expr = exp.Anonymous(this="regexp_matches", expressions=[type_name, exp.Literal.string("^(DOUBLE|FLOAT|DECIMAL)")])
         exact = exp.Cast(this=value.copy(), to=exp.DataType.build("DECIMAL(38, 18)", dialect="duckdb"))
         other = type(node)(this=exp.Anonymous(this="trunc", expressions=[exact]), to=node.args["to"].copy())
     else:
-        wanted = exp.EQ(this=type_name, expression=exp.Literal.string("TIMESTAMP WITH TIME ZONE"))
+        differs = exp.EQ(this=type_name, expression=exp.Literal.string("TIMESTAMP WITH TIME ZONE"))
         pieces = [node.copy(), exp.Literal.string("\\+00$"), exp.Literal.string("")]
         other = exp.Anonymous(this="regexp_replace", expressions=pieces)
-    node.replace(exp.Case(ifs=[exp.If(this=wanted, true=other)], default=node.copy()))
+    node.replace(exp.Case(ifs=[exp.If(this=differs, true=other)], default=node.copy()))
 
 
 def _count_if(node: exp.Expr) -> None:
-    """Of no rows: 0."""
+    """`count_if` of no rows is 0."""
     _or_else(node, exp.Literal.number(0))
 
 
 def _array_agg(node: exp.Expr) -> None:
-    """Of no values: an empty array."""
+    """`collect_list` of no values is an empty array."""
     _or_else(node, exp.Array())
 
 
@@ -61,12 +61,12 @@ def _or_else(node: exp.Expr, default: exp.Expr) -> None:
 
 
 def _days_later(node: exp.Expr) -> None:
-    """`date_add` makes a date."""
+    """`date_add` returns a date."""
     node.replace(exp.Cast(this=node.copy(), to=exp.DataType.build("DATE")))
 
 
 def _day_of_week(node: exp.Expr) -> None:
-    """Sunday is 1."""
+    """`dayofweek` counts from Sunday = 1."""
     node.replace(exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1))))
 
 
@@ -76,26 +76,26 @@ def _quantile(node: exp.Expr) -> None:
 
 
 def _substring(node: exp.Expr) -> None:
-    """Position 0 is position 1."""
+    """Position 0 of `substring` means position 1."""
     start = node.args.get("start")
     if isinstance(start, exp.Literal) and start.name == "0":
         node.set("start", exp.Literal.number(1))
 
 
 def _like(node: exp.Expr) -> None:
-    """A backslash escapes, also where no ESCAPE says so."""
+    """A backslash escapes in LIKE without an ESCAPE clause, too."""
     if not isinstance(node.parent, exp.Escape) and any("\\" in part.name for part in node.expression.find_all(exp.Literal)):
         node.replace(exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
 
 
 def _any(node: exp.Expr) -> None:
-    """The aggregate, not the one of LIKE ANY."""
+    """`any` as an aggregate; that of LIKE ANY stays."""
     if not isinstance(node.parent, exp.Binary):
         node.replace(exp.LogicalOr(this=node.this.copy()))
 
 
 def _unix_timestamp(node: exp.Expr) -> None:
-    """Of an instant, or of a text in the usual form."""
+    """`unix_timestamp` of an instant, or of a text in the default format."""
     if node.args["format"].name == _DEFAULT_FORMAT:
         instant = exp.Cast(this=node.this.copy(), to=exp.DataType.build("TIMESTAMPTZ"))
         seconds = exp.Floor(this=exp.Anonymous(this="epoch", expressions=[instant]))
@@ -103,7 +103,7 @@ def _unix_timestamp(node: exp.Expr) -> None:
 
 
 def _by_name(node: exp.Expr) -> None:
-    """Functions that sqlglot hands on as they are."""
+    """Functions that sqlglot passes on unchanged."""
     name, arguments = node.name.lower(), [argument.copy() for argument in node.expressions]
     if name in _OTHER_MEANING:
         _refuse(node)
@@ -126,11 +126,11 @@ def _refuse(node: exp.Expr) -> None:
 
 
 def _place(node: exp.Expr) -> None:
-    """`x[i]` counts an array's elements from 0 in Spark, from 1 in DuckDB; of a map it is a key. Only literals tell which."""
+    """`x[i]` counts an array's elements from 0 in Spark, from 1 in DuckDB; of a map it is a key. Only a literal shows which."""
     counted_from_1 = node.args.get("offset") == 1  # element_at
     if not counted_from_1 and any(place.find(exp.Column) for place in node.expressions):
         raise StatementFailed(
-            f"{node.sql('spark', comments=False)} cannot be said to DuckDB: its place is computed",
+            f"{node.sql('spark', comments=False)} cannot be translated for DuckDB: its place is computed",
             hint="element_at(x, i) can; it counts an array's elements from 1.",
         )
 

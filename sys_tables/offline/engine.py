@@ -19,7 +19,7 @@ from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
 from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, parse
-from sys_tables.offline.relations import Found, Relations, resolve
+from sys_tables.offline.relations import Relations, ResolvedTable, resolve
 from sys_tables.offline.show_and_describe import describe, show
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.registry import Registry, default_registry
@@ -33,9 +33,9 @@ DEFAULT_MEMORY_LIMIT = "1GB"
 
 @dataclass(frozen=True)
 class OfflineSource:
-    """What there is to ask. `look` is made anew for each statement; `lake_format` is that of tables the store does not know.
+    """What statements read. `look` is called for each statement; `lake_format` is that of tables the store does not know.
 
-    `start_command`: how a person starts the service on it.
+    `start_command` is the command that starts a service on the same folder, for hints.
     """
 
     look: Callable[[], CoordinatorView]
@@ -46,7 +46,7 @@ class OfflineSource:
 
 
 class OfflineEngine:
-    """Answers statements. Holds nothing open between them."""
+    """Executes statements. Nothing stays open between them."""
 
     def __init__(self, source: OfflineSource, registry: Registry | None = None, memory_limit: str = DEFAULT_MEMORY_LIMIT) -> None:
         self._source = source
@@ -54,7 +54,7 @@ class OfflineEngine:
         self._memory_limit = memory_limit
 
     def execute(self, text: str) -> Answer:
-        """All rows. Raises StatementFailed (cannot be parsed, said to DuckDB or run), BadRequest (unknown names, wrong arguments),
+        """All rows. Raises StatementFailed (cannot be parsed, translated or run), BadRequest (unknown names, wrong arguments),
         LakeUnavailable, StoreError, ClusterUnavailable; KeyboardInterrupt ends the work."""
         statement, source = parse(text), self._source
         view = source.look()
@@ -69,23 +69,23 @@ class OfflineEngine:
                 return call(statement, view, self._registry, source.validate, source.start_command, getpass.getuser())
 
     def _query(self, tree: exp.Query, view: CoordinatorView) -> Answer:
-        full, found = qualified(tree, lambda parts: resolve(parts, view, self._registry))
+        full, tables = qualified(tree, lambda parts: resolve(parts, view, self._registry))
         sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
         try:
-            return self._run(sql, view, found, mentioned, hidden)
+            return self._run(sql, view, tables, mentioned, hidden)
         except StatementFailed as error:
             if mentioned is None or not isinstance(error.__cause__, duckdb.BinderException):
                 raise
-        # Once more with all columns, so that the error can name those there are.
-        return self._run(sql, view, found, None, hidden)
+        # Run once more with all columns, so that the error can list them.
+        return self._run(sql, view, tables, None, hidden)
 
-    def _run(self, sql: str, view: CoordinatorView, found: list[Found], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
+    def _run(self, sql: str, view: CoordinatorView, tables: list[ResolvedTable], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
         with self._connection() as connection:
             check_statement(connection, sql)
             relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned)
-            lock(connection, relations.files(found))
-            for one in found:
-                relations.make(one, hidden)
+            lock(connection, relations.files(tables))
+            for table in tables:
+                relations.create(table, hidden)
             return queried(connection, sql)
 
     @contextmanager

@@ -1,6 +1,6 @@
-"""The text of one statement in Spark's dialect to what it is: a query as sqlglot's tree, a SHOW, a DESCRIBE or a CALL.
+"""Parses the text of one statement in Spark's dialect: a query as sqlglot's tree, a SHOW, a DESCRIBE or a CALL.
 
-sqlglot has no grammar for SHOW and CALL in this dialect; they are read from its tokens. What cannot be parsed is a
+sqlglot has no grammar for SHOW and CALL in this dialect; they are read from its tokens. A text that cannot be parsed is a
 StatementFailed that shows the place. Pure.
 """
 
@@ -51,7 +51,7 @@ NEEDS_SPARK = (
 """First words of Spark's statements that are neither a query nor answered here."""
 
 MAX_ARGUMENTS = 50
-"""Of a CALL; each is parsed by itself."""
+"""Arguments of a CALL; each is parsed by itself."""
 
 SHOWN = ("NAMESPACES", "DATABASES", "SCHEMAS", "TABLES", "PROCEDURES")
 
@@ -67,23 +67,23 @@ class SparkAnsi(Spark):
 
 @dataclass(frozen=True)
 class Query:
-    """Rows of tables."""
+    """A query, as sqlglot's tree."""
 
     tree: exp.Query
 
 
 @dataclass(frozen=True)
 class Show:
-    """`what` is one of SHOWN; `inside` the parts of the name behind IN; `pattern` of a LIKE."""
+    """A listing. `kind` is one of SHOWN; `inside` the parts of the name after IN; `pattern` that of a LIKE."""
 
-    what: str
+    kind: str
     inside: tuple[str, ...]
     pattern: str | None
 
 
 @dataclass(frozen=True)
 class Describe:
-    """Columns of a table; `extended`: also its properties."""
+    """A DESCRIBE of a table's columns, and with `extended` of its properties."""
 
     name: tuple[str, ...]
     extended: bool
@@ -91,7 +91,7 @@ class Describe:
 
 @dataclass(frozen=True)
 class Argument:
-    """`name` None: it is positional. `value`: an expression."""
+    """An argument of a CALL. `name` is None for a positional one; `value` is an expression."""
 
     name: str | None
     value: exp.Expr
@@ -99,7 +99,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class CallStatement:
-    """`name`: parts of the procedure's name."""
+    """A CALL. `name` has the parts of the procedure's name."""
 
     name: tuple[str, ...]
     arguments: tuple[Argument, ...]
@@ -109,17 +109,17 @@ Statement = Query | Show | Describe | CallStatement
 
 
 def parse(text: str) -> Statement:
-    """Raises StatementFailed: not parsable, with line and column; or nothing that is answered offline."""
+    """The parsed statement. Raises StatementFailed, with line and column, for a text that cannot be parsed or is not answered offline."""
     tokens = _tokens(text)
     if not tokens:
         raise StatementFailed("there is no statement", hint="Such as: SHOW TABLES IN sys")
     match _word(tokens[0]):
         case "SHOW":
-            return _Words(text, tokens[0]).show()
+            return _TokenReader(text, tokens[0]).show()
         case "DESCRIBE" | "DESC":
-            return _Words(text, tokens[0]).describe()
+            return _TokenReader(text, tokens[0]).describe()
         case "CALL":
-            return _Words(text, tokens[0]).call()
+            return _TokenReader(text, tokens[0]).call()
         case first if first in NEEDS_SPARK:
             raise StatementFailed(
                 f"{first} cannot run offline: here statements read, and nothing is changed",
@@ -143,8 +143,10 @@ def _parsed(text: str, shown: str | None = None) -> exp.Expr:
         return sqlglot.parse_one(text, read=SparkAnsi, error_level=ErrorLevel.RAISE)
     except ParseError as error:
         [first, *_] = error.errors or [{}]
-        said = _MISSING.sub("something is missing", str(first.get("description") or error).split(" but got <Token", 1)[0])
-        raise _unreadable(shown or text, said, first.get("line") or 1, first.get("col") or 1, len(first.get("highlight") or "")) from error
+        problem = _MISSING.sub("something is missing", str(first.get("description") or error).split(" but got <Token", 1)[0])
+        raise _unreadable(
+            shown or text, problem, first.get("line") or 1, first.get("col") or 1, len(first.get("highlight") or "")
+        ) from error
     except RecursionError as error:
         raise StatementFailed("the statement is nested too deeply to be parsed", hint="Write it in several WITH parts.") from error
 
@@ -165,36 +167,36 @@ def _unreadable(text: str, why: str, line: int, end: int, length: int) -> Statem
     return StatementFailed(f"line {line}, column {start}: {why.strip().rstrip('.')}\n  {shown}\n  {pointer}")
 
 
-class _Words:
-    """Reads tokens from the left. Raises StatementFailed at what it did not expect."""
+class _TokenReader:
+    """Reads a statement token by token. Raises StatementFailed at an unexpected token."""
 
     def __init__(self, text: str, command: Token) -> None:
         self._text = text
         self._command = command
-        # To sqlglot all that follows such a word is one token. It is blanked, not cut: places in errors stay right.
+        # To sqlglot everything after such a word is one token. The word is blanked, not cut: places in errors stay right.
         self._tokens = _tokens(_blank(text[: command.start + len(command.text)]) + text[command.start + len(command.text) :])
         self._at = 0
 
     def show(self) -> Show:
-        what = self._next_word()
-        if what not in SHOWN:
+        kind = self._next_word()
+        if kind not in SHOWN:
             raise StatementFailed(
-                f"SHOW {what} is answered by Spark alone", hint=f"Offline there is SHOW {', '.join(SHOWN[:1] + SHOWN[3:])}, and DESCRIBE."
+                f"SHOW {kind} is answered by Spark alone", hint=f"Offline there is SHOW {', '.join(SHOWN[:1] + SHOWN[3:])}, and DESCRIBE."
             )
-        inside = self._name() if self._took("IN", "FROM") else ()
+        inside = self._name() if self._take("IN", "FROM") else ()
         pattern = None
-        if self._took("LIKE") or (not self._ended and self._tokens[self._at].token_type is TokenType.STRING):
+        if self._take("LIKE") or (not self._ended and self._tokens[self._at].token_type is TokenType.STRING):
             pattern = self._string()
         self._end()
-        return Show("NAMESPACES" if what in SHOWN[:3] else what, inside, pattern)
+        return Show("NAMESPACES" if kind in SHOWN[:3] else kind, inside, pattern)
 
     def describe(self) -> Describe:
-        if self._took("NAMESPACE", "DATABASE", "SCHEMA", "FUNCTION", "PROCEDURE", "QUERY"):
+        if self._take("NAMESPACE", "DATABASE", "SCHEMA", "FUNCTION", "PROCEDURE", "QUERY"):
             raise StatementFailed(
                 "offline only tables can be described", hint="DESCRIBE TABLE sys.tables; CALL sys.help() explains procedures."
             )
-        self._took("TABLE")
-        extended = self._took("EXTENDED", "FORMATTED")
+        self._take("TABLE")
+        extended = self._take("EXTENDED", "FORMATTED")
         name = self._name()
         self._end()
         return Describe(name, extended)
@@ -203,7 +205,7 @@ class _Words:
         name = self._name()
         self._expect(TokenType.L_PAREN, "a '(' is missing behind the name of the procedure")
         arguments: list[Argument] = []
-        while not self._took_type(TokenType.R_PAREN):
+        while not self._take_type(TokenType.R_PAREN):
             if len(arguments) == MAX_ARGUMENTS:
                 raise self._wrong(f"no procedure has more than {MAX_ARGUMENTS} arguments")
             if arguments:
@@ -238,23 +240,23 @@ class _Words:
         self._at += 1
         return _word(self._tokens[self._at - 1])
 
-    def _took(self, *words: str) -> bool:
-        found = not self._ended and _word(self._tokens[self._at]) in words
-        self._at += found
-        return found
+    def _take(self, *words: str) -> bool:
+        matches = not self._ended and _word(self._tokens[self._at]) in words
+        self._at += matches
+        return matches
 
-    def _took_type(self, kind: TokenType) -> bool:
-        found = not self._ended and self._tokens[self._at].token_type is kind
-        self._at += found
-        return found
+    def _take_type(self, kind: TokenType) -> bool:
+        matches = not self._ended and self._tokens[self._at].token_type is kind
+        self._at += matches
+        return matches
 
     def _expect(self, kind: TokenType, why: str) -> None:
-        if not self._took_type(kind):
+        if not self._take_type(kind):
             raise self._wrong(why)
 
     def _name(self) -> tuple[str, ...]:
         parts = [self._part()]
-        while self._took_type(TokenType.DOT):
+        while self._take_type(TokenType.DOT):
             parts.append(self._part())
         return tuple(parts)
 

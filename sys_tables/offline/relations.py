@@ -1,6 +1,6 @@
-"""The tables that a query names, brought into DuckDB under the very names: `fluss.sys.x`, `fluss.db.t` and `lake.db.t`.
+"""Brings the tables that a query names into DuckDB under their own names: `fluss.sys.x`, `fluss.db.t` and `lake.db.t`.
 
-System tables come as Arrow from their own modules, of one moment; tables of the lake are views over the files of their newest
+System tables come as Arrow from their modules, all of one moment; tables of the lake are views over the files of their newest
 snapshot. `fluss` is the default catalog.
 """
 
@@ -30,34 +30,37 @@ from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN,
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 HIDDEN = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
-"""Columns of `fluss.db.t` that come only if they are named, as in Spark."""
+"""Columns of `fluss.db.t` that a query gets only by name, as in Spark."""
 
 Name = tuple[str, str, str]
 """Catalog, database, table, as they are spelled."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A table that a name means. `hides`: its HIDDEN columns are no part of a `*`."""
+class ResolvedTable:
+    """The table that a name stands for. `hides`: its HIDDEN columns are no part of a `*`."""
 
     name: Name
     hides: bool = False
 
 
-def resolve(parts: Sequence[str], view: CoordinatorView, registry: Registry) -> Found:
-    """What `sys.x`, `db.t`, `fluss.db.t` or `lake.db.t` means. Raises UnknownTable, UnknownDatabase, InvalidArgument, InvalidName."""
+def resolve(parts: Sequence[str], view: CoordinatorView, registry: Registry) -> ResolvedTable:
+    """The table that `sys.x`, `db.t`, `fluss.db.t` or `lake.db.t` stands for.
+
+    Raises UnknownTable, UnknownDatabase, InvalidArgument, InvalidName.
+    """
     catalog, database, name = _three(parts)
     if catalog.lower() == LAKE_CATALOG:
         path = _spelled(table_path(database, name), view)
-        return Found((LAKE_CATALOG, path.database_name, path.table_name))
+        return ResolvedTable((LAKE_CATALOG, path.database_name, path.table_name))
     if catalog.lower() != CATALOG:
         raise InvalidArgument(
             f"there is no catalog {catalog!r} offline", hint=f"There are {CATALOG} (the store and {SYSTEM_DATABASE}) and {LAKE_CATALOG}."
         )
     if database.lower() == SYSTEM_DATABASE:
-        return Found((CATALOG, SYSTEM_DATABASE, registry.table(name).name))
+        return ResolvedTable((CATALOG, SYSTEM_DATABASE, registry.table(name).name))
     path = resolve_table(view, table_path(database, name)).path
-    return Found((CATALOG, path.database_name, path.table_name), hides=True)
+    return ResolvedTable((CATALOG, path.database_name, path.table_name), hides=True)
 
 
 def _three(parts: Sequence[str]) -> Name:
@@ -74,7 +77,7 @@ def _three(parts: Sequence[str]) -> Name:
 
 
 def _spelled(path: TablePath, view: CoordinatorView) -> TablePath:
-    """As the store spells it; the lake may have tables that the store never had."""
+    """The path as the store spells it; the lake may have tables that the store never had."""
     try:
         return resolve_table(view, path).path
     except LakewardError:
@@ -82,7 +85,7 @@ def _spelled(path: TablePath, view: CoordinatorView) -> TablePath:
 
 
 class Relations:
-    """Makes relations in one connection. `mentioned`: lower-case names that a query uses; None = perhaps all columns."""
+    """Creates relations in one connection. `mentioned` are the lower-case names that a query uses; None = perhaps all columns."""
 
     def __init__(
         self,
@@ -99,58 +102,58 @@ class Relations:
         self._open_lake = open_lake
         self._lake_format = lake_format
         self._mentioned = mentioned
-        self._made: set[Name] = set()
-        self._lake_tables: dict[Found, LakeTable] = {}
+        self._created: set[Name] = set()
+        self._lake_tables: dict[ResolvedTable, LakeTable] = {}
         for catalog in (CATALOG, LAKE_CATALOG):
             self._run(f"ATTACH ':memory:' AS {catalog}")
 
-    def files(self, found: Iterable[Found]) -> list[str]:
-        """All files of lake tables that `make` reads. Raises as `make`."""
-        tables = [self._lake_table(one) for one in found if one.name[1] != SYSTEM_DATABASE]
-        lists = (table.files for table in tables)
-        return [file.path for one in lists for file in (*one.data, *one.position_deletes, *one.equality_deletes)]
+    def files(self, resolved: Iterable[ResolvedTable]) -> list[str]:
+        """All files of lake tables that `create` reads. Raises as `create` does."""
+        tables = [self._lake_table(table) for table in resolved if table.name[1] != SYSTEM_DATABASE]
+        lists = [table.files for table in tables]
+        return [file.path for files in lists for file in (*files.data, *files.position_deletes, *files.equality_deletes)]
 
-    def _lake_table(self, found: Found) -> LakeTable:
-        """Looked up once: what is read is one moment's."""
-        if found not in self._lake_tables:
-            self._lake_tables[found] = lake_table(self._view, self._open_lake, self._lake_format, found)
-        return self._lake_tables[found]
+    def _lake_table(self, resolved: ResolvedTable) -> LakeTable:
+        """The lake table, looked up once, so that a query reads one snapshot."""
+        if resolved not in self._lake_tables:
+            self._lake_tables[resolved] = lake_table(self._view, self._open_lake, self._lake_format, resolved)
+        return self._lake_tables[resolved]
 
-    def make(self, found: Found, with_hidden: bool) -> None:
-        """Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument."""
-        if found.name in self._made:
+    def create(self, resolved: ResolvedTable, with_hidden: bool) -> None:
+        """Creates the relation of a table. Raises UnknownTable (not in the lake), LakeUnavailable, InvalidArgument."""
+        if resolved.name in self._created:
             return
-        catalog, database, name = found.name
+        catalog, database, name = resolved.name
         self._run(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{quoted(database)}")
         if database == SYSTEM_DATABASE:
             self._make_system_table(name)
         else:
-            self._make_lake_table(found, with_hidden)
-        self._made.add(found.name)
+            self._make_lake_table(resolved, with_hidden)
+        self._created.add(resolved.name)
 
     def _make_system_table(self, name: str) -> None:
         table = self._registry.table(name)
         names = table.schema.names
-        wanted = names if self._mentioned is None else [one for one in names if one.lower() in self._mentioned] or names[:1]
-        scan = ScanRequest(columns=tuple(wanted), procedures=self._registry.procedures)
+        columns = names if self._mentioned is None else [column for column in names if column.lower() in self._mentioned] or names[:1]
+        scan = ScanRequest(columns=tuple(columns), procedures=self._registry.procedures)
         rows = ipc.open_stream(pa.py_buffer(b"".join(read_table(table, self._view, scan)))).read_all()
-        self._connection.register("rows_of_one", rows)
-        self._run(f"CREATE TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)} AS SELECT * FROM rows_of_one")
-        self._connection.unregister("rows_of_one")
+        self._connection.register("source_rows", rows)
+        self._run(f"CREATE TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)} AS SELECT * FROM source_rows")
+        self._connection.unregister("source_rows")
 
-    def _make_lake_table(self, found: Found, with_hidden: bool) -> None:
-        catalog, database, name = found.name
-        table = self._lake_table(found)
-        shown = [one for one in table.shown if with_hidden or not found.hides or one not in HIDDEN]
+    def _make_lake_table(self, resolved: ResolvedTable, with_hidden: bool) -> None:
+        catalog, database, name = resolved.name
+        table = self._lake_table(resolved)
+        shown = [column for column in table.shown if with_hidden or not resolved.hides or column not in HIDDEN]
         target = f"{catalog}.{quoted(database)}.{quoted(name)}"
         if not table.files.data:
-            self._connection.register("rows_of_one", table.columns.empty_table())
-            self._run(f"CREATE TABLE {target} AS SELECT {', '.join(map(quoted, shown))} FROM rows_of_one")
-            self._connection.unregister("rows_of_one")
+            self._connection.register("source_rows", table.columns.empty_table())
+            self._run(f"CREATE TABLE {target} AS SELECT {', '.join(map(quoted, shown))} FROM source_rows")
+            self._connection.unregister("source_rows")
             return
         try:
-            rows = live_rows(self._run, table.files, self._wanted(table.columns), f"{database}.{name}", f"of_{len(self._made)}_")
-            picked = ", ".join(f"{rows.expressions[one]} AS {quoted(one)}" for one in shown)
+            rows = live_rows(self._run, table.files, self._wanted(table.columns), f"{database}.{name}", f"of_{len(self._created)}_")
+            picked = ", ".join(f"{rows.expressions[column]} AS {quoted(column)}" for column in shown)
             self._run(f"CREATE VIEW {target} AS SELECT {picked} FROM {rows.relation}")
         except duckdb.Error as error:
             raise LakeUnavailable(
@@ -159,9 +162,9 @@ class Relations:
             ) from error
 
     def _wanted(self, columns: pa.Schema) -> LakeColumns:
-        self._connection.register("nothing_of_it", columns.empty_table())
-        types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM nothing_of_it")}
-        self._connection.unregister("nothing_of_it")
+        self._connection.register("no_rows", columns.empty_table())
+        types = {row[0]: row[1] for row in self._run("DESCRIBE SELECT * FROM no_rows")}
+        self._connection.unregister("no_rows")
         return LakeColumns(types, {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns})
 
     def _run(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
@@ -170,31 +173,31 @@ class Relations:
 
 @dataclass(frozen=True)
 class LakeTable:
-    """`columns` are all that the lake has now; `shown` those that a name stands for, in its order."""
+    """A table of the lake. `columns` are all that it has now; `shown` those of the name that a query uses, in its order."""
 
     columns: pa.Schema
     shown: tuple[str, ...]
     files: FileLists
 
 
-def lake_table(view: CoordinatorView, open_lake: Callable[[str], Lake], lake_format: str, found: Found) -> LakeTable:
+def lake_table(view: CoordinatorView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable) -> LakeTable:
     """The lake's newest snapshot of a table. Raises UnknownTable: not in the lake; InvalidArgument, LakeUnavailable."""
-    _, database, name = found.name
+    _, database, name = resolved.name
     path = TablePath(database, name)
-    info = resolve_table(view, path) if found.hides else None
+    info = resolve_table(view, path) if resolved.hides else None
     if info is not None and not info.lake_enabled:
         raise UnknownTable(why_not_in_lake(info, None))
     lake = open_lake(lake_format if info is None else info.lake_format)
-    seen = lake.view(path)
-    if seen is None:
+    snapshot = lake.view(path)
+    if snapshot is None:
         if info is not None:
             raise UnknownTable(why_not_in_lake(info, status_of(view, info)))
         raise UnknownTable(f"there is no table {path} in the lake", hint=_known_hint(view, path))
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"rows of {lake.format} lakes cannot be read offline by this version", hint="Read them with Spark.")
-    columns = lake.columns(seen)
-    wanted = columns.names if info is None else [*info.schema.names, *HIDDEN]
-    return LakeTable(columns, tuple(one for one in wanted if one in columns.names), lake.file_lists(seen, None))
+    columns = lake.columns(snapshot)
+    names = columns.names if info is None else [*info.schema.names, *HIDDEN]
+    return LakeTable(columns, tuple(name for name in names if name in columns.names), lake.file_lists(snapshot, None))
 
 
 def _known_hint(view: CoordinatorView, path: TablePath) -> str:

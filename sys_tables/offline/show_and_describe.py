@@ -10,7 +10,7 @@ from sys_tables.declare.columns import comment_of
 from sys_tables.declare.sql_types import quote_identifier, spark_type
 from sys_tables.offline.answers import Answer
 from sys_tables.offline.parsing import Describe, Show
-from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, Found, lake_table, resolve
+from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, ResolvedTable, lake_table, resolve
 from sys_tables.query.data_tables import describe_data_table
 from sys_tables.query.lookup import resolve_database
 from sys_tables.registry import Registry
@@ -21,25 +21,25 @@ from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TablePath
 
 
-def show(wanted: Show, view: CoordinatorView, registry: Registry) -> Answer:
-    """Raises UnknownDatabase, InvalidArgument, StatementFailed."""
-    inside = wanted.inside[1:] if wanted.inside and wanted.inside[0].lower() == CATALOG else wanted.inside
+def show(statement: Show, view: CoordinatorView, registry: Registry) -> Answer:
+    """The names of a SHOW. Raises UnknownDatabase, InvalidArgument, StatementFailed."""
+    inside = statement.inside[1:] if statement.inside and statement.inside[0].lower() == CATALOG else statement.inside
     if inside and inside[0].lower() == LAKE_CATALOG and inside[0] not in view.databases():
         raise StatementFailed(
             "what the lake's own catalog holds is not listed offline", hint="SHOW TABLES IN fluss.db; sys.tables says what is tiered."
         )
-    match wanted.what, inside:
+    match statement.kind, inside:
         case "NAMESPACES", ():
-            return _rows(("namespace",), ([name] for name in _matching([*view.databases(), SYSTEM_DATABASE], wanted.pattern)))
+            return _rows(("namespace",), ([name] for name in _matching([*view.databases(), SYSTEM_DATABASE], statement.pattern)))
         case "TABLES", (database,):
-            return _tables(database, wanted.pattern, view, registry)
+            return _tables(database, statement.pattern, view, registry)
         case "PROCEDURES", () | (_,):
-            names = [one.name for one in registry.procedures] if not inside or inside[0].lower() == SYSTEM_DATABASE else []
+            names = [procedure.name for procedure in registry.procedures] if not inside or inside[0].lower() == SYSTEM_DATABASE else []
             columns = ("catalog", "namespace", "schema", "procedure_name")
-            return _rows(columns, ([CATALOG, [SYSTEM_DATABASE], SYSTEM_DATABASE, name] for name in _matching(names, wanted.pattern)))
+            return _rows(columns, ([CATALOG, [SYSTEM_DATABASE], SYSTEM_DATABASE, name] for name in _matching(names, statement.pattern)))
         case "TABLES", ():
             raise InvalidArgument("SHOW TABLES needs a database", hint="SHOW TABLES IN sys")
-    raise InvalidArgument(f"{'.'.join(wanted.inside)} has no {wanted.what.lower()}", hint="SHOW NAMESPACES; SHOW TABLES IN db")
+    raise InvalidArgument(f"{'.'.join(statement.inside)} has no {statement.kind.lower()}", hint="SHOW NAMESPACES; SHOW TABLES IN db")
 
 
 def _tables(database: str, pattern: str | None, view: CoordinatorView, registry: Registry) -> Answer:
@@ -52,7 +52,7 @@ def _tables(database: str, pattern: str | None, view: CoordinatorView, registry:
 
 
 def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Sorted. Spark's patterns: `*` is any text, `|` separates alternatives, in any case."""
+    """The matching names, sorted. Spark's patterns: `*` is any text, `|` separates alternatives, in any case."""
     if pattern is None:
         return sorted(names)
     alternatives = [alternative.strip().lower().split("*") for alternative in pattern.split("|")]
@@ -60,7 +60,7 @@ def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def _fits(name: str, pieces: Sequence[str]) -> bool:
-    """Whether `name` is the pieces with any text between them. Each is taken where it comes first: nothing is tried twice."""
+    """Whether `name` is the pieces with any text between them. Each piece matches where it occurs first, so the time is linear."""
     first, *rest = pieces
     if not rest:
         return name == first
@@ -76,26 +76,26 @@ def _fits(name: str, pieces: Sequence[str]) -> bool:
     return name.endswith(last) and len(name) - len(last) >= position
 
 
-def describe(wanted: Describe, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:
-    """Columns, and with EXTENDED what else is known. Raises UnknownTable, UnknownDatabase, InvalidArgument, LakeUnavailable."""
-    found = resolve(wanted.name, view, registry)
-    schema, properties = _described(found, view, registry, open_lake, lake_format)
+def describe(statement: Describe, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:
+    """Columns, and with EXTENDED the properties. Raises UnknownTable, UnknownDatabase, InvalidArgument, LakeUnavailable."""
+    table = resolve(statement.name, view, registry)
+    schema, properties = _described(table, view, registry, open_lake, lake_format)
     rows: list[Sequence[object]] = [[field.name, catalog_type(field.type), comment_of(field) or None] for field in schema]
-    if wanted.extended and properties:
+    if statement.extended and properties:
         rows += [["", "", ""], ["# Detailed Table Information", "", ""], *([name, value, ""] for name, value in sorted(properties.items()))]
     return _rows(("col_name", "data_type", "comment"), rows)
 
 
 def _described(
-    found: Found, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str
+    table: ResolvedTable, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str
 ) -> tuple[pa.Schema, dict[str, str]]:
-    catalog, database, name = found.name
+    catalog, database, name = table.name
     if catalog == LAKE_CATALOG:
-        return lake_table(view, open_lake, lake_format, found).columns, {}
+        return lake_table(view, open_lake, lake_format, table).columns, {}
     if database == SYSTEM_DATABASE:
         return registry.table(name).schema, {"Comment": registry.table(name).comment}
-    table = describe_data_table(view, TablePath(database, name))
-    return table.schema, dict(table.properties)
+    data_table = describe_data_table(view, TablePath(database, name))
+    return data_table.schema, dict(data_table.properties)
 
 
 def catalog_type(arrow_type: pa.DataType) -> str:

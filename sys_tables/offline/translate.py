@@ -1,6 +1,6 @@
-"""A query in Spark's dialect to DuckDB's: its tables under their full names, its columns named as Spark names them. Pure.
+"""Translates a query in Spark's dialect to DuckDB's: tables under their full names, columns named as Spark names them. Pure.
 
-What sqlglot cannot say in DuckDB's SQL is an error, never left out.
+What sqlglot cannot translate is an error, never left out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
 from sys_tables.offline.dialect import in_duckdb
-from sys_tables.offline.relations import HIDDEN, Found
+from sys_tables.offline.relations import HIDDEN, ResolvedTable
 from tiering.errors import StatementFailed
 
-Resolve = Callable[[Sequence[str]], Found]
+Resolve = Callable[[Sequence[str]], ResolvedTable]
 
 
 def mentioned_names(tree: exp.Query) -> frozenset[str] | None:
@@ -30,7 +30,7 @@ def mentions_hidden(tree: exp.Query) -> bool:
     return any(identifier.name.lower() in HIDDEN for identifier in tree.find_all(exp.Identifier))
 
 
-def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Found]]:
+def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[ResolvedTable]]:
     """A copy whose tables have their full names, and these tables. `resolve` raises for a name that means none.
 
     Raises StatementFailed for what a table cannot have offline (a snapshot, a sample).
@@ -38,82 +38,87 @@ def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Found]
     tree = tree.copy()
     with_names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     hides = mentions_hidden(tree)
-    found: list[Found] = []
+    tables: list[ResolvedTable] = []
     for table in list(tree.find_all(exp.Table)):
         parts = _parts(table)
         if parts is None or (len(parts) == 1 and parts[0].lower() in with_names):
             continue
         _check(table)
-        one = resolve(parts)
-        found.append(one)
-        if hides and one.hides:
+        resolved = resolve(parts)
+        tables.append(resolved)
+        if hides and resolved.hides:
             table.meta["hides"] = True
-        for arg, name in zip(("catalog", "db", "this"), one.name, strict=True):
+        for arg, name in zip(("catalog", "db", "this"), resolved.name, strict=True):
             table.set(arg, exp.to_identifier(name, quoted=True))
     if hides:
         for select in list(tree.find_all(exp.Select)):
             _leave_hidden_out(select)
-    return tree, found
+    return tree, tables
 
 
 def duckdb_sql(tree: exp.Query) -> str:
-    """Raises StatementFailed, which names what cannot be said."""
+    """The query in DuckDB's SQL. Raises StatementFailed, which names what cannot be translated."""
     tree = tree.copy()
     for hint in list(tree.find_all(exp.Hint)):
-        hint.pop()  # of Spark's planner; the rows are the same
+        hint.pop()  # only Spark's planner uses it; the rows are the same
     _name_columns(tree)
     in_duckdb(tree)
     try:
         return tree.sql(dialect="duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
         raise StatementFailed(
-            f"this cannot be said to DuckDB: {error}", hint="Spark runs it: `lakeward sql` without --engine, beside a running service."
+            f"this cannot be translated for DuckDB: {error}",
+            hint="Spark runs it: `lakeward sql` without --engine, beside a running service.",
         ) from error
 
 
 def expression_sql(expression: exp.Expr) -> str:
-    """An expression without tables. Raises StatementFailed."""
+    """An expression without tables, in DuckDB's SQL. Raises StatementFailed."""
     return duckdb_sql(exp.select(expression.copy()))
 
 
 def _parts(table: exp.Table) -> list[str] | None:
-    """None: a function, such as range(10)."""
+    """The parts of the name; None for a function, such as range(10)."""
     if not all(isinstance(part, exp.Identifier) for part in table.parts):
         return None
     return [part.name for part in table.parts]
 
 
 def _check(table: exp.Table) -> None:
-    for arg, what in (("version", "an older snapshot"), ("when", "an older snapshot"), ("sample", "a sample"), ("changes", "changes")):
+    for arg, feature in (("version", "an older snapshot"), ("when", "an older snapshot"), ("sample", "a sample"), ("changes", "changes")):
         if table.args.get(arg):
-            raise StatementFailed(f"{what} of {table.sql('spark', comments=False)} cannot be read offline", hint="Read it with Spark.")
+            raise StatementFailed(f"{feature} of {table.sql('spark', comments=False)} cannot be read offline", hint="Read it with Spark.")
 
 
 def _leave_hidden_out(select: exp.Select) -> None:
-    """Spark's `*` of a data table has none of the columns that only come by name."""
+    """Rewrites every `*` so that it has no HIDDEN columns of data tables, as in Spark."""
     sources = list(_sources(select))
     hiding = {name for name, hides in sources if hides}
     if not hiding:
         return
     new: list[exp.Expr] = []
-    for one in select.expressions:
-        if isinstance(one, exp.Star) and len(sources) == 1:
+    for expression in select.expressions:
+        if isinstance(expression, exp.Star) and len(sources) == 1:
             new.append(_star(None, True))
-        elif isinstance(one, exp.Star):
+        elif isinstance(expression, exp.Star):
             if any(join.args.get("using") for join in select.args.get("joins") or ()):
                 raise StatementFailed(
                     "a * over a join with USING cannot stand beside __bucket, __offset or __timestamp offline", hint="Name the columns."
                 )
             new += [_star(name, hides) for name, hides in sources]
-        elif isinstance(one, exp.Column) and isinstance(one.this, exp.Star) and one.table.lower() in {name.lower() for name in hiding}:
-            new.append(_star(one.table, True))
+        elif (
+            isinstance(expression, exp.Column)
+            and isinstance(expression.this, exp.Star)
+            and expression.table.lower() in {name.lower() for name in hiding}
+        ):
+            new.append(_star(expression.table, True))
         else:
-            new.append(one)
+            new.append(expression)
     select.set("expressions", new)
 
 
 def _sources(select: exp.Select) -> Iterator[tuple[str, bool]]:
-    """Names of what the columns come from, and whether it hides some."""
+    """The names of the select's sources, and whether each hides columns."""
     first = select.args.get("from_")
     joins = [join.this for join in select.args.get("joins") or () if str(join.args.get("kind") or "") not in ("ANTI", "SEMI")]
     for source in [*([first.this] if first else []), *joins, *(select.args.get("laterals") or ())]:
@@ -126,32 +131,32 @@ def _star(table: str | None, hides: bool) -> exp.Expr:
 
 
 def _name_columns(tree: exp.Query) -> None:
-    """Expressions without a name get their text, as in Spark: DuckDB's text would be another one."""
+    """Names expressions after their text in Spark's SQL, since DuckDB's text differs."""
     query: exp.Expr = tree
     while isinstance(query, (exp.SetOperation, exp.Subquery)):
         query = query.this
     if not isinstance(query, exp.Select):
         return
-    query.set("expressions", [_named(one) for one in query.expressions])
+    query.set("expressions", [_named(expression) for expression in query.expressions])
 
 
-def _named(one: exp.Expr) -> exp.Expr:
-    if isinstance(one, (exp.Alias, exp.Aliases, exp.Star, exp.Column, exp.Dot, exp.Explode, exp.Posexplode, exp.Inline)):
-        return one
-    return exp.alias_(one, _text(one), quoted=True)
+def _named(expression: exp.Expr) -> exp.Expr:
+    if isinstance(expression, (exp.Alias, exp.Aliases, exp.Star, exp.Column, exp.Dot, exp.Explode, exp.Posexplode, exp.Inline)):
+        return expression
+    return exp.alias_(expression, _text(expression), quoted=True)
 
 
-def _text(one: exp.Expr) -> str:
-    match one:
+def _text(expression: exp.Expr) -> str:
+    match expression:
         case exp.Cast(this=exp.Column() as column):
             return column.name
         case exp.Literal():
-            return one.name
+            return expression.name
         case exp.Count(this=exp.Star()):
             return "count(1)"
         case exp.Subquery():
             return "scalarsubquery()"
         case exp.Binary():
-            return f"({one.sql('spark', normalize_functions='lower', comments=False)})"
+            return f"({expression.sql('spark', normalize_functions='lower', comments=False)})"
         case _:
-            return one.sql("spark", normalize_functions="lower", comments=False)
+            return expression.sql("spark", normalize_functions="lower", comments=False)

@@ -1,4 +1,4 @@
-"""COUNT, MIN and MAX, of all rows or of groups, as Spark has them: NULLs are passed over, NaN is the greatest number."""
+"""COUNT, MIN and MAX, of all rows or of groups, as Spark computes them: NULLs do not count, NaN is the greatest number."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Numbers = npt.NDArray[np.int64]
 def aggregated(source: Columns, schema: pa.Schema, scan: ScanRequest) -> pa.RecordBatch:
     """A row a group, with the columns of `group_by` and then `Aggregate.name` of each; one row if nothing is grouped by.
 
-    Raises InvalidArgument for a column that is not there or cannot be grouped or compared.
+    Raises InvalidArgument for an unknown column, and for one that cannot be grouped or compared.
     """
     groups, first = _groups(source, schema, scan.group_by)
     keys = [source.column(name).take(pa.array(first)) for name in scan.group_by]
-    results = [_result(each, source, schema, groups, len(first)) for each in scan.aggregates]
-    fields = [*(schema.field(name) for name in scan.group_by), *(_field(each, schema) for each in scan.aggregates)]
+    results = [_result(aggregate, source, schema, groups, len(first)) for aggregate in scan.aggregates]
+    fields = [*(schema.field(name) for name in scan.group_by), *(_field(aggregate, schema) for aggregate in scan.aggregates)]
     columns = [array.cast(field.type) for array, field in zip([*keys, *results], fields, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 from sys_tables.declare.columns import record_batch
 
 PIECE_BYTES = 1 << 20
-"""At most this much in one message (proto `ReadTableResponse.arrow`)."""
+"""Upper limit of one message (proto `ReadTableResponse.arrow`)."""
 
 ROWS_AT_ONCE = 1_000
 """Row objects that are made into a batch together."""
 
 _BATCH_ROWS = 8_192
-"""Of a batch that is cut off a longer one: some megabytes."""
+"""Rows of one batch, some megabytes; longer batches are cut."""
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """Arrow columnar format, "IPC Streaming Format"."""
@@ -33,12 +33,12 @@ def arrow_pieces(rows: Iterable[object], schema: pa.Schema) -> Iterator[bytes]:
 
 
 def schema_pieces(schema: pa.Schema) -> Iterator[bytes]:
-    """How a stream begins."""
+    """The beginning of a stream."""
     return _cut(schema.serialize())
 
 
 def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """How it goes on, made as it is drawn, and how it ends."""
+    """The batches of a stream and its end, made as they are drawn."""
     for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield from _cut(batch.slice(start, _BATCH_ROWS).serialize())
@@ -46,17 +46,17 @@ def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces, within the limit: each one costs a message and a turn of a thread."""
-    held: list[bytes] = []
-    held_bytes = 0
+    """The same bytes in fewer pieces, within the limit: each piece costs a message and a turn of a thread."""
+    pending: list[bytes] = []
+    pending_bytes = 0
     for piece in pieces:
-        if held and held_bytes + len(piece) > PIECE_BYTES:
-            yield b"".join(held)
-            held, held_bytes = [], 0
-        held.append(piece)
-        held_bytes += len(piece)
-    if held:
-        yield b"".join(held)
+        if pending and pending_bytes + len(piece) > PIECE_BYTES:
+            yield b"".join(pending)
+            pending, pending_bytes = [], 0
+        pending.append(piece)
+        pending_bytes += len(piece)
+    if pending:
+        yield b"".join(pending)
 
 
 def _cut(message: pa.Buffer) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Which rows a condition is true for, by whole columns, with exactly Spark's meaning.
+"""The rows for which a condition is true, computed by whole columns, with exactly Spark's meaning.
 
 SQL's three-valued logic: a comparison with NULL, on either side, is unknown, and so are AND, OR and NOT of it where the rest
 does not decide. NaN equals NaN and is greater than every other number; -0.0 equals 0.0; strings compare by their UTF-8 bytes.
@@ -55,7 +55,7 @@ def matching(source: ColumnsT, schema: pa.Schema, conditions: Iterable[Condition
 
 
 def _cost(condition: Condition) -> int:
-    """What leaves few rows comes first: the others then look at those alone."""
+    """Rank of a condition: those that leave few rows are evaluated first, so that the others have fewer to look at."""
     return 0 if isinstance(condition, Filter) and condition.operator in _NARROWING else 1
 
 

@@ -1,4 +1,4 @@
-"""The order of rows as Spark has it: NULLs where asked, NaN above all numbers, -0.0 beside 0.0, strings by their bytes."""
+"""Sorts rows as Spark does: NULLs first or last as the key says, NaN above all numbers, -0.0 beside 0.0, strings by their bytes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tiering.coordinator.interface import AnyArray, Columns
 from tiering.errors import InvalidArgument
 
 SortKey = tuple[AnyArray, bool]
-"""Values without NULL and NaN worth comparing, and whether the largest come first."""
+"""Values to sort by, and whether the largest come first. NULL and NaN have been given keys of their own."""
 
 
 def sorted_indices(source: Columns, schema: pa.Schema, order: Sequence[Order]) -> AnyArray:
-    """Indices of all rows in that order; equal rows stay in theirs. Raises InvalidArgument for a column without an order."""
-    keys = [key for each in order for key in sort_keys(orderable(schema, each.column, source), each)]
+    """Indices of all rows in that order; equal rows keep their order. Raises InvalidArgument for a column without an order."""
+    keys = [key for sort in order for key in sort_keys(orderable(schema, sort.column, source), sort)]
     return indices_by(keys)
 
 
 def orderable(schema: pa.Schema, name: str, source: Columns) -> AnyArray:
-    """The column's values. Raises InvalidArgument for one whose values have no order."""
+    """The column's values. Raises InvalidArgument for an unknown column, and for one whose values have no order."""
     if name not in schema.names:
         raise InvalidArgument(f"there is no column {name!r} to sort by; there are: {', '.join(schema.names)}")
     kind = schema.field(name).type
@@ -34,7 +34,7 @@ def orderable(schema: pa.Schema, name: str, source: Columns) -> AnyArray:
 
 
 def sort_keys(values: AnyArray, order: Order) -> list[SortKey]:
-    """What arrow can sort by so that it comes out as Spark's."""
+    """Keys by which Arrow sorts as Spark does."""
     keys: list[SortKey] = []
     if values.null_count:
         absent: AnyArray = pc.is_null(values)

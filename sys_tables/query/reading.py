@@ -24,7 +24,7 @@ OBSERVED_TIME_KEY = "observed_time"
 
 
 def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, null_columns: bool = False) -> Iterator[bytes]:
-    """The pieces, made as they are drawn; columns in the order asked, all of them if none is.
+    """The pieces, made as they are drawn; columns in the order of the request, all of them if it names none.
 
     `null_columns`: where the whole answer is one batch, a column of nothing but NULLs has Arrow's null type.
 
@@ -37,24 +37,24 @@ def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest, null_c
     _check(table, scan)
     moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
     if scan.is_aggregated:
-        batch = aggregated(_wanted(_whole(table, view, scan), table, scan), table.schema, scan).slice(0, scan.limit)
+        batch = aggregated(_matching(_whole(table, view, scan), table, scan), table.schema, scan).slice(0, scan.limit)
         yield from schema_pieces(batch.schema.with_metadata(moment))
         yield from batch_pieces([batch])
         return
-    asked = _asked(table, scan.columns)
-    batches = (_batch(source, asked) for source in _limited(_sources(table, view, scan), scan.limit))
-    # What is wrong with the question is said before anything of an answer.
+    schema = _answer_schema(table, scan.columns)
+    batches = (_batch(source, schema) for source in _limited(_sources(table, view, scan), scan.limit))
+    # Drawn before the stream begins, so that an error in the request comes before any piece.
     first = list(islice(batches, 2 if null_columns else 1))
     if null_columns and len(first) == 1:
         first = [without_nulls(first[0])]
-        asked = first[0].schema
-    yield from schema_pieces(asked.with_metadata(moment))
+        schema = first[0].schema
+    yield from schema_pieces(schema.with_metadata(moment))
     yield from batch_pieces(chain(first, batches))
 
 
 @lru_cache(maxsize=256)
-def _asked(table: SystemTable, columns: tuple[str, ...]) -> pa.Schema:
-    """The columns in the order asked. Kept: whoever watches a table asks the same again."""
+def _answer_schema(table: SystemTable, columns: tuple[str, ...]) -> pa.Schema:
+    """The columns in the order of the request. Cached, since a dashboard repeats its request."""
     return pa.schema([table.schema.field(name) for name in columns or table.schema.names])
 
 
@@ -70,34 +70,34 @@ def _check(table: SystemTable, scan: ScanRequest) -> None:
 
 
 def _sources(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[Columns]:
-    """The wanted rows: at once where they are sorted or come by column, else as they are made."""
+    """The matching rows: at once where they are sorted or come by column, else in chunks as they are made."""
     if scan.order:
-        wanted = _wanted(_whole(table, view, scan), table, scan)
-        indices = sorted_indices(wanted, table.schema, scan.order)
-        yield wanted.take(indices.slice(0, scan.limit))
+        matches = _matching(_whole(table, view, scan), table, scan)
+        indices = sorted_indices(matches, table.schema, scan.order)
+        yield matches.take(indices.slice(0, scan.limit))
         return
-    made = table.rows(view, scan)
-    if isinstance(made, Columns):
-        yield _wanted(made, table, scan)
+    source = table.rows(view, scan)
+    if isinstance(source, Columns):
+        yield _matching(source, table, scan)
         return
-    rows = iter(made)
+    rows = iter(source)
     while chunk := list(islice(rows, ROWS_AT_ONCE)):
-        yield _wanted(RowColumns(chunk, table.schema), table, scan)
-    # A condition that does not fit is an error of a table without rows, too.
-    _wanted(RowColumns([], table.schema), table, scan)
+        yield _matching(RowColumns(chunk, table.schema), table, scan)
+    # A condition that does not fit the schema is an error for a table without rows, too.
+    _matching(RowColumns([], table.schema), table, scan)
 
 
 def _whole(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Columns:
-    made = table.rows(view, scan)
-    return made if isinstance(made, Columns) else RowColumns(list(made), table.schema)
+    source = table.rows(view, scan)
+    return source if isinstance(source, Columns) else RowColumns(list(source), table.schema)
 
 
-def _wanted(source: Columns, table: SystemTable, scan: ScanRequest) -> Columns:
+def _matching(source: Columns, table: SystemTable, scan: ScanRequest) -> Columns:
     return matching(source, table.schema, (*scan.filters, *scan.conditions))
 
 
 def _limited(sources: Iterator[Columns], limit: int | None) -> Iterator[Columns]:
-    """Draws no more of them than the limit needs."""
+    """As many of the rows as the limit allows; no more sources are drawn than that needs."""
     left = limit
     for source in sources:
         if left is not None and source.num_rows >= left:
@@ -107,12 +107,12 @@ def _limited(sources: Iterator[Columns], limit: int | None) -> Iterator[Columns]
         left = None if left is None else left - source.num_rows
 
 
-def _batch(source: Columns, asked: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([checked_array(field, source.column(field.name)) for field in asked], schema=asked)
+def _batch(source: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([checked_array(field, source.column(field.name)) for field in schema], schema=schema)
 
 
 class RowColumns:
-    """The attributes of rows. Raises ValueError for None in a column that has no NULLs, when that is asked for."""
+    """Row objects as `Columns`. `column` raises ValueError for None in a column that has no NULLs."""
 
     def __init__(self, rows: Sequence[object], schema: pa.Schema) -> None:
         self.rows = rows
@@ -124,7 +124,7 @@ class RowColumns:
         return len(self.rows)
 
     def column(self, name: str) -> AnyArray:
-        """Made once, however many conditions look at it."""
+        """The values of an attribute, converted once however many conditions read it."""
         if name not in self._columns:
             self._columns[name] = array_of(self._schema.field(name), [getattr(row, name) for row in self.rows])
         return self._columns[name]

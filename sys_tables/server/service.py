@@ -1,7 +1,7 @@
 """The SysCatalog service (proto/sys_tables/rpc/v1/sys_catalog.proto) over a coordinator's handle and a registry.
 
-Reads are made in bounded threads of their own, a CALL waits on the event loop: neither can starve the other. Every error
-leaves through `tiering.wire.error_status`, the unexpected ones too, and those are logged.
+Reads are made in bounded threads of their own, a CALL waits on the event loop: neither can starve the other. Errors are
+raised: `tiering.wire.server_guard` ends the call with them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from types import TracebackType
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -17,7 +17,7 @@ import grpc.aio
 import pyarrow as pa
 import structlog
 
-from sys_tables.declare.parameters import FrameworkInput, ProcedureInput
+from sys_tables.declare.parameters import CallOptions, ProcedureInput
 from sys_tables.declare.procedure import Call, Procedure
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
@@ -28,18 +28,26 @@ from sys_tables.query.reading import read_table
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
-from sys_tables.server import wire
 from sys_tables.server.fair_pool import FairPool
+from sys_tables.server.messages import (
+    arguments_from_pb,
+    data_table_to_pb,
+    description_to_pb,
+    last_name,
+    page_token,
+    scan_request_from_pb,
+    system_table_to_pb,
+)
 from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
-from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, UnknownProcedure, UnknownTable
+from tiering.errors import ClusterUnavailable, InvalidArgument, UnknownProcedure, UnknownTable
 from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text
-from tiering.wire import error_status
 from tiering.wire.errors import error_to_pb
 from tiering.wire.request_bounds import caller_name
+from tiering.wire.server_guard import log_failure
 
 MAX_PAGE_SIZE = 1_000
 """Names of one page; a page of the longest names stays far below gRPC's 4 MiB."""
@@ -74,62 +82,56 @@ class SysCatalogService(SysCatalogServicer):
         self._lookups.close()
 
     async def Describe(self, request: pb.DescribeRequest, context: _Context) -> pb.DescribeResponse:
-        async with _ErrorsReported(context, "Describe"):
-            view = self._handle.view()
-            return await self._lookups.run("describe", lambda: self._description(view))
+        view = self._handle.view()
+        return await self._lookups.run("describe", lambda: self._description(view))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: _Context) -> pb.ListTablesResponse:
-        async with _ErrorsReported(context, "ListTables"):
-            view = self._handle.view()
-            return await self._lookups.run("list", lambda: self._page(view, request))
+        view = self._handle.view()
+        return await self._lookups.run("list", lambda: self._page(view, request))
 
     async def DescribeTable(self, request: pb.DescribeTableRequest, context: _Context) -> pb.DescribeTableResponse:
-        async with _ErrorsReported(context, "DescribeTable"):
-            if _is_system(request.namespace):
-                check_length(request.name, "table")
-                return wire.described_system_table(self._registry.table(request.name))
-            path, view = table_path(request.namespace, request.name), self._handle.view()
-            return await self._lookups.run("describe", lambda: wire.described_data_table(describe_data_table(view, path)))
+        if _is_system(request.namespace):
+            check_length(request.name, "table")
+            return system_table_to_pb(self._registry.table(request.name))
+        path, view = table_path(request.namespace, request.name), self._handle.view()
+        return await self._lookups.run("describe", lambda: data_table_to_pb(describe_data_table(view, path)))
 
     async def ReadTable(self, request: pb.ReadTableRequest, context: _Context) -> AsyncGenerator[pb.ReadTableResponse, None]:
-        async with _ErrorsReported(context, "ReadTable"):
-            table = self._system_table(request)
-            scan = wire.scan_request(request, self._registry.procedures)
-            if request.token:
-                PlanToken.parse(request.token).check(table, sorted(scan.used_columns))
-            made = read_table(table, self._handle.view(), scan, null_columns=request.null_columns)
-            async with aclosing(self._reads.draw(table.name, made)) as pieces:
-                async for piece in pieces:
-                    yield pb.ReadTableResponse(arrow=piece)
+        table = self._system_table(request)
+        scan = scan_request_from_pb(request, self._registry.procedures)
+        if request.token:
+            PlanToken.parse(request.token).check(table, sorted(scan.used_columns))
+        content = read_table(table, self._handle.view(), scan, null_columns=request.null_columns)
+        async with aclosing(self._reads.draw(table.name, content)) as pieces:
+            async for piece in pieces:
+                yield pb.ReadTableResponse(arrow=piece)
 
     async def ReadAllTables(self, request: pb.ReadAllTablesRequest, context: _Context) -> AsyncGenerator[pb.ReadAllTablesResponse, None]:
-        async with _ErrorsReported(context, "ReadAllTables"):
-            view, scan = self._handle.view(), ScanRequest(procedures=self._registry.procedures)
-            for table in self._registry.tables:
-                try:
-                    async with aclosing(self._reads.draw(table.name, read_table(table, view, scan))) as pieces:
-                        async for piece in pieces:
-                            yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
-                except Exception as error:  # of one table: the others may tell what is wrong
-                    _log_failure("ReadAllTables", error, table=table.name)
-                    yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
+        view, scan = self._handle.view(), ScanRequest(procedures=self._registry.procedures)
+        for table in self._registry.tables:
+            try:
+                async with aclosing(self._reads.draw(table.name, read_table(table, view, scan))) as pieces:
+                    async for piece in pieces:
+                        yield pb.ReadAllTablesResponse(name=table.name, arrow=piece)
+            except Exception as error:  # of one table: the others may tell what is wrong
+                log_failure("/sys_tables.rpc.v1.SysCatalog/ReadAllTables", error, table=table.name)
+                yield pb.ReadAllTablesResponse(name=table.name, error=error_to_pb(error).SerializeToString())
 
     async def CallProcedure(self, request: pb.CallProcedureRequest, context: _Context) -> AsyncGenerator[pb.CallProcedureResponse, None]:
-        async with _ErrorsReported(context, "CallProcedure"):
-            procedure = self._procedure(request)
-            given = ProcedureInput(procedure.name, procedure.parameters, wire.arguments(request))
-            call = self._call(request, procedure, given)
-            running = procedure.run(call, given.read(procedure.input_class))
-            rows: list[object] = []
-            with self._handle.open_calls.during(procedure.name, call.caller, call.idempotency_key):
-                async with aclosing(with_silence_marked(running, self._keep_alive_s)) as steps:
-                    async for step in steps:
-                        if isinstance(step, procedure.output_class):
-                            rows.append(step)
-                        else:
-                            yield _progress_to_pb(f"sys.{procedure.name} is still running" if step is None else step)
-                for piece in arrow_pieces(rows, procedure.output_schema):
-                    yield pb.CallProcedureResponse(arrow=piece)
+        procedure = self._procedure(request)
+        procedure_input = ProcedureInput(procedure.name, procedure.parameters, arguments_from_pb(request))
+        call = self._call(request, procedure, procedure_input)
+        running = procedure.run(call, procedure_input.read(procedure.input_class))
+        rows: list[object] = []
+        with self._handle.open_calls.during(procedure.name, call.caller, call.options.idempotency_key):
+            async with aclosing(with_silence_marked(running, self._keep_alive_s)) as steps:
+                async for step in steps:
+                    if isinstance(step, procedure.output_class):
+                        rows.append(step)
+                    else:
+                        yield _progress_to_pb(f"sys.{procedure.name} is still running" if step is None else step)
+            for piece in arrow_pieces(rows, procedure.output_schema):
+                yield pb.CallProcedureResponse(arrow=piece)
 
     def _description(self, view: CoordinatorView) -> pb.DescribeResponse:
         try:
@@ -137,7 +139,7 @@ class SysCatalogService(SysCatalogServicer):
         except ClusterUnavailable as error:
             # Without a description nobody could read `sys`, and an outage is when its tables are needed most.
             _log.warning("databases as last known: the cluster cannot list them", error_class=error.error_class, message=error.message)
-        return wire.description(self._registry, self._databases)
+        return description_to_pb(self._registry, self._databases)
 
     def _page(self, view: CoordinatorView, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         if request.page_size < 0:
@@ -147,10 +149,10 @@ class SysCatalogService(SysCatalogServicer):
         else:
             namespace = resolve_database(view, check_length(request.namespace, "namespace"))
             names = sorted(table.path.table_name for table in view.tables(namespace))
-        start = bisect_right(names, wire.last_name(request.page_token, namespace))
+        start = bisect_right(names, last_name(request.page_token, namespace))
         page = names[start : start + min(request.page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)]
         more = bool(page) and page[-1] != names[-1]
-        return pb.ListTablesResponse(table_names=page, next_page_token=wire.page_token(namespace, page[-1]) if more else "")
+        return pb.ListTablesResponse(table_names=page, next_page_token=page_token(namespace, page[-1]) if more else "")
 
     def _system_table(self, request: pb.ReadTableRequest) -> SystemTable:
         if not _is_system(request.namespace):
@@ -164,16 +166,11 @@ class SysCatalogService(SysCatalogServicer):
             raise UnknownProcedure(f"there is no procedure {namespace}.{name}", hint=f"All procedures are in {SYSTEM_DATABASE}.")
         return self._registry.procedure(name)
 
-    def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, given: ProcedureInput) -> Call:
-        framework = given.read(FrameworkInput) if procedure.mutates else FrameworkInput()
-        sent_key = request.idempotency_key if procedure.mutates and request.HasField("idempotency_key") else None
-        return Call(
-            handle=self._handle,
-            caller=caller_name(request.caller),
-            idempotency_key=sent_key if framework.idempotency_key is None else framework.idempotency_key,
-            dry_run=framework.dry_run,
-            procedures=self._registry.procedures,
-        )
+    def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, procedure_input: ProcedureInput) -> Call:
+        options = procedure_input.read(CallOptions) if procedure.mutates else CallOptions()
+        if procedure.mutates and options.idempotency_key is None and request.HasField("idempotency_key"):
+            options = replace(options, idempotency_key=request.idempotency_key)
+        return Call(self._handle, caller_name(request.caller), options, self._registry.procedures)
 
 
 def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None) -> SysCatalogService:
@@ -181,23 +178,6 @@ def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: 
     service = SysCatalogService(handle, default_registry() if registry is None else registry)
     add_SysCatalogServicer_to_server(service, server)
     return service
-
-
-class _ErrorsReported:
-    """Turns what is raised inside into the status of the call. A cancelled call has nobody to tell."""
-
-    def __init__(self, context: _Context, rpc: str) -> None:
-        self._context = context
-        self._rpc = rpc
-
-    async def __aenter__(self) -> None:
-        pass
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, Exception):
-            _log_failure(self._rpc, error)
-            code = error_status.status_code(error) if isinstance(error, LakewardError) else grpc.StatusCode.INTERNAL
-            await self._context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
 
 
 def _progress_to_pb(step: object) -> pb.CallProcedureResponse:
@@ -208,13 +188,6 @@ def _progress_to_pb(step: object) -> pb.CallProcedureResponse:
     if step.round is not None:
         response.records_done, response.records_total = step.round.records_done, step.round.records_total
     return response
-
-
-def _log_failure(rpc: str, error: Exception, **more: str) -> None:
-    if isinstance(error, LakewardError):
-        _log.info("call refused", rpc=rpc, error_class=error.error_class, message=error.message, **more)
-    else:
-        _log.error("call failed unexpectedly", rpc=rpc, error_class=type(error).__name__, exc_info=error, **more)
 
 
 def _is_system(namespace: str) -> bool:

@@ -28,27 +28,27 @@ class KvSnapshotLeaseBucketRow:
 
 @system_table("kv_snapshot_lease_buckets", KvSnapshotLeaseBucketRow, comment="The KV snapshots that leases keep alive.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseBucketRow]:
-    wanted = scan.equals("lease_id")
-    leases = [lease for lease in view.leases() if wanted in (None, lease.lease_id)]
+    lease_id = scan.equals("lease_id")
+    leases = [lease for lease in view.leases() if lease_id in (None, lease.lease_id)]
     tables: dict[int, TableInfo] = {}
     if any(lease.snapshots for lease in leases):
         tables = {table.table_id: table for database in view.databases() for table in view.tables(database)}
     partitions: dict[int, dict[int, str]] = {}
     for lease in leases:
-        for one in lease.snapshots:
-            table = tables.get(one.table_bucket.table_id)
+        for snapshot in lease.snapshots:
+            table = tables.get(snapshot.table_bucket.table_id)
             if table is None:
                 continue  # dropped a moment ago, and its leases with it
-            partition_id = one.table_bucket.bucket.partition_id
+            partition_id = snapshot.table_bucket.bucket.partition_id
             if partition_id is not None and table.table_id not in partitions:
-                partitions[table.table_id] = {each.partition_id: each.partition_name for each in view.partitions(table)}
+                partitions[table.table_id] = {partition.partition_id: partition.partition_name for partition in view.partitions(table)}
             yield KvSnapshotLeaseBucketRow(
                 lease_id=lease.lease_id,
                 database_name=table.path.database_name,
                 table_name=table.path.table_name,
                 partition_name=None if partition_id is None else partitions[table.table_id].get(partition_id),
-                bucket_id=one.table_bucket.bucket.bucket_id,
-                snapshot_id=one.snapshot_id,
-                log_offset=one.log_offset,
-                available=one.available,
+                bucket_id=snapshot.table_bucket.bucket.bucket_id,
+                snapshot_id=snapshot.snapshot_id,
+                log_offset=snapshot.log_offset,
+                available=snapshot.available,
             )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
-from tiering.coordinator.interface import CoordinatorView, lease_state
+from tiering.coordinator.interface import CoordinatorView
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class KvSnapshotLeaseRow:
 
 @system_table("kv_snapshot_leases", KvSnapshotLeaseRow, comment="Live leases on KV snapshots.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRow]:
-    wanted = scan.equals("lease_id")
+    lease_id = scan.equals("lease_id")
     for lease in view.leases():
-        if wanted in (None, lease.lease_id):
+        if lease_id in (None, lease.lease_id):
             yield KvSnapshotLeaseRow(
                 lease_id=lease.lease_id,
                 owner=lease.owner,
@@ -41,7 +41,7 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRo
                 expires_at=lease.expires_at,
                 ttl_ms=lease.ttl_ms,
                 remaining_ms=max(0, (lease.expires_at - view.now) // timedelta(milliseconds=1)),
-                tables=len({one.table_bucket.table_id for one in lease.snapshots}),
+                tables=len({snapshot.table_bucket.table_id for snapshot in lease.snapshots}),
                 buckets=len(lease.snapshots),
-                state=lease_state(lease, view.now),
+                state=lease.state(view.now),
             )

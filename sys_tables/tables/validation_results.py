@@ -39,6 +39,6 @@ def row_of(result: CheckResult) -> ValidationResultRow:
 @system_table("validation_results", ValidationResultRow, comment="What validations found, the newest first.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[ValidationResultRow]:
     database_name, table_name = scan.equals("database_name"), scan.equals("table_name")
-    for one in view.validations():
-        if database_name in (None, one.database_name) and table_name in (None, one.table_name):
-            yield row_of(one)
+    for result in view.validations():
+        if database_name in (None, result.database_name) and table_name in (None, result.table_name):
+            yield row_of(result)

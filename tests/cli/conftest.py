@@ -12,7 +12,6 @@ from support.commands import Ended, Lakeward
 from support.processes import wait_for
 from tiering.cli.main import main
 from tiering.client import LakewardClient
-from tiering.ingest import csv_files, ndjson_files
 from tiering.model.names import table_path
 
 ORDERS = table_path("sales", "orders")
@@ -48,10 +47,3 @@ def lakeward(stocked: Deployment, capsys: pytest.CaptureFixture[str], monkeypatc
         return Ended(int(ended.value.code or 0), printed.out, printed.err)
 
     return run
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of a few lines span several blocks."""
-    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(ndjson_files, "BLOCK_BYTES", 64)

@@ -13,9 +13,9 @@ from support.cluster_of_processes import Deployment
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """A coordinator that runs; tierers are the test's."""
-    made = Deployment(tmp_path)
+    deployment = Deployment(tmp_path)
     try:
-        made.start_coordinator()
-        yield made
+        deployment.start_coordinator()
+        yield deployment
     finally:
-        made.close()
+        deployment.close()

@@ -22,17 +22,17 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """Every round is a Spark job; the service timeout is longer than Spark needs to miss an executor."""
-    made = Deployment(tmp_path)
+    deployment = Deployment(tmp_path)
     try:
-        made.start_coordinator("--inline-round-bytes", "0", "--service-timeout-ms", "60000")
-        yield made
+        deployment.start_coordinator("--inline-round-bytes", "0", "--service-timeout-ms", "60000")
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
 def processes_of(tierer: Process, holding: str) -> dict[int, str]:
     """Pid -> state letter of those in the tierer's session whose command line holds a text."""
-    found = {}
+    offsets_by_bucket = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, _parent, _group, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
@@ -40,8 +40,8 @@ def processes_of(tierer: Process, holding: str) -> dict[int, str]:
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended meanwhile
         if int(session) == tierer.popen.pid and holding in command:
-            found[int(folder.name)] = state
-    return found
+            offsets_by_bucket[int(folder.name)] = state
+    return offsets_by_bucket
 
 
 def stopped_workers(tierer: Process) -> list[int]:

@@ -27,9 +27,9 @@ REFUSED = "File too large"
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path)
+    yield world
+    world.close()
 
 
 @contextmanager

@@ -20,12 +20,12 @@ COUNT = 900
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """The service timeout is longer than the test: the round that wakes up is still the one that owns the table."""
-    made = Deployment(tmp_path)
+    deployment = Deployment(tmp_path)
     try:
-        made.start_coordinator("--service-timeout-ms", "120000")
-        yield made
+        deployment.start_coordinator("--service-timeout-ms", "120000")
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
 def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deployment: Deployment) -> None:
@@ -43,5 +43,5 @@ def test_a_rewrite_under_a_stopped_tierer_is_built_upon_by_its_very_round(deploy
     deployment.assert_exact(ORDERS, 2 * COUNT)
     view = open_lake("iceberg", deployment.data.lake_properties).view(ORDERS)
     assert view is not None
-    assert [one.round_id for one in view.snapshots.values() if one.parent_id == foreign] == [stopped.round_id]
+    assert [snapshot.round_id for snapshot in view.snapshots.values() if snapshot.parent_id == foreign] == [stopped.round_id]
     assert deployment.status(ORDERS).error_count == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_world import SCHEMA, TIERER, LakeWorld
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.steps import actions as act
@@ -21,9 +21,9 @@ HOUR_S = 3_600
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path)
+    yield world
+    world.close()
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def short_lived(world: LakeWorld) -> TableInfo:
     """A lake table whose log is cut an hour after its rows are in the lake."""
     world.storage.create_database("sales", ignore_if_exists=True)
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "60 s", "table.log.ttl": "1 h"}
-    made = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
+    table = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
     world.coordinator.tick()
-    return made
+    return table
 
 
 def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: TableInfo) -> None:
@@ -49,7 +49,7 @@ def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: T
     with pytest.raises(Fenced, match="does not hold"):
         world.coordinator.commits.commit_lake_snapshot(message)
     world.clock.advance(2 * HOUR_S)
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     world.coordinator.tick()
     marker = world.view(short_lived).marker
     assert marker is not None

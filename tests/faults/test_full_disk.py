@@ -71,16 +71,16 @@ def disks(tmp_path: Path) -> Iterator[Disks]:
     deployment = Deployment(tmp_path)
     table = tmp_path / "lake" / ORDERS.database_name / ORDERS.table_name
     properties = {**deployment.data.lake_properties, "warehouse": f"file://{tmp_path / 'lake'}"}
-    made = Disks(deployment, properties, table, Disk(deployment.data.root), Disk(table / "data"), Disk(table / "metadata"))
+    disks = Disks(deployment, properties, table, Disk(deployment.data.root), Disk(table / "data"), Disk(table / "metadata"))
     try:
-        for disk in (made.state, made.data, made.metadata):
+        for disk in (disks.state, disks.data, disks.metadata):
             disk.mount()
         deployment.start_coordinator(*(word for name, value in properties.items() for word in ("--lake-property", f"{name}={value}")))
         deployment.start_tierer("only")
-        yield made
+        yield disks
     finally:
         deployment.close()
-        for disk in (made.state, made.data, made.metadata):
+        for disk in (disks.state, disks.data, disks.metadata):
             disk.unmount()
 
 
@@ -97,7 +97,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost_when_there_is_room_again(disks
         disk.fill()
         deployment.append(ORDERS, done, COUNT)
         done += COUNT
-        status = wait_for("the table fails", lambda: found if (found := deployment.status(ORDERS)).error_class else None)
+        status = wait_for("the table fails", lambda: latest if (latest := deployment.status(ORDERS)).error_class else None)
         assert (status.error_class, status.error_phase, status.error_retryable) == ("LakeUnavailable", phase, True)
         assert status.last_error is not None
         assert NO_SPACE in status.last_error

@@ -14,7 +14,7 @@ from tiering import errors
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.error_status import ERROR_METADATA_KEY
@@ -91,8 +91,8 @@ def test_malformed_inputs_are_refused_clearly_and_cost_little(deployment: Deploy
     for _, words in http2.conversations(SEED, NOISES):
         http2.say(address, words)
     with grpc.insecure_channel(deployment.uri) as channel:
-        complaints = [(case.path, case.what, complaint(channel, case)) for case in malformed.cases(SEED, REQUESTS)]
-    assert [some for some in complaints if some[2] is not None] == []
+        complaints = [(case.path, case.kind, complaint(channel, case)) for case in malformed.cases(SEED, REQUESTS)]
+    assert [entry for entry in complaints if entry[2] is not None] == []
     assert figure(pid, "VmHWM") < MAX_MEMORY_KB
     assert figure(pid, "Threads") < MAX_THREADS
     http2.close_all(open_calls)

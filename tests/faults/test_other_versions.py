@@ -25,10 +25,10 @@ def change(database: Path, statement: str) -> None:
 def refused(deployment: Deployment) -> str:
     process = deployment._start("coordinator", "--data", str(deployment.data.root), "--port", "0")
     assert process.wait_ended(30) == 1
-    said = process.output()
-    assert "Traceback" not in said
-    assert "lakeward is ready" not in said
-    return said
+    output = process.output()
+    assert "Traceback" not in output
+    assert "lakeward is ready" not in output
+    return output
 
 
 def test_each_part_of_another_version_is_refused_and_runs_again_once_it_is_the_known_one(deployment: Deployment) -> None:
@@ -40,9 +40,9 @@ def test_each_part_of_another_version_is_refused_and_runs_again_once_it_is_the_k
 
     known = (root / "VERSION").read_text()
     (root / "VERSION").write_text("99\n")
-    said = refused(deployment)
-    assert "format version 99" in said
-    assert str(root) in said
+    output = refused(deployment)
+    assert "format version 99" in output
+    assert str(root) in output
     (root / "VERSION").write_text(known)
 
     change(root / "coordinator.db", "UPDATE lakeward_owner SET version = 99")
@@ -50,9 +50,9 @@ def test_each_part_of_another_version_is_refused_and_runs_again_once_it_is_the_k
     change(root / "coordinator.db", f"UPDATE lakeward_owner SET version = {sql_schema.VERSION}")
 
     change(root / "cluster" / database.FILE_NAME, "UPDATE facts SET value = '99' WHERE name = 'format_version'")
-    said = refused(deployment)
-    assert "newer version" in said
-    assert "99" in said
+    output = refused(deployment)
+    assert "newer version" in output
+    assert "99" in output
     change(root / "cluster" / database.FILE_NAME, f"UPDATE facts SET value = '{database.FORMAT_VERSION}' WHERE name = 'format_version'")
 
     deployment.start_coordinator()

@@ -19,15 +19,15 @@ ORDERS = TablePath("sales", "orders")
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """Started by somebody whose umask lets everybody write everything; every round is a Spark job of two executors."""
     before = os.umask(0)
-    made = Deployment(tmp_path)
+    deployment = Deployment(tmp_path)
     try:
         (tmp_path / "data").mkdir(mode=0o777)
-        made.start_coordinator("--inline-round-bytes", "0")
-        made.start_tierer("cluster", "--master", "local-cluster[1,1,1024]")
-        yield made
+        deployment.start_coordinator("--inline-round-bytes", "0")
+        deployment.start_tierer("cluster", "--master", "local-cluster[1,1,1024]")
+        yield deployment
     finally:
         os.umask(before)
-        made.close()
+        deployment.close()
 
 
 def test_everything_in_the_data_folder_is_its_owners_alone(deployment: Deployment) -> None:

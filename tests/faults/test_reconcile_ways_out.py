@@ -1,4 +1,4 @@
-"""Every way that a lake table is broken x every way out: whatever is tried first, the printed hints lead to a healthy table.
+"""Every way in which a lake table is broken x every way out: whatever is tried first, the printed hints lead to a healthy table.
 
 No circle, and no row lost unsaid: the lake equals the source table but for as many records as the CALLs said that they leave out.
 """
@@ -16,7 +16,7 @@ import pytest
 from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
 from support.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.interface import ReconcileLake, ReconcileResult
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.lake.base import LakeView
 from tiering.lake.rules.hints import is_empty
 from tiering.model.rounds import RoundState
@@ -25,27 +25,27 @@ STEPS = 3
 """A base check's hint, a refusal's, and the one that it names."""
 
 _RENAME = r"Rename or drop the lake table [^.]*\.?\S* in the lake's catalog, then "
-_WAY = re.compile(rf"(?P<rename>{_RENAME})?CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
+_STEP = re.compile(rf"(?P<rename>{_RENAME})?CALL sys\.reconcile_lake\('(?P<table>[^']+)', '(?P<action>\w+)'\)")
 
-Way = tuple[bool, str]
+Step = tuple[bool, str]
 """Whether the lake table is renamed first, and the action."""
 
 
-def ways(source: Source, hint: str) -> list[Way]:
+def hinted_steps(source: Source, hint: str) -> list[Step]:
     """What a hint says to type."""
-    found = [(match["rename"] is not None, match["action"]) for match in _WAY.finditer(hint)]
-    assert all(match["table"] == str(source.info.path) for match in _WAY.finditer(hint))
-    return found
+    steps = [(match["rename"] is not None, match["action"]) for match in _STEP.finditer(hint)]
+    assert all(match["table"] == str(source.info.path) for match in _STEP.finditer(hint))
+    return steps
 
 
 def reconcile(source: Source, action: str, **more: bool) -> ReconcileResult:
     call = ReconcileLake(source.info.path, action, caller="alice", **more)
-    return asyncio.run(source.world.coordinator.control.reconcile_lake(call))
+    return asyncio.run(source.world.coordinator.control.perform(call))
 
 
-def go(source: Source, way: Way) -> ReconcileResult | errors.CannotReconcile:
+def take(source: Source, step: Step) -> ReconcileResult | errors.CannotReconcile:
     """First a dry run, which says the same and changes nothing."""
-    rename, action = way
+    rename, action = step
     if rename:
         source.world.iceberg_catalog().rename_table(str(source.info.path), f"sales.former-{next(_numbers)}")
     before = view_of(source)
@@ -77,18 +77,18 @@ def attempt(source: Source, action: str, **more: bool) -> ReconcileResult | erro
 _numbers = itertools.count()
 
 
-def follow(source: Source, way: Way) -> int | None:
-    """Takes a way, and what refusals say, to its end; how many records that left out, None if it said that it cannot tell."""
+def follow(source: Source, step: Step) -> int | None:
+    """Takes a step, and those that refusals name, to the end. Returns how many records that left out; None if it cannot tell."""
     for _ in range(STEPS):
-        taken = go(source, way)
+        taken = take(source, step)
         if isinstance(taken, ReconcileResult):
             assert taken.records_left_out is not None or (source.keyed and taken.action != "retier")
             return taken.records_left_out
-        others = ways(source, taken.hint)
+        others = hinted_steps(source, taken.hint)
         assert others, taken.hint
-        assert way not in others, taken.hint
-        way = others[0]
-    raise AssertionError(f"the hints go in a circle: {way}")
+        assert step not in others, taken.hint
+        step = others[0]
+    raise AssertionError(f"the hints go in a circle: {step}")
 
 
 def broken(source: Source) -> errors.LakewardError | None:
@@ -114,27 +114,27 @@ def prove_healthy(source: Source, left_out: int | None) -> None:
         source.missing()
 
 
-def walk(folder: Path, break_it: Callable[[LakeWorld], Source], every_way: bool) -> None:
-    """Each way from the same broken table: those that its error names first, then those that nobody named."""
-    todo: list[Way] = []
-    done: set[Way] = set()
+def walk(folder: Path, break_it: Callable[[LakeWorld], Source], every_action: bool) -> None:
+    """Each step from the same broken table: those that its error names first, then those that nobody named."""
+    todo: list[Step] = []
+    done: set[Step] = set()
     while not done or set(todo) - done:
         world = LakeWorld(folder / str(len(done)))
         try:
             source = break_it(world)
             error = broken(source)
             assert error is not None
-            hinted = ways(source, error.hint)
+            hinted = hinted_steps(source, error.hint)
             assert hinted, error.hint
             if is_empty(view_of(source)):
                 assert (False, "accept") not in hinted
-            todo = [*hinted, *((False, action) for action in ACTIONS)] if every_way else hinted[:1]
-            way = next(way for way in todo if way not in done)
-            done.add(way)
+            todo = [*hinted, *((False, action) for action in ACTIONS)] if every_action else hinted[:1]
+            step = next(step for step in todo if step not in done)
+            done.add(step)
             try:
-                prove_healthy(source, follow(source, way))
+                prove_healthy(source, follow(source, step))
             except BaseException as failure:
-                failure.add_note(f"the way was {way}, the error {error.error_class}: {error.message} {error.hint}")
+                failure.add_note(f"the first step was {step}, the error {error.error_class}: {error.message} {error.hint}")
                 raise
         finally:
             world.close()
@@ -157,7 +157,7 @@ def test_every_hint_leads_to_a_healthy_table(tmp_path: Path, state: State, kind:
         state(source)
         return source
 
-    walk(tmp_path, break_it, every_way=not kind[1])
+    walk(tmp_path, break_it, every_action=not kind[1])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_name)
@@ -168,7 +168,7 @@ def test_a_first_round_that_failed_behind_its_plan_is_no_trap(tmp_path: Path, st
         state(source)
         return source
 
-    walk(tmp_path, break_it, every_way=not kind[1])
+    walk(tmp_path, break_it, every_action=not kind[1])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_name)
@@ -181,4 +181,4 @@ def test_a_table_made_anew_with_other_partitions_after_a_dead_first_round_is_no_
         source_made_anew(source)
         return source
 
-    walk(tmp_path, break_it, every_way=False)
+    walk(tmp_path, break_it, every_action=False)

@@ -26,7 +26,7 @@ def test_a_torn_segment_fails_its_table_by_name_and_tiers_once_it_is_restored(de
     segment = newest_segment(deployment)
     whole = segment.read_bytes()
     segment.write_bytes(whole[: len(whole) // 2])
-    status = wait_for("the round fails", lambda: found if (found := deployment.status(ORDERS)).error_class else None)
+    status = wait_for("the round fails", lambda: latest if (latest := deployment.status(ORDERS)).error_class else None)
     assert (status.error_class, status.error_phase, status.error_retryable) == ("DataCorrupt", "READ", False)
     assert status.last_error is not None
     for named in (segment.name, "bucket 0", f"[{COUNT}, {2 * COUNT})"):

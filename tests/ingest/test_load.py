@@ -14,7 +14,7 @@ import pytest
 from support.embedded import scan_all, served
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import AppendedRange, Rows
+from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, ServiceUnreachable, UnknownDatabase, UnknownTable, UnsupportedType
 from tiering.ingest.load import IngestOptions, ingest_file
 from tiering.model.tables import BucketKey, TablePath
@@ -281,3 +281,28 @@ def test_an_interrupted_ingest_goes_on_under_its_writer_id(cluster: RemoteEmbedd
 
     rows = scan_all(cluster, result.table)
     assert rows["n"].to_pylist() == list(range(1_000_000))
+
+
+def test_a_new_table_gets_the_options_that_are_named(cluster: RemoteEmbeddedCluster, csv: Path) -> None:
+    options = IngestOptions(table_options={"table.log.ttl": "7 d", "table.datalake.freshness": "1 min"})
+    assert ingest_file(cluster, PATH, csv, options).table.properties.items() >= options.table_options.items()
+    with pytest.raises(InvalidArgument, match="is there already, and --option is for a new one") as raised:
+        ingest_file(cluster, PATH, csv, options)
+    assert f"lakeward set-option {PATH} NAME=VALUE" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (IngestOptions(table_options={"table.colour": "red"}), "unknown table option 'table.colour'"),
+        (IngestOptions(table_options={"table.log.ttl": "soon"}), "'soon' is not a valid value of table.log.ttl"),
+        (IngestOptions(table_options={"iceberg.write.data.path": "/x"}), "iceberg.write.data.path"),
+        (IngestOptions(table_options={"table.datalake.enabled": "false"}, lake=True), "--lake and --option table.datalake.enabled"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_anything_is_made(
+    cluster: RemoteEmbeddedCluster, csv: Path, options: IngestOptions, message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        ingest_file(cluster, PATH, csv, options)
+    assert cluster.databases() == []

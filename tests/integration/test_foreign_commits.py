@@ -23,9 +23,9 @@ from tiering.round.steps.actions import RoundOutcome
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path_factory.mktemp("deployment"))
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path_factory.mktemp("deployment"))
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,14 @@ def spark(world: LakeWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def tiered(world: LakeWorld) -> Iterator[Callable[[str], TableInfo]]:
     """A table with three rounds in its lake; it is dropped after the test, so that only one table is due at a time."""
-    made: list[TableInfo] = []
+    tables: list[TableInfo] = []
 
     def make(name: str) -> TableInfo:
         for other in world.storage.tables():
             if other.path.table_name == "first":
                 world.storage.drop_table(other.path)
         table = world.table(name)
-        made.append(table)
+        tables.append(table)
         for start in (0, 40, 80):
             world.append(table, start, 40)
             assert world.tier(table).state is RoundState.SUCCEEDED
@@ -53,7 +53,7 @@ def tiered(world: LakeWorld) -> Iterator[Callable[[str], TableInfo]]:
         return table
 
     yield make
-    for table in made:
+    for table in tables:
         world.storage.drop_table(table.path)
         world.coordinator.tick()
 

@@ -48,10 +48,10 @@ class Disturbed:
 
 @pytest.fixture
 def world(tmp_path: Path, spark: SparkSession) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    made.spark = Disturbed(SparkTaskRunner(spark))
-    yield made
-    made.close()
+    world = LakeWorld(tmp_path)
+    world.spark = Disturbed(SparkTaskRunner(spark))
+    yield world
+    world.close()
 
 
 def runner(world: LakeWorld) -> Disturbed:
@@ -103,15 +103,15 @@ def test_a_column_added_while_executors_read_comes_with_the_next_round(world: La
 def test_a_source_dropped_and_made_anew_while_executors_read(world: LakeWorld) -> None:
     old = world.table("orders")
     world.append(old, 0, 20)
-    made: list[TableInfo] = []
+    tables: list[TableInfo] = []
 
     def drop_and_make_anew() -> None:
         world.storage.drop_table(old.path)
-        made.append(world.table("orders"))
+        tables.append(world.table("orders"))
 
     runner(world).happens = drop_and_make_anew
     assert_source_changed(world.tier(old))
-    [new] = made
+    [new] = tables
     LogWriter(world.storage, new.path, "new").append(pa.table({"id": [500, 501], "text": ["a", "b"]}, schema=SCHEMA))
     assert world.tier(new).state is RoundState.SUCCEEDED
     assert sorted(world.assert_exact(new)["id"].to_pylist()) == [500, 501]
@@ -129,4 +129,6 @@ def test_a_partition_dropped_while_executors_read(world: LakeWorld) -> None:
     marker = world.view(table).marker
     assert marker is not None
     [bucket] = marker.buckets
-    assert [one.partition_name for one in world.storage.partitions(table) if one.partition_id == bucket.partition_id] == ["eu"]
+    assert [partition.partition_name for partition in world.storage.partitions(table) if partition.partition_id == bucket.partition_id] == [
+        "eu"
+    ]

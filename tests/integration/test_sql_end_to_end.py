@@ -16,7 +16,7 @@ from support.processes import wait_for
 from support.repository import ROOT
 from support.spark_sessions import spark_session
 from support.sql_examples import Example, ExpectedError, differences, load_examples
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 EXAMPLES = load_examples(ROOT / "sql_examples")
@@ -29,28 +29,28 @@ COUNT = 1_000
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The setting of sql_examples/README.md."""
-    made = Deployment(tmp_path_factory.mktemp("up"))
+    deployment = Deployment(tmp_path_factory.mktemp("up"))
     try:
-        made.start_up()
-        make_the_setting(made)
-        yield made
+        deployment.start_up()
+        make_the_setting(deployment)
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
-def make_the_setting(made: Deployment) -> None:
-    made.create(FLIGHTS, freshness="5 min", buckets=4)
-    made.append(FLIGHTS, 0, COUNT, pieces=4)
-    with made.cluster() as cluster:
+def make_the_setting(deployment: Deployment) -> None:
+    deployment.create(FLIGHTS, freshness="5 min", buckets=4)
+    deployment.append(FLIGHTS, 0, COUNT, pieces=4)
+    with deployment.cluster() as cluster:
         cluster.create_table(PLANES, TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "false"}))
-    lake = load_catalog("lake", **made.data.lake_properties)
+    lake = load_catalog("lake", **deployment.data.lake_properties)
     lake.create_namespace_if_not_exists(WEATHER.database_name)
     lake.create_table((WEATHER.database_name, WEATHER.table_name), pa.schema([pa.field("id", pa.string())]))
-    made.create(WEATHER, freshness="1 s", buckets=1)
-    made.append(WEATHER, 0, 10, pieces=1)
-    made.lakeward("tier", str(FLIGHTS))
-    wait_for("the hand-made lake table is found", lambda: made.status(WEATHER).error_class)
-    wait_for("the promise is broken", lambda: (made.status(WEATHER).lag_ms or 0) > 1_000)
+    deployment.create(WEATHER, freshness="1 s", buckets=1)
+    deployment.append(WEATHER, 0, 10, pieces=1)
+    deployment.lakeward("tier", str(FLIGHTS))
+    wait_for("the hand-made lake table is found", lambda: deployment.status(WEATHER).error_class)
+    wait_for("the promise is broken", lambda: (deployment.status(WEATHER).lag_ms or 0) > 1_000)
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +69,9 @@ def test_an_example_gives_what_it_says(spark: SparkSession, example: Example) ->
             spark.sql(example.sql).collect()
         assert [text for text in example.expected.contains if text not in str(caught.value)] == []
         return
-    found = spark.sql(example.sql)
-    cells = found.selectExpr(*(f"CAST(`{name}` AS STRING) AS `{name}`" for name in found.columns)).collect()
-    assert differences(example.expected, found.columns, [tuple(row) for row in cells]) == []
+    answer = spark.sql(example.sql)
+    cells = answer.selectExpr(*(f"CAST(`{name}` AS STRING) AS `{name}`" for name in answer.columns)).collect()
+    assert differences(example.expected, answer.columns, [tuple(row) for row in cells]) == []
 
 
 def first_with(rows: DataFrame, pending_records: int) -> Row | None:
@@ -119,8 +119,8 @@ def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment,
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
         cluster.create_table(KEYED, TableSpec(schema, 2, (), properties, ("id",)))
     write(0)
-    made = call("acquire_kv_snapshot_lease('mine', 'live.places', ttl_ms => 60000)")
-    assert (list(made), made["buckets"], made["unavailable"]) == (["lease_id", "buckets", "unavailable", "expires_at"], 2, 0)
+    acquired = call("acquire_kv_snapshot_lease('mine', 'live.places', ttl_ms => 60000)")
+    assert (list(acquired), acquired["buckets"], acquired["unavailable"]) == (["lease_id", "buckets", "unavailable", "expires_at"], 2, 0)
     for number in range(1, 4):
         write(number)
     held = spark.sql("SELECT * FROM fluss.sys.kv_snapshot_lease_buckets WHERE lease_id = 'mine' ORDER BY bucket_id").collect()
@@ -148,8 +148,8 @@ def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment,
 
 
 def test_spark_reads_the_lake_copy_row_by_row_through_the_iceberg_runtime(service: Deployment, spark: SparkSession) -> None:
-    found = spark.sql("SELECT id, text FROM lake.demo.flights ORDER BY id").toArrow()
-    assert found.cast(SCHEMA).equals(rows(0, COUNT))
+    lake_rows = spark.sql("SELECT id, text FROM lake.demo.flights ORDER BY id").toArrow()
+    assert lake_rows.cast(SCHEMA).equals(rows(0, COUNT))
     [offsets] = spark.sql("SELECT count(DISTINCT __bucket, __offset) AS once, count(*) AS all FROM lake.demo.flights").collect()
     assert (offsets.once, offsets["all"]) == (COUNT, COUNT)
 
@@ -165,8 +165,8 @@ def test_sys_works_with_fluss_as_default_catalog(spark: SparkSession) -> None:
 def test_the_command_line_says_the_same(service: Deployment) -> None:
     statuses = json.loads(service.lakeward("status", "--format", "json"))
     assert {status["table"]: status["status"] for status in statuses}["demo.weather"] == "Failed"
-    [one] = json.loads(service.lakeward("status", "demo.flights", "--format", "json"))
-    assert (one["lake_records"], one["pending_records"]) == (COUNT, 0)
+    [status] = json.loads(service.lakeward("status", "demo.flights", "--format", "json"))
+    assert (status["lake_records"], status["pending_records"]) == (COUNT, 0)
 
 
 def test_a_lake_table_that_is_mended_comes_back_with_a_call(service: Deployment, spark: SparkSession) -> None:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from support.lake_kit import LakeKit, bucket
 from support.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
-from tiering.lake.base import CommitterInitContext, WriterInitContext
+from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import TableInfo
 
@@ -80,14 +80,16 @@ LATER_VALUES = [[{"x": 1, "label": "later"}], None, [], [None]]
 
 
 def _table(kit: LakeKit, name: str, table_id: int) -> TableInfo:
-    columns = [pa.field(one, kind) for one, (kind, _) in CASES.items()]
+    columns = [pa.field(name, kind) for name, (kind, _) in CASES.items()]
     return kit.table(name, table_id, pa.schema(columns), bucket_count=1)
 
 
 def _batch(kit: LakeKit, table: TableInfo, start: int) -> pa.RecordBatch:
     system = kit.rows(kit.table(), B0, start, start + ROWS)
     values = {**{name: case[1] for name, case in CASES.items()}, LATER.name: LATER_VALUES}
-    arrays = [pa.array(values[one.name], one.type) if one.name in values else system.column(one.name) for one in table.lake_schema()]
+    arrays = [
+        pa.array(values[field.name], field.type) if field.name in values else system.column(field.name) for field in table.lake_schema()
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.lake_schema())
 
 
@@ -98,9 +100,9 @@ def _tier(kit: LakeKit, table: TableInfo, round_id: str, start: int, batches: li
     for batch in batches:
         writer.write(batch)
     stop = start + sum(batch.num_rows for batch in batches)
-    committer = factory.create_committer(CommitterInitContext(table, round_id))
+    committer = factory.create_committer()
     marker = replace(kit.prepare(table, round_id, {}).marker, buckets={B0: TieredRange(0, stop)})
-    committer.commit(committer.to_committable([writer.complete(start, stop)]), base, marker)
+    committer.commit(Committable(round_id, (writer.complete(start, stop),)), base, marker)
 
 
 @pytest.fixture(scope="module")
@@ -152,49 +154,49 @@ def read(readers: Mapping[str, Reader]) -> Mapping[str, dict[str, list[Any]]]:
 def _same(value: Any) -> Any:
     """A map is pairs to one reader, and a list of key and value to another."""
     if isinstance(value, dict):
-        return tuple(_same(one) for one in value.values())
+        return tuple(_same(part) for part in value.values())
     if isinstance(value, list | tuple):
-        return tuple(_same(one) for one in value)
+        return tuple(_same(part) for part in value)
     return bytes(value) if isinstance(value, bytearray) else value
 
 
 def _as_pyiceberg_reads(value: Any, kind: pa.DataType) -> Any:
     """`value` with its NULL lists of structs and maps to structs empty (see the module's docstring)."""
     if pa.types.is_struct(kind):
-        return None if value is None else {one.name: _as_pyiceberg_reads(value[one.name], one.type) for one in kind}
+        return None if value is None else {child.name: _as_pyiceberg_reads(value[child.name], child.type) for child in kind}
     if pa.types.is_list(kind):
         empty = [] if pa.types.is_struct(kind.value_type) else None
-        return empty if value is None else [_as_pyiceberg_reads(one, kind.value_type) for one in value]
+        return empty if value is None else [_as_pyiceberg_reads(child, kind.value_type) for child in value]
     if pa.types.is_map(kind):
         empty = [] if pa.types.is_struct(kind.item_type) else None
-        return empty if value is None else [(key, _as_pyiceberg_reads(one, kind.item_type)) for key, one in value]
+        return empty if value is None else [(key, _as_pyiceberg_reads(child, kind.item_type)) for key, child in value]
     return value
 
 
 def _expected(values: list[Any], kind: pa.DataType, reader: str) -> list[Any]:
     read = pa.array(values, kind).to_pylist()
-    return [_same(_as_pyiceberg_reads(one, kind) if reader == "pyiceberg" else one) for one in read]
+    return [_same(_as_pyiceberg_reads(value, kind) if reader == "pyiceberg" else value) for value in read]
 
 
 @pytest.mark.parametrize("reader", ["pyiceberg", "spark", "duckdb"])
 @pytest.mark.parametrize("column", CASES)
 def test_a_type_reads_back_equal(read: Mapping[str, dict[str, list[Any]]], column: str, reader: str) -> None:
     kind, values = CASES[column]
-    assert [_same(one) for one in read[reader][column]] == _expected(values, kind, reader) * 2
+    assert [_same(value) for value in read[reader][column]] == _expected(values, kind, reader) * 2
 
 
 @pytest.mark.parametrize("reader", ["pyiceberg", "spark", "duckdb"])
 def test_a_column_that_came_later_is_null_in_the_rows_before_it(read: Mapping[str, dict[str, list[Any]]], reader: str) -> None:
-    found = read[reader][LATER.name]
-    assert found[:ROWS] == [None] * ROWS
-    assert [_same(one) for one in found[ROWS:]] == _expected(LATER_VALUES, LATER.type, reader)
+    column_values = read[reader][LATER.name]
+    assert column_values[:ROWS] == [None] * ROWS
+    assert [_same(value) for value in column_values[ROWS:]] == _expected(LATER_VALUES, LATER.type, reader)
 
 
 @pytest.mark.parametrize("reader", ["pyiceberg", "spark"])
 def test_a_table_without_rows_has_its_columns(readers: Mapping[str, Reader], reader: str) -> None:
-    found = readers[reader]("no_rows")
-    assert found.num_rows == 0
-    assert found.column_names == [*CASES, "__bucket", "__offset", "__timestamp"]
+    columns_read = readers[reader]("no_rows")
+    assert columns_read.num_rows == 0
+    assert columns_read.column_names == [*CASES, "__bucket", "__offset", "__timestamp"]
 
 
 FLAT = [name for name, (kind, values) in CASES.items() if not pa.types.is_nested(kind) and values.count(None) < ROWS]
@@ -208,8 +210,8 @@ def test_a_filter_finds_each_value_and_the_nulls(kit: LakeKit, spark: SparkSessi
     # pyiceberg takes a filter for an infinite float32 to be one that no float32 can meet.
     wanted = [value for value in pa.array(values, kind).to_pylist() if value not in (None, float("inf"), float("-inf"))]
     for value in wanted:
-        found = iceberg.scan(row_filter=EqualTo(column, value), selected_fields=(column,)).to_arrow()
-        assert found.num_rows == 2 * wanted.count(value), value
+        matching_rows = iceberg.scan(row_filter=EqualTo(column, value), selected_fields=(column,)).to_arrow()
+        assert matching_rows.num_rows == 2 * wanted.count(value), value
     assert iceberg.scan(row_filter=f"{column} is null", selected_fields=(column,)).to_arrow().num_rows == 2
     assert spark.table("lake.sales.every_type").where(f"{column} IS NULL").count() == 2
 

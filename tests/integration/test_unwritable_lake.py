@@ -18,22 +18,22 @@ COUNT = 30
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """Its warehouse lies below a file."""
-    made = Deployment(tmp_path)
+    deployment = Deployment(tmp_path)
     (tmp_path / "blocked").write_text("a file where a folder has to be")
     try:
-        made.start_coordinator("--lake-property", "type=sql", *warehouse(made, tmp_path))
-        made.start_tierer("first")
-        yield made
+        deployment.start_coordinator("--lake-property", "type=sql", *warehouse(deployment, tmp_path))
+        deployment.start_tierer("first")
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
-def lake_properties(made: Deployment, folder: Path) -> dict[str, str]:
-    return {**made.data.lake_properties, "warehouse": f"file://{folder / 'blocked' / 'lake'}"}
+def lake_properties(deployment: Deployment, folder: Path) -> dict[str, str]:
+    return {**deployment.data.lake_properties, "warehouse": f"file://{folder / 'blocked' / 'lake'}"}
 
 
-def warehouse(made: Deployment, folder: Path) -> list[str]:
-    return [word for name, value in lake_properties(made, folder).items() for word in ("--lake-property", f"{name}={value}")]
+def warehouse(deployment: Deployment, folder: Path) -> list[str]:
+    return [word for name, value in lake_properties(deployment, folder).items() for word in ("--lake-property", f"{name}={value}")]
 
 
 def test_the_error_names_the_folder_and_the_mend_brings_every_row(deployment: Deployment, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from tiering.cli.processes.data_folder import DataFolder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
-from tiering.coordinator.interface import TableStatus
+from tiering.cluster.writable import TableSpec
+from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
@@ -91,6 +91,14 @@ class Deployment:
             cluster.create_database(path.database_name, ignore_if_exists=True)
             properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
             cluster.create_table(path, TableSpec(schema, buckets, properties=properties))
+
+    def drop(self, path: TablePath) -> None:
+        """Drops the table, and waits until the coordinator does not list it any more."""
+        with self.cluster() as cluster:
+            cluster.drop_table(path)
+        with LakewardClient(self.uri) as client:
+            paths = lambda: {TablePath(status.database_name, status.table_name) for status in client.list_tiering_statuses()}  # noqa: E731
+            wait_for(f"the coordinator forgets {path}", lambda: path not in paths())
 
     def append(self, path: TablePath, start: int, count: int, pieces: int = BUCKETS) -> None:
         """Rows in several appends, so that every bucket gets some."""

@@ -11,12 +11,13 @@ from typing import Any
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake, Request
 from support.memory_store import MemoryStore
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.lake.marker import Marker, TieredRange
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_to_pb
@@ -120,7 +121,7 @@ class World:
 
     async def calling(self, path: TablePath | None = None, caller: str = "alice", **arguments: Any) -> TierTableResult:
         """The same in an event loop; progress lines are kept in `progress_lines`."""
-        async for step in self.coordinator.control.tier_table(TierTable(path or self.table.path, caller=caller, **arguments)):
+        async for step in self.coordinator.control.perform_with_progress(TierTable(path or self.table.path, caller=caller, **arguments)):
             if isinstance(step, Progress):
                 self.progress_lines.append(step.message)
             else:
@@ -235,11 +236,11 @@ class HandTierer:
         )
         new = {bucket: (base.get(bucket, 0), end) for bucket, end in ends.items() if end > base.get(bucket, 0)}
         ranges = tuple((bucket, start, end, f"lakeward-{info.round_id}-{bucket}.parquet") for bucket, (start, end) in new.items())
-        return Request(self._table(info).path, view.table_uuid, view.head, view.tag, marker, ranges)
+        return Request(self._table(info).path, view.table_uuid, view.head, view.tiered, marker, ranges)
 
     def begin(self, info: pb.PbLakeTieringTableInfo, request: Request) -> pb.BeginLakeCommitResponse:
         message = pb.BeginLakeCommitRequest(
-            round=self.ref(info), base_round_id=request.marker.base_round_id, base_tag_snapshot_id=request.tag, records=10, files=1
+            round=self.ref(info), base_round_id=request.marker.base_round_id, base_tag_snapshot_id=request.tiered, records=10, files=1
         )
         message.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in request.marker.buckets.items()}))
         return self.world.coordinator.commits.begin_lake_commit(message)
@@ -252,10 +253,10 @@ class HandTierer:
         """The same, to be sent later."""
         view = self.world.lake.view(self._table(info).path)
         assert view is not None
-        assert view.tag is not None
+        assert view.tiered is not None
         assert view.marker is not None
         message = pb.CommitLakeSnapshotRequest(round=self.ref(info), marker_round_id=view.marker.round_id, lake_table_uuid=view.table_uuid)
-        message.marker.lake_snapshot_id = view.tag
+        message.marker.lake_snapshot_id = view.tiered
         message.marker.offsets.extend(offsets_to_pb({bucket: tiered.tiered for bucket, tiered in view.marker.buckets.items()}))
         return message
 

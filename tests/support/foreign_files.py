@@ -15,8 +15,8 @@ from pyiceberg.typedef import Record
 
 from support.lake_world import LakeWorld
 from support.validated import local
-from tiering.lake.base import TAG
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.tables import TableInfo
 
 

@@ -17,7 +17,7 @@ from pyarrow import ipc
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, add_SysCatalogServicer_to_server
-from sys_tables.server import wire
+from sys_tables.server.messages import description_to_pb
 from tiering.rpc.v1 import embedded_pb2, status_pb2
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.embedded_pb2_grpc import EmbeddedClusterServicer, add_EmbeddedClusterServicer_to_server
@@ -81,7 +81,7 @@ class HostileCatalog(SysCatalogServicer):
 
     async def Describe(self, request: Any, context: Any) -> pb.DescribeResponse:
         known = default_registry()
-        said = wire.description(known, ["demo"])
+        said = description_to_pb(known, ["demo"])
         said.system_tables.append(pb.SystemTable(namespace="sys", name=TABLE, schema=self._schema()))
         return said
 

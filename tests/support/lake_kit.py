@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 
-from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriterInitContext
+from tiering.lake.base import Committable, LakeView, WriterInitContext
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME
 from tiering.lake.iceberg.commit.committer import IcebergCommitter
 from tiering.lake.iceberg.factory import IcebergTieringFactory
@@ -42,7 +42,7 @@ class PreparedRound:
     marker: Marker
 
     def committer(self) -> IcebergCommitter:
-        return self.factory.create_committer(CommitterInitContext(self.table, self.marker.round_id))
+        return self.factory.create_committer()
 
     def commit(self, base: LakeView | None = None) -> int:
         return self.committer().commit(self.committable, base or self.base, self.marker)
@@ -99,7 +99,7 @@ class LakeKit:
             "__bucket": pa.array(np.full(stop - start, key.bucket_id, np.int32)),
             "__offset": pa.array(offsets),
             "__timestamp": pa.array(
-                [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=int(one)) for one in offsets], pa.timestamp("us", "UTC")
+                [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=int(offset)) for offset in offsets], pa.timestamp("us", "UTC")
             ),
         }
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=table.lake_schema())
@@ -129,8 +129,7 @@ class LakeKit:
         after = {**before, **{key: TieredRange(before[key].start if key in before else 0, stop) for key, stop in stops.items()}}
         base_round = None if view.marker is None else view.marker.round_id
         marker = Marker(CLUSTER_ID, table.table_id, view.table_uuid, round_id, 1, base_round, after)
-        committer = factory.create_committer(CommitterInitContext(table, round_id))
-        return PreparedRound(table, factory, committer.to_committable(results), view, marker)
+        return PreparedRound(table, factory, Committable(round_id, tuple(results)), view, marker)
 
     def user_appends(self, table: TableInfo, offset: int = 900) -> None:
         """A foreign commit: one row of bucket 0, with an offset no round has."""

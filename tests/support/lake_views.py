@@ -27,10 +27,17 @@ def snapshot(number: int, parent: int | None, sequence: int | None = None, **mor
     return LakeSnapshot(number, parent, number if sequence is None else sequence, datetime(2024, 1, 1, tzinfo=UTC), "append", **more)
 
 
-def view(*snapshots: LakeSnapshot, head: int | None = 2, tag: int | None = 2, marker: Marker | None = MARKER) -> LakeView:
+def view(
+    *snapshots: LakeSnapshot,
+    head: int | None = 2,
+    tiered: int | None = 2,
+    marker: Marker | None = MARKER,
+    reference: str | None = "tag lakeward-tiered",
+) -> LakeView:
     """By default: r1 made snapshot 1, r2 made 2, which is the head and has the tag."""
-    ones = snapshots or (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))
-    return LakeView(PATH, "uuid", head, tag, marker, {one.snapshot_id: one for one in ones})
+    snapshots = snapshots or (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))
+    by_id = {version.snapshot_id: version for version in snapshots}
+    return LakeView(PATH, "uuid", head, tiered, marker, by_id, reference=reference)
 
 
 OURS = (snapshot(1, None, round_id="r1"), snapshot(2, 1, round_id="r2"))

@@ -1,4 +1,4 @@
-"""Requests that no honest client sends, made from the services' own descriptors; the same for the same seed."""
+"""Requests that no honest client sends, built from the services' own descriptors; the same for the same seed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Case:
-    """One request to one method, and what it is."""
+    """One request to one method; `kind` says how it is malformed."""
 
     method: MethodDescriptor
     body: bytes
-    what: str
+    kind: str
 
     @property
     def path(self) -> str:
@@ -57,53 +57,53 @@ class Case:
 
 
 def methods() -> list[MethodDescriptor]:
-    """Of every service there is."""
+    """The methods of every service there is."""
     return [method for file in FILES for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods]
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
     """Some of every kind for every method, then those that aim at statements, CALLs and rows."""
     chance = random.Random(seed)
-    every = methods()
+    all_methods = methods()
     for number in range(count):
         match number % 4:
             case 0 | 1:
-                method = every[number // 2 % len(every)]
+                method = all_methods[number // 2 % len(all_methods)]
                 request = extreme(chance, method.input_type)
                 yield Case(
                     method, _spoiled(chance, request.SerializeToString()) if number % 8 == 1 else request.SerializeToString(), "extreme"
                 )
             case 2:
-                yield _aimed(chance, every)
+                yield _aimed(chance, all_methods)
             case _:
-                yield _rows(chance, every)
+                yield _rows(chance, all_methods)
 
 
 def extreme(chance: random.Random, kind: Descriptor, depth: int = 0) -> Message:
     """A message whose fields are as far out as they go."""
-    made: Message = GetMessageClass(kind)()
+    message: Message = GetMessageClass(kind)()
     for field in kind.fields:
         if depth > DEEPEST or chance.random() < 0.25:
             continue
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            _fill_map(chance, made, field)
+            _fill_map(chance, message, field)
         elif field.is_repeated:
-            _fill_list(chance, made, field, depth)
+            _fill_list(chance, message, field, depth)
         elif field.message_type is not None:
-            getattr(made, field.name).CopyFrom(extreme(chance, field.message_type, depth + 1))
+            getattr(message, field.name).CopyFrom(extreme(chance, field.message_type, depth + 1))
         else:
-            setattr(made, field.name, _scalar(chance, field))
-    return made
+            setattr(message, field.name, _scalar(chance, field))
+    return message
 
 
-def _fill_map(chance: random.Random, made: Message, field: FieldDescriptor) -> None:
+def _fill_map(chance: random.Random, message: Message, field: FieldDescriptor) -> None:
     key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
     for _ in range(chance.choice([0, 1, 3, 200])):
-        getattr(made, field.name)[_scalar(chance, key)] = _scalar(chance, value)
+        getattr(message, field.name)[_scalar(chance, key)] = _scalar(chance, value)
 
 
-def _fill_list(chance: random.Random, made: Message, field: FieldDescriptor, depth: int) -> None:
-    items = getattr(made, field.name)
+def _fill_list(chance: random.Random, message: Message, field: FieldDescriptor, depth: int) -> None:
+    items = getattr(message, field.name)
     if field.message_type is None:
         some = [_scalar(chance, field) for _ in range(chance.choice([0, 1, 3]))]
         items.extend(some * (WIDEST if chance.random() < 0.1 and sum(map(_size, some)) < 1_000 else 1))
@@ -174,12 +174,12 @@ def arrow(chance: random.Random) -> bytes:
     return whole if chance.random() < 0.2 else flipped(chance, whole, chance.choice([1, 2, 30]))
 
 
-def _rows(chance: random.Random, every: list[MethodDescriptor]) -> Case:
+def _rows(chance: random.Random, all_methods: list[MethodDescriptor]) -> Case:
     """Arrow with turned bits where a table takes it."""
     where, table = chance.choice(
         [("Append", LOG_TABLE), ("Upsert", KEYED_TABLE), ("Delete", KEYED_TABLE), ("CreateTable", "new"), ("AlterTable", LOG_TABLE)]
     )
-    method = _named(every, where)
+    method = _named(all_methods, where)
     request: Any = GetMessageClass(method.input_type)()
     request.table_path.database_name, request.table_path.table_name = DATABASE, table
     if where in ("Append", "Upsert", "Delete"):
@@ -193,11 +193,11 @@ def _rows(chance: random.Random, every: list[MethodDescriptor]) -> Case:
     return Case(method, request.SerializeToString(), f"Arrow of {where}")
 
 
-def _aimed(chance: random.Random, every: list[MethodDescriptor]) -> Case:
+def _aimed(chance: random.Random, all_methods: list[MethodDescriptor]) -> Case:
     """A read or a CALL that is right but for its values."""
     if chance.random() < 0.5:
-        return Case(_named(every, "ReadTable"), _read(chance).SerializeToString(), "a read")
-    return Case(_named(every, "CallProcedure"), _call(chance).SerializeToString(), "a CALL")
+        return Case(_named(all_methods, "ReadTable"), _read(chance).SerializeToString(), "a read")
+    return Case(_named(all_methods, "CallProcedure"), _call(chance).SerializeToString(), "a CALL")
 
 
 def _read(chance: random.Random) -> sys_catalog_pb2.ReadTableRequest:
@@ -267,5 +267,5 @@ def _fitting(chance: random.Random, kind: str) -> sys_catalog_pb2.Literal:
             return sys_catalog_pb2.Literal(number=chance.choice(INTEGERS))
 
 
-def _named(every: list[MethodDescriptor], name: str) -> MethodDescriptor:
-    return next(method for method in every if method.name == name)
+def _named(all_methods: list[MethodDescriptor], name: str) -> MethodDescriptor:
+    return next(method for method in all_methods if method.name == name)

@@ -9,23 +9,23 @@ its answer lost, or arrive late (`deliver_late`), after whatever else happened m
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from tiering.errors import CommitOutcomeUnknown
+from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced
+from tiering.lake import serializers
 from tiering.lake.base import (
     Committable,
-    CommitterInitContext,
     LakeSnapshot,
     LakeView,
     WriteResult,
     WriterInitContext,
 )
 from tiering.lake.marker import Marker
+from tiering.lake.rules.commit_check import check_committable
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Range = tuple[BucketKey, int, int, str]
@@ -53,16 +53,21 @@ class Request:
     path: TablePath
     uuid: str
     head: int | None
-    tag: int | None
+    tiered: int | None
     marker: Marker
     ranges: tuple[Range, ...]
     manifest: str = ""
 
 
 class MemoryLake:
-    """A `Lake`. Not thread-safe: the simulator runs one thing at a time."""
+    """A `Lake`. Not thread-safe: the simulator runs one thing at a time.
+
+    `tag_moves_in_the_commit`: as in Iceberg, and the tag tells which commit is the newest tiering commit. False: as in Paimon, where
+    a tag follows a commit some time later (`move_tag`) or never, and the newest snapshot with a marker is the newest tiering commit.
+    """
 
     format = "iceberg"
+    tag_moves_in_the_commit = True
 
     def __init__(self) -> None:
         self.tables: dict[TablePath, MemoryTable] = {}
@@ -72,18 +77,35 @@ class MemoryLake:
         self.now: Callable[[], datetime] = lambda: WHEN
         self.faults: Callable[[], str] = lambda: "ok"
         self._ids = itertools.count(1)
+        self._ensured: dict[TablePath, str] = {}
+
+    def databases(self) -> list[str]:
+        return sorted({path.database_name for path in self.tables})
 
     def view(self, path: TablePath) -> LakeView | None:
         table = self.tables.get(path)
         if table is None:
             return None
-        marker = None if table.tag is None else table.markers.get(table.tag)
-        return LakeView(path, table.uuid, table.head, table.tag, marker, dict(table.snapshots))
+        tiered = self.tiered(table)
+        marker = None if tiered is None else table.markers.get(tiered)
+        reference = "tag lakeward-tiered" if self.tag_moves_in_the_commit else None
+        return LakeView(path, table.uuid, table.head, tiered, marker, dict(table.snapshots), reference=reference)
+
+    def tiered(self, table: MemoryTable) -> int | None:
+        """The newest tiering commit."""
+        if self.tag_moves_in_the_commit:
+            return table.tag
+        return max((snapshot for snapshot in table.snapshots if snapshot in table.markers), default=None)
+
+    def move_tag(self, table: MemoryTable) -> None:
+        """The tag follows the newest tiering commit."""
+        table.tag = self.tiered(table)
 
     def ensure_table(self, table: TableInfo) -> LakeView:
         self.tables.setdefault(table.path, MemoryTable(f"lake-{next(self._ids)}"))
         view = self.view(table.path)
         assert view is not None
+        self._ensured[table.path] = view.table_uuid
         return view
 
     def check_schema(self, table: TableInfo) -> None:
@@ -93,7 +115,8 @@ class MemoryLake:
         return {}
 
     def tiering_factory(self, table: TableInfo) -> MemoryFactory:
-        return MemoryFactory(self, table.path)
+        uuid = self._ensured.get(table.path) or self.tables[table.path].uuid
+        return MemoryFactory(self, table.path, uuid)
 
     def rows(self, path: TablePath) -> tuple[Range, ...]:
         """What a reader of the head sees."""
@@ -121,14 +144,15 @@ class MemoryLake:
         return name
 
     def receive(self, request: Request) -> bool:
-        """The compare-and-set on uuid, head and tag; whether it landed."""
+        """The compare-and-set on uuid, head and newest tiering commit; whether it landed."""
         table = self.tables.get(request.path)
-        if table is None or (table.uuid, table.head, table.tag) != (request.uuid, request.head, request.tag):
+        if table is None or (table.uuid, table.head, self.tiered(table)) != (request.uuid, request.head, request.tiered):
             return False
         before = () if table.head is None else table.rows[table.head]
         manifests = () if table.head is None else tuple(name for name in table.named[table.head] if name.endswith(".avro"))
         snapshot_id = self._add(table, before + request.ranges, request.marker, (*manifests, request.manifest))
-        table.tag = snapshot_id
+        if self.tag_moves_in_the_commit:
+            table.tag = snapshot_id
         return True
 
     def deliver_late(self) -> None:
@@ -159,31 +183,26 @@ class MemoryLake:
 
 
 class MemoryFactory:
-    """A `LakeTieringFactory` whose write results carry their ranges as JSON."""
+    """A `LakeTieringFactory` whose write results name their file."""
 
-    def __init__(self, lake: MemoryLake, path: TablePath) -> None:
+    def __init__(self, lake: MemoryLake, path: TablePath, uuid: str) -> None:
         self._lake = lake
         self._path = path
+        self._uuid = uuid
 
     def create_writer(self, context: WriterInitContext) -> MemoryWriter:
+        if self._uuid != context.lake_table_uuid:
+            raise LakeTableReplaced(f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}")
         return MemoryWriter(self._lake, context)
 
-    def create_committer(self, context: CommitterInitContext) -> MemoryCommitter:
+    def create_committer(self) -> MemoryCommitter:
         return MemoryCommitter(self._lake, self._path)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
-        return json.dumps([str(result.bucket), result.starting_offset, result.reached_offset, result.payload.decode()]).encode()
+        return serializers.serialize_write_result(result)
 
     def deserialize_write_result(self, data: bytes) -> WriteResult:
-        bucket, start, reached, file = json.loads(data)
-        return WriteResult(BucketKey.parse(bucket), start, reached, reached - start, 1, 1, file.encode())
-
-    def serialize_committable(self, committable: Committable) -> bytes:
-        return json.dumps([committable.round_id, [self.serialize_write_result(one).decode() for one in committable.results]]).encode()
-
-    def deserialize_committable(self, data: bytes) -> Committable:
-        round_id, results = json.loads(data)
-        return Committable(round_id, tuple(self.deserialize_write_result(one.encode()) for one in results))
+        return serializers.deserialize_write_result(data)
 
 
 class MemoryWriter:
@@ -212,12 +231,10 @@ class MemoryCommitter:
         self._lake = lake
         self._path = path
 
-    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
-        return Committable("", tuple(results))
-
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+        check_committable(committable, base, marker)
         manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
-        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tag, marker, ranges_of(committable), manifest))
+        self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges_of(committable), manifest))
         head = self._lake.tables[self._path].head
         assert head is not None
         return head
@@ -230,4 +247,4 @@ class MemoryCommitter:
 
 def ranges_of(committable: Committable) -> tuple[Range, ...]:
     """What its write results hold, and in which files."""
-    return tuple((one.bucket, one.starting_offset, one.reached_offset, one.payload.decode()) for one in committable.results)
+    return tuple((result.bucket, result.starting_offset, result.reached_offset, result.payload.decode()) for result in committable.results)

@@ -43,6 +43,7 @@ class MemoryStore:
         with self._lock:
             self._check(coordinator_epoch)
             self._tables.update({row.table_id: row for row in writes.tables})
+            self._tables = {table_id: row for table_id, row in self._tables.items() if table_id not in writes.forgotten_tables}
             self._rounds.update({row.round_id: row for row in writes.rounds})
             self._commits.update({row.round_id: row for row in writes.commits})
             self._operations.update({row.idempotency_key: row for row in writes.operations})

@@ -58,11 +58,12 @@ class SweptMemoryLake(MemoryLake):
         return frozenset().union(*(self.tables[path].named[snapshot] for snapshot in snapshots))
 
     def expire_snapshots(self, path: TablePath) -> None:
-        """A user forgets what lies below the tag, and the files that only that needs, as Iceberg's procedure does."""
+        """A user forgets what is older than the newest tiering commit, and the files that only that needs."""
         table = self.tables.get(path)
-        if table is None or table.tag is None:
+        tiered = None if table is None else self.tiered(table)
+        if table is None or tiered is None:
             return
-        kept = {each: snapshot for each, snapshot in table.snapshots.items() if each >= table.tag}
+        kept = {snapshot_id: snapshot for snapshot_id, snapshot in table.snapshots.items() if snapshot_id >= tiered}
         for name in self.named(path, table.snapshots) - self.named(path, kept):
             self.files.pop(name, None)
         table.snapshots = kept
@@ -72,6 +73,7 @@ class SweptMemoryLake(MemoryLake):
         table = self.tables.get(path)
         if table is None:
             return frozenset()
-        coming = [one for one in self.late if one.path == path and (one.uuid, one.tag) == (table.uuid, table.tag)]
+        newest = (table.uuid, self.tiered(table))
+        coming = [request for request in self.late if request.path == path and (request.uuid, request.tiered) == newest]
         needed = {file for request in coming for file in (request.manifest, *(name for *_, name in request.ranges))}
         return (self.named(path, table.snapshots) | needed) - self.files.keys()

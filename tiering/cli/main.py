@@ -11,13 +11,16 @@ import typer
 
 from tiering.child_process import keep_current_folder_out
 from tiering.cli.commands import (
+    add_column,
     coordinator,
     demo,
     doctor,
+    drop,
     export_status,
     fetch_jars,
     ingest,
     lake_conf,
+    set_option,
     spark_conf,
     spark_views,
     sql,
@@ -49,6 +52,9 @@ for command in (
     tierer,
     ingest,
     tables,
+    set_option,
+    add_column,
+    drop,
     sql,
     status,
     export_status,

@@ -29,8 +29,10 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
-CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/CatalogOptions.java")
-_JAVA_CONSTANT = re.compile(r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL)
+CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogOptions.java")
+_JAVA_CONSTANT = re.compile(
+    r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?(?:public |private )?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL
+)
 _EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
 _OWN_DOCUMENTS = re.compile(r" \(DESIGN [^)]*\)")
 

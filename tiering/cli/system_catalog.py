@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import getpass
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import TracebackType
@@ -63,6 +64,30 @@ class SystemCatalog:
             rows: list[dict[str, Any]] = decoded(stream).to_pylist()
         return rows
 
+    def call(
+        self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: str | int | None
+    ) -> list[dict[str, Any]]:
+        """Rows that `CALL sys.<procedure>` answers with; None as an argument is NULL. It waits as long as the procedure takes.
+
+        `on_progress` gets the lines that the procedure sends meanwhile. Raises what the procedure raises.
+        """
+        request = pb.CallProcedureRequest(
+            namespace=SYSTEM_DATABASE,
+            name=procedure,
+            arguments=[pb.Argument(name=name, value=_literal(value)) for name, value in arguments.items()],
+            caller=getpass.getuser(),
+        )
+        pieces: list[bytes] = []
+        with self._connection.calling():
+            for step in self._stub.CallProcedure(request):
+                if step.HasField("progress"):
+                    (on_progress or _ignore)(step.progress)
+                else:
+                    pieces.append(step.arrow)
+        with readable(self._uri):
+            rows: list[dict[str, Any]] = decoded(collected(pieces)).to_pylist()
+        return rows
+
     def read_all(self) -> Iterator[SystemTableRead]:
         """Every system table, all at one moment; of an older service, each at its own. One that cannot be read has its error.
 
@@ -97,6 +122,17 @@ class SystemCatalog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _ignore(line: str) -> None:
+    """For callers that do not show progress."""
+
+
+def _literal(value: str | int | None) -> pb.Literal | None:
+    """As the plugin sends it: NULL is no value at all."""
+    if value is None:
+        return None
+    return pb.Literal(text=value) if isinstance(value, str) else pb.Literal(number=value)
 
 
 def _name(message: pb.ReadAllTablesResponse) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tiering.errors import InvalidArgument
 from tiering.lake.catalog_properties import check_catalog_properties, public_properties
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 
 DAY_MS = 86_400_000
 
@@ -57,10 +58,13 @@ class CoordinatorOptions:
     keep_operations_ms: int = 7 * DAY_MS
     """How long an idempotency key names its operation (DESIGN 5)."""
 
+    forget_dropped_ms: int = 3_600_000
+    """How long the record of a dropped table is kept, so that one that a cluster lists again by then goes on with its epochs."""
+
     cluster_kind: str = "embedded"
     """What tierers are told of the cluster: `embedded` or `fluss`."""
 
-    lake_format: str = "iceberg"
+    lake_format: str = DEFAULT_LAKE_FORMAT
     """What tierers are told of the lake."""
 
     lake_properties: Mapping[str, str] = field(default_factory=dict)

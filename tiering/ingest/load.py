@@ -14,13 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
-from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, key_schema
-from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
+from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
+from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options, parse_maintenance_options
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import AppendedRange, EmbeddedCluster, TableSpec
+from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.ingest.files import FileFormat, ParsedFile, Shape, parsed_file
+from tiering.lake_table_options import check_table_options
 from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
@@ -55,6 +56,8 @@ class IngestOptions:
     """Makes a primary-key table, into which rows are upserted."""
     deletes: bool = False
     """Whether the file has keys (exactly the key columns) whose rows are deleted. The table must be there."""
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    """Of a new table, beside those that `lake` and `freshness` set: `table.log.ttl`, `iceberg.write.parquet.compression-codec`, ..."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class IngestResult:
 
 
 def ingest_file(
-    cluster: EmbeddedCluster,
+    cluster: WritableCluster,
     path: TablePath,
     file: Path,
     options: IngestOptions | None = None,
@@ -98,16 +101,23 @@ def ingest_file(
     )
 
 
-def _find(cluster: EmbeddedCluster, path: TablePath, options: IngestOptions) -> TableInfo | None:
+def _find(cluster: WritableCluster, path: TablePath, options: IngestOptions) -> TableInfo | None:
     try:
         table = cluster.table(path)
     except (UnknownTable, UnknownDatabase):
         if not options.create or options.deletes:
             raise
-        parse_lake_options(_properties(options))
+        _check_options(_properties(options))
         return None
     _check_agrees(table, options)
     return table
+
+
+def _check_options(properties: Mapping[str, str]) -> None:
+    """As the cluster will, before the file is read. Raises InvalidArgument naming the option."""
+    parse_lake_options(properties)
+    parse_maintenance_options(properties)
+    check_table_options(properties)
 
 
 def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
@@ -115,18 +125,24 @@ def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
         required = {*(options.bucket_keys or ()), *(options.primary_key or ())}
         return Shape(required=required, partition_keys=options.partition_by or ())
     if options.deletes:
-        check_keyed_table(existing)
+        check_primary_key_table(existing)
         return Shape(key_schema(existing), keys_of=existing)
     return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns)
 
 
-def _widened(cluster: EmbeddedCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
+def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
     """The table with the columns of the file that it lacked; a file of keys has none."""
     added = [field for field in schema if field.name not in table.schema.names]
     return cluster.alter_table(table.path, {}, added) if added else table
 
 
 def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
+    if options.table_options:
+        names = ", ".join(options.table_options)
+        raise InvalidArgument(
+            f"the table {table.path} is there already, and --option is for a new one: {names}",
+            hint=f"Set options of a table that is there with `lakeward set-option {table.path} NAME=VALUE`.",
+        )
     wanted = parse_lake_options(_properties(options))
     for property_name, have, want, is_set in (
         ("buckets", table.bucket_count, options.buckets, options.buckets is not None),
@@ -144,13 +160,21 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
 
 
 def _properties(options: IngestOptions) -> dict[str, str]:
-    properties = {LAKE_ENABLED: "false" if options.lake is False else "true"}
-    if options.freshness is not None:
-        properties[LAKE_FRESHNESS] = options.freshness
+    shorthands = {
+        LAKE_ENABLED: ("--lake", None if options.lake is None else str(options.lake).lower()),
+        LAKE_FRESHNESS: ("--freshness", options.freshness),
+    }
+    properties = {LAKE_ENABLED: "true", **options.table_options}
+    for name, (flag, value) in shorthands.items():
+        if value is None:
+            continue
+        if name in options.table_options:
+            raise InvalidArgument(f"{flag} and --option {name} are both there", hint="They set the same: leave one out.")
+        properties[name] = value
     return properties
 
 
-def _create(cluster: EmbeddedCluster, path: TablePath, schema: pa.Schema, options: IngestOptions) -> TableInfo:
+def _create(cluster: WritableCluster, path: TablePath, schema: pa.Schema, options: IngestOptions) -> TableInfo:
     buckets = DEFAULT_BUCKETS if options.buckets is None else options.buckets
     spec = TableSpec(
         schema, buckets, options.bucket_keys or (), _properties(options), options.primary_key or (), options.partition_by or ()

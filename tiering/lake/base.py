@@ -1,12 +1,20 @@
 """What Lakeward needs of a lake format. Two faces: `Lake` and `LakeCommitter` on the driver, `LakeWriter` on executors.
 
-The plug of the source design: a `LakeTieringFactory` makes writers and a committer, and versioned serializers carry
-write results and committables between processes.
+A `Lake` makes a `LakeTieringFactory` for a table; that makes writers and a committer, and carries write results between processes.
+What a lake may offer beside it: `maintenance.LakeMaintenance` (reconcile, sweep) and `file_lists.ReadableLake` (DuckDB reads and
+proves its files). A new format implements these and passes `tests/conformance/`; `registry` says how it is found.
+
+The names are those of Fluss's plug, `com.alibaba.fluss.lake.writer.LakeTieringFactory`. What deviates from it:
+- `toCommittable` and the committable's serializer are not here. A round puts its write results together itself, since it alone knows
+  the contiguous prefix that may be committed, and a `Committable` never leaves the driver.
+- `commit` takes the base that it builds on and the marker that it publishes, and sends one compare-and-set: Fluss's takes only a
+  committable and properties. So a committer needs no context of its own.
+- `getMissingLakeSnapshot` is `Lake.view`: the rules of `tiering.lake.rules` decide what it means for whom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
@@ -18,9 +26,6 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
 """Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""
-
-TAG = "lakeward-tiered"
-"""Names the snapshot with the newest marker; moved in the same commit, kept for ever (DESIGN 6)."""
 
 
 @dataclass(frozen=True)
@@ -40,26 +45,32 @@ class LakeSnapshot:
 class LakeView:
     """One read of a lake table's metadata: everything in it is of one moment.
 
-    `tag` is the snapshot that `lakeward-tiered` names, `marker` that snapshot's marker. `handle` is the format's own
-    (for Iceberg, the loaded table); only the lake that made the view looks at it.
+    `tiered` is the newest tiering commit as the format knows it: the snapshot whose `marker` says how far the table is tiered. The
+    rules ask for nothing else. A round's snapshot that is newer than `tiered` is a sign that somebody moved `reference` back.
+    `handle` is the format's own (for Iceberg, the loaded table); only the lake that made the view looks at it.
     """
 
     path: TablePath
     table_uuid: str
     head: int | None
-    tag: int | None
+    tiered: int | None
     marker: Marker | None
     snapshots: Mapping[int, LakeSnapshot]
     records: int | None = None
     size_bytes: int | None = None
     files: int | None = None
     location: str | None = None
+    reference: str | None = None
+    """Name of the reference by which the format knows `tiered`, such as "tag lakeward-tiered", for hints. It moves in the commit itself
+    and only then. None = the format finds `tiered` among the snapshots themselves; a tag of its own may follow a commit later."""
+    set_head_command: str | None = None
+    """How a user sets the main branch on a former snapshot, for hints."""
     handle: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class WriterInitContext:
-    """What a writer is told: one split's bucket, and names for its files."""
+    """What a writer gets: one split's bucket, and names for its files."""
 
     table: TableInfo
     lake_table_uuid: str
@@ -70,14 +81,6 @@ class WriterInitContext:
     """Random per attempt: round and attempt number repeat after a hand-over, this does not."""
     base: bytes = field(default=b"", repr=False)
     """Of a primary-key table: what stands in this bucket of the lake (`Lake.bucket_files`); empty = nothing."""
-
-
-@dataclass(frozen=True)
-class CommitterInitContext:
-    """What a committer is told."""
-
-    table: TableInfo
-    round_id: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class WriteResult:
     size_bytes: int
     payload: bytes = field(repr=False)
     deletes: int = 0
-    """Rows of the lake that die with it."""
+    """Rows of the lake that it deletes."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +131,10 @@ class LakeWriter(Protocol):
 class LakeCommitter(Protocol):
     """Turns one round's write results into one snapshot."""
 
-    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
-        """Puts results together; order does not matter."""
-        ...
-
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
-        """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
+        """Sends one compare-and-set on uuid, head and newest tiering commit of `base`, once; returns the new snapshot's id.
+
+        The order of the write results does not matter.
 
         Raises BaseMoved, before anything is sent, if files that the deletes of `committable` name are not in `base` (any more).
         Raises CommitOutcomeUnknown after **any** error of the request, a conflict included: re-read the lake then.
@@ -148,11 +149,15 @@ class LakeCommitter(Protocol):
 
 @runtime_checkable
 class LakeTieringFactory(Protocol):
-    """Makes writers, a committer and serializers for one table. Pickles."""
+    """Makes writers and a committer for one table, and carries write results. Pickles."""
 
-    def create_writer(self, context: WriterInitContext) -> LakeWriter: ...
+    def create_writer(self, context: WriterInitContext) -> LakeWriter:
+        """A writer of one split. Raises LakeTableReplaced, InvalidData (a partition's name), LakeUnavailable."""
+        ...
 
-    def create_committer(self, context: CommitterInitContext) -> LakeCommitter: ...
+    def create_committer(self) -> LakeCommitter:
+        """On the driver; raises InvalidArgument elsewhere."""
+        ...
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
         """Versioned; what executors send to the driver."""
@@ -162,10 +167,6 @@ class LakeTieringFactory(Protocol):
         """Raises ValueError naming the version it does not know."""
         ...
 
-    def serialize_committable(self, committable: Committable) -> bytes: ...
-
-    def deserialize_committable(self, data: bytes) -> Committable: ...
-
 
 @runtime_checkable
 class Lake(Protocol):
@@ -173,7 +174,11 @@ class Lake(Protocol):
 
     @property
     def format(self) -> str:
-        """`iceberg` or `paimon`."""
+        """Its name in the registry, such as `iceberg`."""
+        ...
+
+    def databases(self) -> Sequence[str]:
+        """Names of the databases in the lake's catalog, which also tells that it can be read."""
         ...
 
     def view(self, path: TablePath) -> LakeView | None:
@@ -183,7 +188,7 @@ class Lake(Protocol):
     def ensure_table(self, table: TableInfo) -> LakeView:
         """Creates the lake table if need be, once, whoever else creates it; checks that its columns fit.
 
-        A column that is new at the source is added, by a commit of its own that leaves head and tag where they are.
+        A column that is new at the source is added, by a commit of its own that leaves head and newest tiering commit where they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt.
         """
         ...
@@ -202,3 +207,18 @@ class Lake(Protocol):
     def tiering_factory(self, table: TableInfo) -> LakeTieringFactory:
         """For the lake table as `ensure_table` found it last. Raises LakeTableReplaced if there is none."""
         ...
+
+
+def _no_settings() -> Collection[str]:
+    return ()
+
+
+@dataclass(frozen=True)
+class LakeFormat:
+    """A lake format, as `registry` finds it by its name."""
+
+    open: Callable[[Mapping[str, str]], Lake]
+    """Makes the lake, by the properties of its catalog; connects to nothing yet. Raises InvalidArgument."""
+    own_settings: Callable[[], Collection[str]] = _no_settings
+    """Names of the properties that the process has of its own, from its environment or a configuration file of the user's. Of these
+    the coordinator's word does not count."""

@@ -1,7 +1,7 @@
-"""Write results and committables as bytes: what executors send to the driver. Versioned, never pickled.
+"""Write results as bytes: what executors send to the driver. Versioned, never pickled. For the factories of all formats.
 
 Version 1: one byte 1; the header's length (4 bytes, big-endian); the header as JSON; the payload, which is the lake
-format's own and carries a version of its own. A committable is a header and its length-prefixed write results.
+format's own and carries a version of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import struct
 from typing import Any
 
-from tiering.lake.base import Committable, WriteResult
+from tiering.lake.base import WriteResult
 from tiering.model.tables import BucketKey
 
 VERSION = 1
@@ -36,22 +36,6 @@ def deserialize_write_result(data: bytes) -> WriteResult:
     header, payload = _unframe(data, "write result")
     bucket = BucketKey.parse(header.pop("bucket"))
     return WriteResult(bucket=bucket, payload=payload, **header)
-
-
-def serialize_committable(committable: Committable) -> bytes:
-    """`committable` as bytes, deterministic."""
-    parts = [serialize_write_result(result) for result in committable.results]
-    return _frame({"round_id": committable.round_id}, b"".join(_LENGTH.pack(len(part)) + part for part in parts))
-
-
-def deserialize_committable(data: bytes) -> Committable:
-    """The inverse; raises ValueError as for a write result."""
-    header, rest = _unframe(data, "committable")
-    results: list[WriteResult] = []
-    while rest:
-        part, rest = _take(rest, "committable")
-        results.append(deserialize_write_result(part))
-    return Committable(header["round_id"], tuple(results))
 
 
 def _frame(header: dict[str, Any], payload: bytes) -> bytes:

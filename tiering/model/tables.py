@@ -19,6 +19,7 @@ TIMESTAMP_COLUMN = "__timestamp"
 SYSTEM_COLUMNS = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
 """The columns every lake table has behind its own, in Fluss's order."""
 DEFAULT_FRESHNESS_MS = 180_000
+DEFAULT_LAKE_FORMAT = "iceberg"
 """Fluss's default of `table.datalake.freshness` (3 min)."""
 SYSTEM_COLUMN_FIELDS = (
     pa.field(BUCKET_COLUMN, pa.int32(), nullable=False),
@@ -113,7 +114,7 @@ class TableInfo:
     properties: Mapping[str, str] = field(default_factory=dict)
     lake_enabled: bool = False
     lake_enabled_at: datetime | None = None
-    lake_format: str = "iceberg"
+    lake_format: str = DEFAULT_LAKE_FORMAT
     freshness_ms: int = DEFAULT_FRESHNESS_MS
     added_columns: tuple[str, ...] = ()
 

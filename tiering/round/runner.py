@@ -11,9 +11,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from tiering import crash_points
 from tiering.clock import Clock, Ids
-from tiering.cluster.base import Cluster, SplitReader
+from tiering.cluster.base import SplitReader, SplitSource
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
-from tiering.lake.base import CommitterInitContext, Lake, LakeCommitter, WriterInitContext
+from tiering.lake.base import Lake, LakeCommitter, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
@@ -42,7 +42,7 @@ class RoundWorld:
     """Everything outside that a round touches."""
 
     transport: Transport
-    cluster: Cluster
+    cluster: SplitSource
     lake: Callable[[str], Lake]
     """Opens the lake of a format."""
     inline: TaskRunner
@@ -166,7 +166,7 @@ class RoundRunner:
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)
-        return factory.create_committer(CommitterInitContext(table, self._assignment.round_id))
+        return factory.create_committer()
 
     def _read_lake(self, table: TableInfo) -> act.LakeRead:
         """After a commit was sent its outcome depends on this read, so a lake that is away is asked again for a while."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tiering.child_process import module_command
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
 from tiering.lake.registry import open_lake
 from tiering.model.names import table_path
@@ -28,7 +28,7 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is to be validated. `cluster_folder`: of the embedded cluster; it is only read."""
+    """What is to be validated. `cluster_folder`: of a cluster of `cluster_kind`; it is only read."""
 
     cluster_folder: str
     lake_format: str
@@ -38,6 +38,7 @@ class ValidationRequest:
     snapshot_id: int | None = None
     memory_limit: str = DEFAULT_MEMORY_LIMIT
     lake_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cluster_kind: str = EMBEDDED
 
 
 def run_validation(request: ValidationRequest, started: Callable[[subprocess.Popen[str]], None] = lambda _: None) -> Sequence[CheckResult]:
@@ -73,7 +74,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
     """The child's side."""
     try:
         request = ValidationRequest(**json.load(source))
-        cluster = OfflineCluster(Path(request.cluster_folder))
+        cluster = cluster_kind(request.cluster_kind).open_read_only(Path(request.cluster_folder))
         try:
             lake = open_lake(request.lake_format, request.lake_properties)
             path = table_path(request.database_name, request.table_name)

@@ -24,7 +24,7 @@ _URI = re.compile(r"(?:lakeward://)?(?P<host>\[[0-9A-Fa-f:]+\]|[A-Za-z0-9_.-]+)(
 _OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # Without it gRPC waits a minute for the answer to a ping.
+    # gRPC would wait a minute for the answer to a ping.
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
     # What a service may send at once. Both are gRPC's defaults, and stated because answers are cut to them.

@@ -18,9 +18,9 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 ERROR_METADATA_KEY = "lakeward-error-bin"
 
 _METADATA_BYTES = 3_072
-_DETAILS_BYTES = 512
-"""Peers refuse trailing metadata above 8 KiB. There the details grow by a third (base64), and the status text, which holds
-the message again, to three times its size (percent-encoding)."""
+_STATUS_TEXT_BYTES = 512
+"""Peers refuse trailing metadata above 8 KiB. There the details grow by a third (base64), and the status text, which repeats
+the message, to three times its size (percent-encoding)."""
 
 _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
     (errors.UnknownDatabase, grpc.StatusCode.NOT_FOUND),
@@ -43,16 +43,16 @@ _CODES: tuple[tuple[type[errors.LakewardError], grpc.StatusCode], ...] = (
 
 
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-"""What a call ends with when nobody listens, nobody answers, or the server goes down under it."""
+"""Codes of a call for which there is no server, whose server does not answer in time, or is stopped meanwhile."""
 
 
-def status_code(error: errors.LakewardError) -> grpc.StatusCode:
-    """The gRPC code nearest in meaning."""
+def status_code(error: BaseException) -> grpc.StatusCode:
+    """The gRPC code nearest in meaning; INTERNAL for an error that is none of ours."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
 def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
-    """What a service sends behind a failed call; of long texts in other scripts only what fits."""
+    """The details that a service sends behind a failed call. Texts that take more bytes than fit are cut, and ids left out."""
     pb = error_to_pb(error)
     excess = pb.ByteSize() - _METADATA_BYTES
     if excess > 0:
@@ -64,9 +64,9 @@ def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
 
 
 def status_text(error: BaseException) -> str:
-    """The text beside the status code, for clients that ignore the metadata: message and hint, cut."""
+    """Message and hint, cut, for clients that ignore the metadata."""
     pb = error_to_pb(error)
-    return _cut_bytes(f"{pb.message} ({pb.hint})" if pb.hint else pb.message, _DETAILS_BYTES)
+    return _cut_bytes(f"{pb.message} ({pb.hint})" if pb.hint else pb.message, _STATUS_TEXT_BYTES)
 
 
 def _cut_bytes(text: str, limit: int) -> str:
@@ -78,14 +78,14 @@ def _cut_bytes(text: str, limit: int) -> str:
 
 
 def error_from_rpc(error: grpc.RpcError, uri: str) -> errors.LakewardError:
-    """What a client raises for a failed call to the service at `uri`."""
-    call = cast("grpc.Call", error)  # every RpcError a channel raises is one
+    """The error that a client raises for a failed call to the service at `uri`."""
+    call = cast("grpc.Call", error)  # every RpcError that a channel raises is one too
     for key, value in call.trailing_metadata() or ():
         if key == ERROR_METADATA_KEY and isinstance(value, bytes):
             try:
                 return error_from_pb(PbError.FromString(value))
             except DecodeError:
-                break  # of somebody else: the status has to do
+                break  # not ours: the status has to do
     code, details = call.code(), call.details() or ""
     if code in _AWAY:
         return errors.ServiceUnreachable(
@@ -93,7 +93,7 @@ def error_from_rpc(error: grpc.RpcError, uri: str) -> errors.LakewardError:
             hint="Check the uri, and that `lakeward up` or `lakeward coordinator` runs there.",
         )
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        # Of gRPC itself, on either side: too many calls, or a message above its limit.
+        # gRPC on either side refuses too many calls, and messages above its limit.
         return errors.ServiceBusy(f"the call to the service at {uri} was refused: {details}", hint="Ask for less at once, or try again.")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return errors.PeerTooOld(f"the service at {uri} does not offer this call (UNIMPLEMENTED): {details}", hint="Update the service.")

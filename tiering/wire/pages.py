@@ -88,7 +88,7 @@ class PagedListing(Generic[RequestT, PageT, ItemT]):
 
 @contextmanager
 def readable(uri: str) -> Iterator[None]:
-    """Values of an answer that none of ours can have, such as a time in the year 300,000, are an InvalidAnswer."""
+    """Raises InvalidAnswer for a value of an answer that no service of ours sends, such as a time in the year 300,000."""
     try:
         yield
     except LakewardError:

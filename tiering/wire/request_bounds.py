@@ -1,7 +1,7 @@
-"""What callers may call themselves and their things, checked where a request enters.
+"""Bounds of ids and names in requests, checked where a request enters.
 
-Ids by which something is found again are refused where they cannot be: an id that was changed would name another thing. Names that only
-inform (a caller, a host) are cut, and shown without control characters: nobody's call fails for them.
+An id by which something is looked up again is refused when it is too long or has control characters: cut, it would name another thing.
+A name that only informs (a caller, a host) is cut and cleaned instead: no call fails for it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
 from tiering.redaction.visible_text import visible_line
 
 ID_LIMIT = 256
-"""Characters of an id."""
+"""Characters of an id at most."""
 ANONYMOUS = "anonymous"
 
 
-def check_id(text: str, what: str, limit: int = ID_LIMIT) -> str:
-    """`text`, if it can be an id; raises InvalidArgument saying what (`idempotency_key`, ...) is wrong and why."""
+def check_id(text: str, name: str, limit: int = ID_LIMIT) -> str:
+    """`text`, if it can be an id. Raises InvalidArgument, which says `name` (`idempotency_key`, ...) and the reason."""
     if not 0 < len(text) <= limit:
-        raise InvalidArgument(f"{what} must have 1 to {limit} characters, but has {len(text)}")
+        raise InvalidArgument(f"{name} must have 1 to {limit} characters, but has {len(text)}")
     if visible_line(text) != text:
-        raise InvalidArgument(f"{what} must have no control characters, but is {text!r}")
+        raise InvalidArgument(f"{name} must have no control characters, but is {text!r}")
     return text
 
 

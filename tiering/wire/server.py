@@ -1,4 +1,4 @@
-"""The gRPC server that all services are added to: how it treats its connections, and what it is kept from.
+"""The gRPC server that all services are added to: its connections, its limits, and a guard for unknown methods.
 
 grpc.aio's own loop reads the name of an unknown method as UTF-8 and ends for good when it is not (1.85): one request with such a
 path would end every service of the process. All of our methods are registered with gRPC's core, which matches them by their
@@ -21,35 +21,35 @@ from tiering.wire.server_guard import LARGE_REQUEST_BYTES, MAX_CALLS, MAX_STREAM
 
 PING_INTERVAL_MS = 10_000
 PING_TIMEOUT_MS = 5_000
-"""A client whose machine or network is gone says no goodbye: its calls end when it left a ping without an answer."""
+"""A client whose machine or network is gone closes no connection: its calls end when a ping was not answered."""
 
 MAX_IDLE_MS = 30 * 60 * 1_000
 MAX_AGE_MS = 12 * 60 * 60 * 1_000
 """Connections are left and made anew: an unused one after half an hour, any after half a day. Calls under way have as long again."""
 
 HANDSHAKE_MS = 10_000
-"""Until then a connection has said that it speaks HTTP/2."""
+"""How long a connection may take to begin with HTTP/2."""
 
 METADATA_BYTES = 8 * 1_024
-"""Of one call's headers; ours have some hundred."""
+"""Bytes of one call's headers at most; those of our clients have some hundred."""
 
 PING_STRIKES = 10
-"""So many pings above the pace end a connection: a flood of them, and not a client that is a little early."""
+"""So many pings that come too soon end a connection: a flood, and not a client that is a little early."""
 
 UNKNOWN_AT_ONCE = 100
-"""Calls of unknown methods that are being answered; any more of them are cut off."""
+"""Calls of unknown methods that are answered at a time; more of them are cut off."""
 
 
 def server_options(ping_interval_ms: int = PING_INTERVAL_MS, ping_timeout_ms: int = PING_TIMEOUT_MS) -> list[tuple[str, int]]:
-    """How the server treats its connections."""
+    """gRPC's options for the server."""
     return [
-        # Two servers on one port would share its calls without a word.
+        # With it, two servers on one port would share the calls, and neither would fail to start.
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", ping_interval_ms),
         ("grpc.keepalive_timeout_ms", ping_timeout_ms),
         # Without it gRPC waits a minute for the answer to a ping.
         ("grpc.http2.ping_timeout_ms", ping_timeout_ms),
-        # However long a call has nothing to say: only the ping tells whether anybody waits for it.
+        # However long a call is silent: only pings tell whether its client is still there.
         ("grpc.http2.max_pings_without_data", 0),
         # Clients ping on purpose, each 30 s: held requests must not look like an attack.
         ("grpc.keepalive_permit_without_calls", 1),
@@ -72,7 +72,7 @@ def open_server(options: Sequence[tuple[str, int]] | None = None, guard: RpcGuar
 
 
 class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without types
-    """Refuses unknown methods itself, by order of arrival and not by name."""
+    """Refuses calls of unknown methods without reading the method's name."""
 
     def _make_request_call_future(self, method_bytes: bytes | None) -> Any:
         if method_bytes is None:
@@ -80,7 +80,7 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without 
         return super()._make_request_call_future(method_bytes)
 
     async def _refuse_unknown(self) -> None:
-        """Until the server ends, which raises gRPC's own error for that."""
+        """Runs until the server ends, which raises gRPC's own error for that."""
         refusing: set[asyncio.Task[None]] = set()
         while True:
             call = await self._request_call()
@@ -88,11 +88,11 @@ class _CoreServer(cygrpc.AioServer):  # type: ignore[misc]  # Cython's, without 
                 task = asyncio.create_task(_refuse(call))
                 refusing.add(task)
                 task.add_done_callback(refusing.discard)
-            del call  # gRPC cuts off what nobody has
+            del call  # gRPC cuts off a call without a reference
 
 
 class _Server(aio_server.Server):
-    """grpc.aio's server over another core."""
+    """grpc.aio's server with `_CoreServer` below it."""
 
     def __init__(self, options: Sequence[tuple[str, int]], guard: RpcGuard) -> None:
         self._loop = cygrpc.get_working_loop()
@@ -102,5 +102,5 @@ class _Server(aio_server.Server):
 
 async def _refuse(call: Any) -> None:
     context = cygrpc._ServicerContext(call, None, None, asyncio.get_running_loop())
-    with suppress(cygrpc.BaseError):  # it is over, or its client has gone
+    with suppress(cygrpc.BaseError):  # the call is over, or its client has gone
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the service has no such method")

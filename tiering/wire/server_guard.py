@@ -1,8 +1,9 @@
-"""What stands between the network and every servicer: sizes, numbers of calls, slow readers, and errors nobody thought of.
+"""The interceptor between the network and every servicer: it bounds sizes and numbers of calls, and ends calls that fail.
 
-One interceptor for all services of a server. It refuses before any work is done, with InvalidArgument for a request that cannot
-be read or is too large and ServiceBusy for one call too many. A SELECT is never behind a waiting CALL or a long poll: each kind of
-call has its own number.
+It serves all services of a server. A servicer raises its errors, and the guard turns them into the status of the call, with their details;
+what is no error of ours is logged, and travels by its class. Before any work is done it refuses a request that cannot be read or is too
+large with InvalidArgument, and one call too many with ServiceBusy. A SELECT is never behind a waiting CALL or a long poll: each kind of
+call has a number of its own.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ import grpc.aio
 import structlog
 
 from tiering.errors import InvalidArgument, LakewardError, ServiceBusy
-from tiering.wire import error_status
+from tiering.wire.error_status import status_code, status_text, trailing_metadata
 
 REQUEST_BYTES = 1 << 20
-"""Of most requests: far above any statement, path or schema."""
+"""Bytes of most requests at most: far above any statement, path or schema."""
 
 LARGE_REQUEST_BYTES = 4 << 20
-"""Of requests with rows, and with the offsets of many buckets: what gRPC takes by default."""
+"""Bytes of a request with rows, or with the offsets of many buckets, at most: what gRPC takes by default."""
 
 HELD_BYTES = 128 << 20
-"""Of all requests that are worked on at once. Decoded they take several times as much."""
+"""Bytes of all requests that are worked on at once. Decoded they take several times as much."""
 
 REQUEST_SECONDS = 30.0
-"""Until then a call's request has come: 4 MiB over a slow line. Calls that are opened and left so would fill the rooms."""
+"""How long a call may take to send its request: 4 MiB over a slow line. Calls that are opened and left without one would fill the rooms."""
 
 STALLED_SECONDS = 60.0
-"""A reader that takes nothing for so long gets an error; what was kept for it is let go at once."""
+"""A reader that takes nothing for so long gets an error, and what was kept for it is released."""
 
 _ENDS = (grpc.aio.AbortError, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
-"""They end the call, or all of the process, already."""
+"""What ends a call, or the process, by itself: the guard lets it pass."""
 
 _log = structlog.get_logger(__name__)
 _Context = grpc.aio.ServicerContext[Any, Any]
@@ -50,13 +51,13 @@ class Room:
 
     kind: str
     total: int
-    """Of everybody."""
+    """Calls of all clients together."""
     connection: int
-    """Of one connection: all sessions of a Spark driver share one."""
+    """Calls over one connection; all sessions of a Spark driver share one."""
 
     @property
     def host(self) -> int:
-        """Of one address: half, so that no single one takes the service from the others."""
+        """Calls from one address: half of all, so that no single machine takes the service from the others."""
         return self.total // 2
 
 
@@ -67,10 +68,10 @@ CLUSTER = Room("requests to the embedded cluster", 512, 256)
 LISTINGS = Room("listings", 512, 128)
 
 MAX_STREAMS = 512
-"""Of one connection: above what CALLS and READS let it hold together, so that a SELECT finds a stream while CALLs wait."""
+"""HTTP/2 streams of one connection: more than CALLS and READS let it hold together, so that a SELECT finds one while CALLs wait."""
 
 MAX_CALLS = 4_096
-"""Of everybody and every kind; the rooms together are smaller, so that only calls that are being refused can fill it."""
+"""Calls of every kind and client; the rooms together have fewer, so that only calls that are being refused can fill it."""
 
 _ROOMS = {
     "/sys_tables.rpc.v1.SysCatalog/CallProcedure": CALLS,
@@ -99,7 +100,7 @@ def request_limit(method: str) -> int:
 
 
 class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in its stubs alone
-    """For one server, on its event loop."""
+    """Guards one server, on its event loop."""
 
     def __init__(
         self, stalled_seconds: float = STALLED_SECONDS, held_bytes: int = HELD_BYTES, request_seconds: float = REQUEST_SECONDS
@@ -124,7 +125,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         if handler.request_streaming:
             raise TypeError(f"{method} takes a stream of requests: nothing here bounds one")
         read: Callable[[bytes], Any] = handler.request_deserializer
-        # As if they took streams of requests, which is the same on the wire: so a call is counted before its request has come.
+        # Handlers take streams of requests, which are the same on the wire: so a call is counted before its request has come.
         if handler.response_streaming:
             streaming = self._streaming(method, read, handler.unary_stream)
             return grpc.stream_stream_rpc_method_handler(streaming, None, handler.response_serializer)
@@ -160,7 +161,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         return stream
 
     async def _request(self, context: _Context) -> bytes:
-        """The one message of the call. Raises InvalidArgument if it does not come."""
+        """The bytes of the call's only message. Raises InvalidArgument if it does not come."""
         try:
             async with asyncio.timeout(self._request_seconds):
                 raw = await context.read()
@@ -171,7 +172,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
         return raw
 
     async def _send(self, context: _Context, items: AsyncGenerator[Any, None]) -> None:
-        """All items. Raises ServiceBusy when a reader that stood still goes on."""
+        """Sends all items. Raises ServiceBusy when a reader goes on that took nothing for too long."""
         async with aclosing(items):
             async for item in items:
                 with _Stall(self._stalled_seconds, items) as stall:
@@ -210,7 +211,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
             self._bytes_left += size
 
     def _counted(self, room: Room, peer: str) -> tuple[tuple[str, str], ...]:
-        """The places that the call takes. Raises ServiceBusy if there is none left."""
+        """Takes the call's places in the room, in all and for its address and connection. Raises ServiceBusy if one of them is full."""
         host = peer.rpartition(":")[0]
         keys = ((room.kind, ""), (room.kind, host), (room.kind, peer))
         limits = (room.total, room.host, room.connection)
@@ -223,7 +224,7 @@ class RpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic
 
 
 class _Stall:
-    """Lets go of `items` when what is inside takes longer than `seconds`; then `closing` is what does it."""
+    """Closes `items` when what is inside takes longer than `seconds`; then `closing` is the task that does it."""
 
     def __init__(self, seconds: float, items: AsyncGenerator[Any, None]) -> None:
         self.closing: asyncio.Task[None] | None = None
@@ -231,7 +232,7 @@ class _Stall:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._let_go)
 
     def _let_go(self) -> None:
-        # The generator waits for its turn and nobody will give it one: closing it is safe, and frees what it holds.
+        # The generator is suspended and will not be resumed: closing it is safe, and frees what it holds.
         self.closing = asyncio.create_task(self._close())
 
     async def _close(self) -> None:
@@ -251,11 +252,15 @@ def _parsed(read: Callable[[bytes], Any], raw: bytes) -> Any:
         raise InvalidArgument("the request is no message of this call", hint="Is the client of the service's version?") from error
 
 
+def log_failure(method: str, error: BaseException, **ids: str) -> None:
+    """Logs why a call failed, or a part of it, which `ids` name. Of a service that is busy the callers alone hear: they come in floods."""
+    if not isinstance(error, LakewardError):
+        _log.error("a call failed unexpectedly", method=method, error_class=type(error).__name__, exc_info=error, **ids)
+    elif not isinstance(error, ServiceBusy):
+        _log.info("a call was refused", method=method, error_class=error.error_class, message=error.message, **ids)
+
+
 async def _end(method: str, context: _Context, error: BaseException) -> None:
-    """Ends the call with the status of `error`."""
-    if isinstance(error, LakewardError):
-        code = error_status.status_code(error)
-    else:
-        code = grpc.StatusCode.INTERNAL
-        _log.exception("a call failed unexpectedly", method=method, error_class=type(error).__name__)
-    await context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
+    """Ends the call with the status, the text and the details of `error`."""
+    log_failure(method, error)
+    await context.abort(status_code(error), status_text(error), trailing_metadata(error))

@@ -177,7 +177,9 @@ def test_a_service_that_was_not_asked_for_may_be_missing(tmp_path: Path) -> None
 
 
 def test_a_lake_that_cannot_be_opened_is_found_without_its_secrets(tmp_path: Path) -> None:
-    finding = service.opened({"type": "sql", "uri": f"sqlite:////{tmp_path}/not/there.db", "warehouse": "https://me:hush@host/lake"})
+    finding = service.opened(
+        "iceberg", {"type": "sql", "uri": f"sqlite:////{tmp_path}/not/there.db", "warehouse": "https://me:hush@host/lake"}
+    )
     assert finding.verdict is Verdict.FAIL
     assert "unable to open database file" in finding.result
     assert "hush" not in finding.result

@@ -32,6 +32,7 @@ from sys_tables.server.service import SysCatalogService
 from tiering.cli.main import app
 from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import ClusterUnavailable
+from tiering.wire.server import open_server
 
 EVERY_TABLE = [table.name for table in default_registry().tables]
 LINE = ["table_name", "observed_time", "row_number", "row", "error"]
@@ -153,7 +154,7 @@ def exported(file: Path, *tables: SystemTable, service: type[SysCatalogService] 
     """The command against a service with these tables: its exit status and what it printed."""
 
     async def run() -> tuple[int, str]:
-        server = grpc.aio.server()
+        server = open_server()
         servicer = service(MemoryCoordinator(), Registry(tables))
         add_SysCatalogServicer_to_server(servicer, server)
         port = server.add_insecure_port("127.0.0.1:0")

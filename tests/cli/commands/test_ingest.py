@@ -9,9 +9,7 @@ import pytest
 
 from support.cluster_of_processes import Deployment
 from support.commands import Lakeward
-from support.processes import wait_for
 from support.terminals import Terminal
-from tiering.client import LakewardClient
 from tiering.model.names import table_path
 
 ROWS = 300_000
@@ -25,9 +23,7 @@ def numbers(stocked: Deployment, tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "numbers.csv"
     file.write_text("n\n" + "\n".join(map(str, range(ROWS))) + "\n")
     yield file
-    with stocked.cluster() as cluster, LakewardClient(stocked.uri) as client:
-        cluster.drop_table(LOADED)
-        wait_for("the coordinator knows that it is gone", lambda: len(client.list_tiering_statuses(database_name="shelf")) == 0)
+    stocked.drop(LOADED)
 
 
 def test_on_a_terminal_a_bar_shows_what_is_read_and_written_and_is_gone_at_the_end(stocked: Deployment, numbers: Path) -> None:

@@ -76,7 +76,6 @@ def test_what_was_loaded_is_told_to_programs_too(lakeward: Lakeward, stocked: De
     file = tmp_path / "Ørsted.csv"
     file.write_text("id\n1\n2\n")
     [row] = json.loads(lakeward("ingest", "shelf.loaded", str(file), "--format", "json").out)
-    with stocked.cluster() as cluster:
-        cluster.drop_table(table_path("shelf", "loaded"))
+    stocked.drop(table_path("shelf", "loaded"))
     assert (row["table"], row["created"], row["rows"]) == ("shelf.loaded", True, 2)
     assert row["ranges"] == [{"partition_id": None, "bucket_id": 0, "starting_offset": 0, "stopping_offset": 2}]

@@ -132,6 +132,14 @@ def test_a_row_with_the_same_id_is_replaced(store: Store) -> None:
     assert list(store.rounds()) == [round_record()]
 
 
+def test_of_a_forgotten_table_only_its_record_goes(store: Store) -> None:
+    epoch = store.take_over()
+    store.apply(epoch, Writes((full_record(), full_record(2)), (round_record(),), (commit_record(),)))
+    store.apply(epoch, Writes(forgotten_tables=(1, 77)))
+    assert [record.table_id for record in store.load()] == [2]
+    assert (len(store.rounds(1)), len(store.commits(1))) == (1, 1)
+
+
 def test_every_take_over_makes_a_greater_epoch_and_fences_the_former(opened: tuple[Store, Reopen]) -> None:
     store, again = opened
     first = store.take_over()

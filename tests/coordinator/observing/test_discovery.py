@@ -10,10 +10,13 @@ import pytest
 
 from support.coordinator_world import FRESHNESS, START, World
 from support.memory_cluster import log_table
-from tiering.coordinator.memory.store import Writes
-from tiering.errors import ClusterUnavailable, StoreError
+from tiering.coordinator.decisions.records import CommitState
+from tiering.coordinator.memory.store import Store, Writes
+from tiering.errors import ClusterUnavailable, StoreError, UnknownTable
 from tiering.model.states import TRANSITIONS
 from tiering.model.tables import TableInfo, TablePath
+
+Reopen = Callable[[Store], Store]
 
 
 def events(world: World) -> list[str]:
@@ -44,6 +47,71 @@ def test_a_dropped_table_is_removed_with_its_errors(world: World) -> None:
     assert world.coordinator.table_records.live() == []
     assert world.coordinator.view().table_statuses() == []
     assert events(world)[-1] == "TABLE_REMOVED"
+    assert "no disk left" not in repr(world.coordinator.table_records.all())
+    assert "no disk left" not in repr(world.store.load())
+
+
+HOUR = 3_600
+
+
+@pytest.mark.parametrize("count", [500])
+def test_of_dropped_tables_no_record_is_left_after_an_hour(opened: tuple[Store, Reopen], count: int) -> None:
+    store, reopen = opened
+    tables = tuple(log_table(number, TablePath("sales", f"t{number}")) for number in range(1, count + 1))
+    world = World(tables, store=store)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
+    tierer.fail(tierer.get())
+    world.cluster.by_path.clear()
+    world.later(1)
+    assert len(store.load()) == count
+    world.restart()
+    world.later(HOUR - 1)
+    assert len(world.coordinator.table_records.all()) == count
+    world.later(1)
+    assert (dict(world.coordinator.table_records.all()), list(reopen(store).load())) == ({}, [])
+    assert world.coordinator.view().status_columns().num_rows == 0
+    world.coordinator.close()
+
+
+def test_a_table_whose_lake_was_disabled_keeps_its_record_until_it_is_dropped(world: World) -> None:
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
+    _put(world, replace(world.table, lake_enabled=False))
+    world.later(100 * HOUR)
+    [kept] = world.store.load()
+    assert (kept.state, kept.tiering_epoch, kept.lake.table_uuid) == (None, assignment.tiering_epoch, "lake-1")
+    del world.cluster.by_path[world.table.path]
+    world.later(1)
+    world.later(HOUR)
+    assert list(world.store.load()) == []
+
+
+@pytest.mark.parametrize("lake_enabled", [True, False])
+def test_a_table_that_is_listed_again_in_time_goes_on_with_its_epochs(world: World, lake_enabled: bool) -> None:
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment)
+    del world.cluster.by_path[world.table.path]
+    world.later(1)
+    _put(world, replace(world.table, lake_enabled=lake_enabled))
+    world.later(2 * HOUR)
+    _put(world, world.table)
+    world.due()
+    assert world.record().tiering_epoch == assignment.tiering_epoch + 1
+
+
+def test_the_grants_of_a_dropped_table_outlive_its_record(world: World) -> None:
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    ack = tierer.ack_message(assignment)
+    del world.cluster.by_path[world.table.path]
+    world.later(1)
+    world.later(HOUR)
+    assert list(world.store.load()) == []
+    assert [row.state for row in world.store.commits(world.table.table_id)] == [CommitState.UNKNOWN]
+    with pytest.raises(UnknownTable):
+        world.coordinator.commits.commit_lake_snapshot(ack)
+    assert tierer.beat().tiering_table_resp[0].cancel
 
 
 def test_epochs_go_on_when_the_lake_is_disabled_and_enabled_again(world: World) -> None:

@@ -129,6 +129,9 @@ def test_tables_that_come_and_go_keep_their_place(many: World) -> None:
     assert ("d1", "t007") not in paths
     assert paths == sorted(paths)
     assert by_column(view) == by_row(view)
+    many.later(3_601)
+    assert 7 not in many.coordinator.table_records.all()
+    assert by_column(many.coordinator.view()) == by_row(many.coordinator.view())
 
 
 def test_a_look_shows_the_pending_rows_that_its_first_column_showed(many: World) -> None:

@@ -63,5 +63,5 @@ def test_the_coordinators_own_look_sees_the_lake_as_it_was(world: LakeWorld, mon
     wake_after_the_look(world, asleep, monkeypatch)
     base = Lakes(world.storage, lambda _: world.lake).base(record, table)
     assert base.view is not None
-    assert base.view.tag == record.lake.snapshot_id
+    assert base.view.tiered == record.lake.snapshot_id
     world.assert_exact(table)

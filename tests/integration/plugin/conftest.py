@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,6 +24,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import add_SysCatalogServicer_to_server
 from sys_tables.server.service import SysCatalogService
 from tiering.cli.spark.jars import SPARK_JARS, jar_path
+from tiering.wire.server import open_server
 
 _PATIENCE_S = 60
 
@@ -86,7 +86,7 @@ class Server:
         self._loop.close()
 
     async def _start(self) -> None:
-        self._server = grpc.aio.server()
+        self._server = open_server()
         self._service = WatchedService(self.handle, self.registry)
         self._service.watch(self.reads, self.calls)
         add_SysCatalogServicer_to_server(self._service, self._server)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tiering import errors
-from tiering.lake.base import FLUSS_COMMIT_USER, TAG
+from tiering.lake.base import FLUSS_COMMIT_USER
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import check_base
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo
@@ -35,10 +36,10 @@ def test_appends_and_deletes_of_users_are_passed(kit: Any) -> None:
     kit.user_appends(table)
     iceberg(kit, table).delete("id = 30")
     view = kit.view(table)
-    assert view.head != view.tag
+    assert view.head != view.tiered
     assert check_base(view, kit.known(table)).marker.round_id == "r1"
     after = kit.tier(table, "r2", {B0: 12})
-    assert kit.offsets_in_lake(table) == sorted([*((0, one) for one in range(12) if one != 3), (0, 900)])
+    assert kit.offsets_in_lake(table) == sorted([*((0, offset) for offset in range(12) if offset != 3), (0, 900)])
     assert check_base(after, kit.known(table)).marker.round_id == "r2"
 
 
@@ -60,10 +61,10 @@ def test_the_mend_that_the_hint_names_brings_a_rolled_back_table_on(kit: Any) ->
     first = kit.tier(table, "r1", {B0: 10})
     second = kit.tier(table, "r2", {B0: 20})
     iceberg(kit, table).manage_snapshots().rollback_to_snapshot(first.head).commit()
-    iceberg(kit, table).manage_snapshots().set_current_snapshot(second.tag).commit()
+    iceberg(kit, table).manage_snapshots().set_current_snapshot(second.tiered).commit()
     check_base(kit.view(table), kit.known(table, second))
     kit.tier(table, "r3", {B0: 30})
-    assert kit.offsets_in_lake(table) == [(0, one) for one in range(30)]
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(30)]
 
 
 def test_expiry_keeps_the_marker_and_recovery_goes_on(kit: Any) -> None:
@@ -72,10 +73,10 @@ def test_expiry_keeps_the_marker_and_recovery_goes_on(kit: Any) -> None:
         kit.tier(table, f"r{number}", {B0: number * 5})
     expire_all(kit, table)
     view = kit.view(table)
-    assert set(view.snapshots) == {view.tag}
+    assert set(view.snapshots) == {view.tiered}
     assert check_base(view, kit.known(table, view)).marker.round_id == "r4"
     kit.tier(table, "r5", {B0: 30})
-    assert kit.offsets_in_lake(table) == [(0, one) for one in range(30)]
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(30)]
 
 
 def test_expiry_between_tag_and_head_is_undecided_unless_the_head_passed_before(kit: Any) -> None:
@@ -87,7 +88,7 @@ def test_expiry_between_tag_and_head_is_undecided_unless_the_head_passed_before(
     check_base(kit.view(table), kit.known(table))
     expire_all(kit, table)
     view = kit.view(table)
-    assert set(view.snapshots) == {tagged.tag, passed}
+    assert set(view.snapshots) == {tagged.tiered, passed}
     with pytest.raises(errors.HistoryExpired):
         check_base(view, kit.known(table, view))
     check_base(view, kit.known(table, view, passed_head=passed))
@@ -101,7 +102,7 @@ def test_a_dropped_tag_is_found_and_can_be_set_again(kit: Any) -> None:
     iceberg(kit, table).manage_snapshots().remove_tag(TAG).commit()
     with pytest.raises(errors.MarkerLost):
         check_base(kit.view(table), kit.known(table, view))
-    iceberg(kit, table).manage_snapshots().create_tag(view.tag, TAG).commit()
+    iceberg(kit, table).manage_snapshots().create_tag(view.tiered, TAG).commit()
     assert check_base(kit.view(table), kit.known(table, view)).marker == view.marker
 
 
@@ -110,7 +111,7 @@ def test_a_tag_moved_back_is_found_even_if_nothing_is_recorded(kit: Any) -> None
     first = kit.tier(table, "r1", {B0: 10})
     kit.tier(table, "r2", {B0: 20})
     iceberg(kit, table).manage_snapshots().remove_tag(TAG).commit()
-    iceberg(kit, table).manage_snapshots().create_tag(first.tag, TAG).commit()
+    iceberg(kit, table).manage_snapshots().create_tag(first.tiered, TAG).commit()
     with pytest.raises(errors.LakeRolledBack):
         check_base(kit.view(table), kit.known(table))
 
@@ -149,7 +150,7 @@ def test_flusss_tiering_above_the_tag_is_refused_until_it_is_rolled_back(kit: An
     iceberg(kit, table).append(rows(kit, table, 10), snapshot_properties={"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": "x"})
     with pytest.raises(errors.ForeignTiering):
         check_base(kit.view(table), kit.known(table, tagged))
-    iceberg(kit, table).manage_snapshots().set_current_snapshot(tagged.tag).commit()
+    iceberg(kit, table).manage_snapshots().set_current_snapshot(tagged.tiered).commit()
     check_base(kit.view(table), kit.known(table, tagged))
 
 
@@ -178,7 +179,7 @@ def test_a_lake_restored_from_an_older_state_is_behind_the_record(kit: Any) -> N
     second = kit.tier(table, "r2", {B0: 20})
     kit.catalog().drop_table(str(table.path))
     kit.catalog().register_table(str(table.path), old)
-    record = RecordedLakeSnapshot(second.tag, {B0: 20})
+    record = RecordedLakeSnapshot(second.tiered, {B0: 20})
     with pytest.raises(errors.RecordAheadOfLake):
         check_base(kit.view(table), kit.known(table, second, recorded=(record,)))
 

@@ -14,12 +14,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from support.repository import ROOT
 from tiering.errors import LakewardError, SchemaDrift
 from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.lake.registry import open_lake
 from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, TableInfo, TableType
 
-KEYED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
+SALES = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
 
 
 def spec_of(view: Any) -> list[tuple[str, str, str]]:
@@ -49,26 +50,26 @@ def test_a_log_table_without_a_key_is_laid_out_as_fluss_does_it(kit: Any) -> Non
     assert metadata.properties["fluss.table.datalake.enabled"] == "true"
     assert metadata.properties["write.distribution-mode"] == "none"
     assert not metadata.schema().identifier_field_ids
-    assert (view.head, view.tag, view.marker, view.records) == (None, None, None, 0)
+    assert (view.head, view.tiered, view.marker, view.records) == (None, None, None, 0)
 
 
 def test_one_bucket_key_partitions_by_its_hash(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), bucket_count=3))
+    view = kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), bucket_count=3))
     assert spec_of(view) == [("id_bucket", "id", "bucket[3]")]
 
 
 def test_partition_columns_come_first(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), partition_keys=("region",), bucket_count=3))
+    view = kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), partition_keys=("region",), bucket_count=3))
     assert spec_of(view) == [("region", "region", "identity"), ("id_bucket", "id", "bucket[3]")]
 
 
 def test_several_bucket_keys_partition_by_the_bucket_column(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id", "region")))
+    view = kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id", "region")))
     assert spec_of(view) == [("__bucket", "__bucket", "identity")]
 
 
 def test_a_primary_key_table_has_its_key_as_identifier_and_is_merged_on_read(kit: Any) -> None:
-    table = kit.table(schema=KEYED, primary_key=("region", "id"), partition_keys=("region",))
+    table = kit.table(schema=SALES, primary_key=("region", "id"), partition_keys=("region",))
     layout = table_layout(TableInfo(**{**vars(table), "table_type": TableType.PRIMARY_KEY}))
     assert layout.schema.identifier_field_names() == {"region", "id"}
     assert [field.name for field in layout.spec.fields] == ["region", "id_bucket"]
@@ -124,8 +125,8 @@ print(kit.lake.ensure_table(kit.table()).table_uuid, flush=True)
 """
 
 
-def test_processes_that_create_at_once_get_one_table(kit: Any, request: pytest.FixtureRequest) -> None:
-    arguments = [sys.executable, "-c", CREATE, str(request.path.parent.parent), str(kit.folder)]
+def test_processes_that_create_at_once_get_one_table(kit: Any) -> None:
+    arguments = [sys.executable, "-c", CREATE, str(ROOT / "tests"), str(kit.folder)]
     creators = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for creator in creators:
@@ -228,9 +229,9 @@ def test_another_partition_spec_does_not_fit(kit: Any, fields: list[PartitionFie
 
 
 def test_another_number_of_buckets_does_not_fit(kit: Any) -> None:
-    kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), bucket_count=3))
+    kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), bucket_count=3))
     with pytest.raises(SchemaDrift, match=r"bucket\[4\]"):
-        kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), bucket_count=4))
+        kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), bucket_count=4))
 
 
 def test_an_empty_table_made_by_hand_is_used_if_it_fits(kit: Any) -> None:
@@ -243,9 +244,9 @@ def test_an_empty_table_made_by_hand_is_used_if_it_fits(kit: Any) -> None:
         NestedField(6, "id", LongType(), required=True),
     )
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "__bucket"))
-    made = catalog.create_table("sales.orders", schema, partition_spec=spec)
+    foreign = catalog.create_table("sales.orders", schema, partition_spec=spec)
     table = kit.table()
-    assert kit.lake.ensure_table(table).table_uuid == str(made.metadata.table_uuid)
+    assert kit.lake.ensure_table(table).table_uuid == str(foreign.metadata.table_uuid)
     kit.tier(table, "r1", {BucketKey(None, 1): 30})
     assert kit.offsets_in_lake(table) == [(1, offset) for offset in range(30)]
 

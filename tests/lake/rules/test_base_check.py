@@ -8,6 +8,7 @@ import pytest
 
 from support.lake_views import B0, B1, EMPTY, KNOWN, MARKER, OURS, RECORDED, refused, snapshot, view
 from tiering import errors
+from tiering.lake.base import LakeView
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, check_base, needs_living
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -95,21 +96,21 @@ def test_recorded_offsets_without_a_lake_table_are_refused() -> None:
 
 
 def test_rows_without_a_tag_are_refused() -> None:
-    refused(errors.UntrackedLakeTable, view(snapshot(1, None), head=1, tag=None, marker=None))
+    refused(errors.UntrackedLakeTable, view(snapshot(1, None), head=1, tiered=None, marker=None))
 
 
 def test_snapshots_that_are_on_no_branch_are_refused_too() -> None:
-    refused(errors.UntrackedLakeTable, view(snapshot(1, None), head=None, tag=None, marker=None))
+    refused(errors.UntrackedLakeTable, view(snapshot(1, None), head=None, tiered=None, marker=None))
 
 
 def test_a_dropped_tag_is_refused_and_its_snapshot_named() -> None:
-    error = refused(errors.MarkerLost, view(tag=None, marker=None))
+    error = refused(errors.MarkerLost, view(tiered=None, marker=None))
     assert "snapshot 2" in error.hint
 
 
 def test_recorded_offsets_without_a_tag_are_refused() -> None:
     refused(errors.MarkerLost, EMPTY, replace(KNOWN, recorded=(RECORDED,)))
-    refused(errors.MarkerLost, view(snapshot(9, None), head=9, tag=None, marker=None), replace(KNOWN, recorded=(RECORDED,)))
+    refused(errors.MarkerLost, view(snapshot(9, None), head=9, tiered=None, marker=None), replace(KNOWN, recorded=(RECORDED,)))
 
 
 def test_a_head_that_passed_before_without_a_tag_now_is_refused() -> None:
@@ -121,7 +122,25 @@ def test_a_tag_on_a_snapshot_without_marker_is_refused() -> None:
 
 
 def test_a_tag_on_an_unknown_snapshot_is_refused() -> None:
-    refused(errors.MarkerCorrupt, view(tag=77, marker=None))
+    refused(errors.MarkerCorrupt, view(tiered=77, marker=None))
+
+
+@pytest.mark.parametrize(
+    "lake",
+    [
+        view(head=1, reference=None),
+        view(snapshot(2, 1, round_id="r2"), snapshot(4, 3), head=4, reference=None),
+        view(marker=None, reference=None),
+        view(tiered=None, marker=None, reference=None),
+        view(tiered=1, reference=None),
+    ],
+    ids=["rolled back", "history expired", "marker lost", "nothing tiered", "older than a round"],
+)
+def test_no_error_names_a_tag_to_a_format_that_finds_its_newest_tiering_commit_without(lake: LakeView) -> None:
+    with pytest.raises(errors.PermanentTieringError) as refusal:
+        check_base(lake, KNOWN)
+    assert "tag " not in f"{refusal.value.message} {refusal.value.hint}"
+    assert "None" not in f"{refusal.value.message} {refusal.value.hint}"
 
 
 # --- recorded more than the lake has

@@ -27,7 +27,7 @@ def test_another_rounds_marker_is_fenced() -> None:
     base = check_base(view(), KNOWN)
     newer = replace(MARKER, round_id="r3", base_round_id="r2")
     with pytest.raises(errors.Fenced, match="r3"):
-        check_same_base(base, view(*OURS, snapshot(3, 2, round_id="r3"), head=3, tag=3, marker=newer), KNOWN)
+        check_same_base(base, view(*OURS, snapshot(3, 2, round_id="r3"), head=3, tiered=3, marker=newer), KNOWN)
 
 
 def test_a_first_round_of_somebody_else_is_fenced() -> None:
@@ -60,14 +60,14 @@ def test_a_rollback_between_the_attempts_is_refused() -> None:
 def test_our_round_in_any_snapshot_is_ours() -> None:
     base = check_base(view(), KNOWN)
     tagged = replace(MARKER, round_id="r4")
-    lake = view(*OURS, snapshot(3, 2, round_id="r3"), snapshot(4, 3, round_id="r4"), head=4, tag=4, marker=tagged)
-    found = resolve_commit(lake, "r3", base)
-    assert (found.outcome, found.snapshot_id) == (CommitOutcome.OURS, 3)
+    lake = view(*OURS, snapshot(3, 2, round_id="r3"), snapshot(4, 3, round_id="r4"), head=4, tiered=4, marker=tagged)
+    resolved = resolve_commit(lake, "r3", base)
+    assert (resolved.outcome, resolved.snapshot_id) == (CommitOutcome.OURS, 3)
 
 
 def test_the_tag_on_another_round_is_the_other_rounds() -> None:
     newer = replace(MARKER, round_id="r3", base_round_id="r2")
-    lake = view(*OURS, snapshot(3, 2, round_id="r3"), head=3, tag=3, marker=newer)
+    lake = view(*OURS, snapshot(3, 2, round_id="r3"), head=3, tiered=3, marker=newer)
     assert resolve_commit(lake, "mine", check_base(view(), KNOWN)).outcome is CommitOutcome.OTHER_ROUND
     assert resolve_commit(lake, "mine", Base(EMPTY, None, False)).outcome is CommitOutcome.OTHER_ROUND
 

@@ -38,7 +38,7 @@ def test_a_head_that_passed_once_does_not_excuse_a_rollback_to_it() -> None:
 
 def test_a_tag_moved_back_to_an_older_marker_is_refused() -> None:
     older = replace(MARKER, round_id="r1", base_round_id=None, buckets={B0: TieredRange(0, 3)})
-    error = refused(errors.LakeRolledBack, view(tag=1, marker=older))
+    error = refused(errors.LakeRolledBack, view(tiered=1, marker=older))
     assert "round r2" in error.message
 
 
@@ -73,8 +73,8 @@ def test_parents_in_a_circle_are_undecided_and_end() -> None:
 
 def test_foreign_tiering_without_a_tag_is_refused() -> None:
     theirs = snapshot(1, None, commit_user=FLUSS_COMMIT_USER)
-    refused(errors.ForeignTiering, view(theirs, head=1, tag=None, marker=None))
-    refused(errors.ForeignTiering, view(theirs, head=1, tag=None, marker=None), replace(KNOWN, recorded=(RECORDED,)))
+    refused(errors.ForeignTiering, view(theirs, head=1, tiered=None, marker=None))
+    refused(errors.ForeignTiering, view(theirs, head=1, tiered=None, marker=None), replace(KNOWN, recorded=(RECORDED,)))
 
 
 def test_foreign_tiering_newer_than_the_tag_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_a_verdict_is_never_wrong_whatever_expired(parents: list[int], head: int
     while current:
         descends = descends or current == tag
         current = whole[current].parent_id or 0
-    left = {n: one for n, one in whole.items() if n in (head, tag) or n not in expired}
+    left = {n: version for n, version in whole.items() if n in (head, tag) or n not in expired}
     lake = LakeView(PATH, "uuid", head, tag, MARKER, left)
     try:
         check_base(lake, KNOWN)

@@ -96,7 +96,7 @@ def test_an_error_of_the_tree_arrives_as_itself_and_an_unexpected_one_redacted(r
         assert isinstance(error, RoundFailed)
         assert error.error_class == "KeyError"
         (log,) = logs
-        assert (log["log_level"], log["error_class"], log["rpc"]) == ("error", "KeyError", "ReadTable")
+        assert (log["log_level"], log["error_class"], log["method"]) == ("error", "KeyError", "/sys_tables.rpc.v1.SysCatalog/ReadTable")
         assert "hunter2" not in error.message
         assert isinstance(log["exc_info"], KeyError)  # shown by tiering.cli.terminal.logs, which redacts it
 

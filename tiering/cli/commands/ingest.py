@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console, printable
-from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption
+from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.ingest.formats import FileFormat
 from tiering.model.names import parse_table_path
@@ -43,6 +43,9 @@ def ingest(
     lake: Annotated[bool | None, typer.Option(help="Tier the table into the lake (a new table is, by default).")] = None,
     create: Annotated[bool, typer.Option(help="Make a missing database and table.")] = True,
     add_columns: Annotated[bool, typer.Option("--add-columns", help="Add the file's columns that the table lacks.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="NAME=VALUE for a new table: table.log.ttl='7 d'. Repeatable.")
+    ] = None,
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
@@ -59,7 +62,18 @@ def ingest(
     path = parse_table_path(table)
     keys = tuple(bucket_key) if bucket_key else None
     options = IngestOptions(
-        file_format, buckets, keys, freshness, lake, create, writer_id, _names(partition_by), add_columns, _names(primary_key), deletes
+        file_format,
+        buckets,
+        keys,
+        freshness,
+        lake,
+        create,
+        writer_id,
+        _names(partition_by),
+        add_columns,
+        _names(primary_key),
+        deletes,
+        read_pairs(option or (), "--option"),
     )
     with RemoteEmbeddedCluster(uri) as cluster, _bar(path, file) as progress:
         result = ingest_file(cluster, path, file, options, progress)

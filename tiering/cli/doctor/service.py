@@ -14,10 +14,10 @@ from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
-from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.registry import open_lake, properties_from_service
 from tiering.model.status import TableStatus
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text, remember_secrets
-from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.channel import target
@@ -70,15 +70,16 @@ class Service:
     def lake(self, data: Path) -> Iterator[Finding]:
         """Opens the lake's catalog as the service says, or that of the data folder. Raises what pyiceberg says."""
         root = data.expanduser().resolve()
+        lake_format: str = DEFAULT_LAKE_FORMAT
         properties: Mapping[str, str]
         if self.config is not None:
-            properties = own_lake_properties(self.config)
+            lake_format, properties = self.config.lake_format, properties_from_service(self.config.lake_format, self.config.lake_properties)
         elif (root / "lake-catalog.db").exists():
             properties = read_data_folder(root).read_only_lake_properties
         else:
             yield ok("lake", "nothing to open yet")
             return
-        yield opened(properties)
+        yield opened(lake_format, properties)
 
     def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
         service = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
@@ -101,17 +102,17 @@ def of_tables(statuses: Sequence[TableStatus]) -> Finding:
     return warn("tables", f"{len(failing)} of {len(statuses)} fail: {listed}", "`lakeward status --watch` shows each error and its hint.")
 
 
-def opened(properties: Mapping[str, str]) -> Finding:
-    """Whether a catalog with these properties, as pyiceberg takes them, can be read from here."""
+def opened(lake_format: str, properties: Mapping[str, str]) -> Finding:
+    """Whether the lake's catalog with these properties can be read from here."""
     remember_secrets(properties)
     where = public_uri(properties.get("warehouse") or properties.get("uri") or "the lake")
     try:
-        namespaces = open_catalog(properties).list_namespaces()
+        databases = open_lake(lake_format, properties).databases()
     except Exception as error:
         mend = "See that this machine reaches it and has its credentials: `lakeward lake-conf` prints how it is opened."
         why = outside_text(str(error)).partition("\n")[0] or type(error).__name__
         return fail("lake", f"{where} cannot be opened: {why}", mend)
-    return ok("lake", f"{where} opens, {len(namespaces)} database{'' if len(namespaces) == 1 else 's'}")
+    return ok("lake", f"{where} opens, {len(databases)} database{'' if len(databases) == 1 else 's'}")
 
 
 def _can_listen(host: str, port: int) -> bool:

@@ -15,10 +15,9 @@ import grpc.aio
 import structlog
 
 import sys_tables.server.service
-import tiering.cluster.embedded.rpc.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
-from tiering.cluster.embedded.maintenance import running_upkeep
-from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.kinds import HostedCluster
+from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.calls.validate_table import ValidateTable, Validator
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
@@ -27,7 +26,7 @@ from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
-from tiering.lake.registry import open_lake
+from tiering.lake.registry import lake_opener
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -86,11 +85,12 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         if not await _acquired(lock, stopping):
             yield None
             return
-        coordinator, storage = _open(settings, folder, stack)
+        coordinator, cluster = _open(settings, folder, stack)
 
         def register(server: grpc.aio.Server) -> None:
             sys_tables.server.service.add_to_server(server, coordinator)
-            tiering.cluster.embedded.rpc.service.add_to_server(server, storage)
+            if cluster.add_to_server is not None:
+                cluster.add_to_server(server)
 
         server = await serve(coordinator, settings.host, settings.port, [register])
         try:
@@ -111,7 +111,7 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
     return True
 
 
-def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
+def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
     lake_properties = with_default_catalog(settings.lake_properties or {}, folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
@@ -120,17 +120,16 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     )
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
-    lake = open_lake(options.lake_format, lake_properties)
-    storage = EmbeddedStorage(folder.cluster, check_lake=lake.check_schema)
-    stack.callback(storage.close)
-    stack.enter_context(running_upkeep(storage.upkeep))
-    validator = _validator(folder, options)
-    return Coordinator(store, storage, lambda lake_format: open_lake(lake_format, lake_properties), options, validator=validator), storage
+    lake_of = lake_opener(lake_properties)
+    kind = cluster_kind(options.cluster_kind)
+    cluster = stack.enter_context(kind.host(folder.cluster, lambda table: lake_of(table.lake_format).check_schema(table)))
+    return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
     def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
         request = ValidationRequest(
+            cluster_kind=options.cluster_kind,
             cluster_folder=str(folder.cluster),
             lake_format=options.lake_format,
             database_name=call.path.database_name,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
 from tiering.clock import SystemClock
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakewardError, StatementFailed
-from tiering.lake.base import Lake
 from tiering.lake.catalog_properties import with_default_catalog
-from tiering.lake.registry import open_lake
+from tiering.lake.registry import lake_opener
 from tiering.validate.child import ValidationRequest, run_validation
 from tiering.validate.results import CheckResult
 
@@ -30,12 +28,9 @@ class DuckDbEngine:
         folder = read_data_folder(data)
         properties = with_default_catalog(lake_properties, folder.read_only_lake_properties)
 
-        @cache
-        def lake_of(wanted: str) -> Lake:
-            return open_lake(wanted, properties)
-
         def validate(call: ValidateTable) -> Sequence[CheckResult]:
             request = ValidationRequest(
+                cluster_kind=EMBEDDED,
                 cluster_folder=str(folder.cluster),
                 lake_format=lake_format,
                 database_name=call.path.database_name,
@@ -49,13 +44,13 @@ class DuckDbEngine:
         with ExitStack() as opened:
             store = SqlStore.for_reading(folder.store_file)
             opened.callback(store.close)
-            cluster = OfflineCluster(folder.cluster)
+            cluster = cluster_kind(EMBEDDED).open_read_only(folder.cluster)
             opened.callback(cluster.close)
             self._opened = opened.pop_all()
         clock = SystemClock()
         source = OfflineSource(
             look=lambda: offline_view(store, cluster, clock),
-            open_lake=lake_of,
+            open_lake=lake_opener(properties),
             lake_format=lake_format,
             validate=validate,
             start_command=f"lakeward up --data {folder.root}",

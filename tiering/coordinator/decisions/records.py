@@ -105,7 +105,7 @@ class QueuedCall:
 
 @dataclass(frozen=True)
 class LakeSize:
-    """Totals of a whole lake table, as its head says; None = its writers kept no totals."""
+    """Totals of a whole lake table, from its newest snapshot; None = its writers kept no totals."""
 
     records: int | None
     size_bytes: int | None
@@ -160,7 +160,7 @@ class RoundRecord:
     idempotency_key: str | None = None
     tierer_id: str | None = None
     incarnation: str | None = None
-    """Of the process that has it; shown to nobody, so that no other can report for it. None = an older tierer's."""
+    """The process that runs it; shown to no one, so that no other can report for it. None = an older tierer's."""
     started_time: datetime | None = None
     finished_time: datetime | None = None
     planned_stops: TextOffsets | None = None
@@ -176,7 +176,7 @@ class RoundRecord:
 
     @property
     def fraction_completed(self) -> float | None:
-        """Of the running round, by records or else by splits; between 0 and 1."""
+        """The part of the round that is done, by records or else by splits; between 0 and 1."""
         return None if self.progress is None else self.progress.fraction
 
     @property
@@ -189,7 +189,7 @@ class RoundRecord:
 
 @dataclass(frozen=True)
 class LakeCommitRecord:
-    """A grant: a row of `sys.lake_commits`. `base_tag` is the snapshot that the tag named when it was granted (the sweep's condition).
+    """A grant: a row of `sys.lake_commits`. `base_tag` was the newest tiering commit when it was granted (the sweep's condition).
 
     `lake_table_uuid` is the lake table that it was granted for; None in rows of older versions. The last two are those of a commit of
     `reconcile_lake`; `records_left_out` None = it could not be told.
@@ -278,13 +278,15 @@ class TiererRecord:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names it: another process may have the same id."""
+        """Id and incarnation: another process may have the same id."""
         return self.tierer_id, self.incarnation
 
 
 @dataclass(frozen=True)
 class TableRecord:
     """Everything about the tiering of one lake table. `state` None = removed: only its epoch and lake are kept.
+
+    A removed table with a `forget_deadline` was dropped, and is forgotten then; without one its lake was disabled.
 
     `definition` is a fingerprint of the source table: a change resumes a permanent failure. `round` is the latest
     round, `commit` its ledger row once granted. `checked_since` is when the running round looked at the log.
@@ -318,6 +320,7 @@ class TableRecord:
     pause: Pause | None = None
     call: QueuedCall | None = None
     lake: LakeKnowledge = field(default_factory=LakeKnowledge)
+    forget_deadline: datetime | None = None
 
     @property
     def path(self) -> TablePath:

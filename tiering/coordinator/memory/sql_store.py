@@ -7,7 +7,7 @@ one step, in any database. Rows are replaced by delete and insert, which every d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ _EVENT = TypeAdapter(EventRecord)
 _OPERATION = TypeAdapter(OperationRecord)
 
 KEEP_VALIDATIONS = 10_000
-"""Newest results of checks that are kept."""
+"""How many results of checks are kept, the newest."""
 
 
 def sqlite_url(path: Path) -> str:
@@ -51,7 +51,7 @@ class SqlStore:
 
     @classmethod
     def for_reading(cls, file: Path) -> SqlStore:
-        """A store in SQLite that others own: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
+        """Opens a store in SQLite that another process owns: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
         store = cls.__new__(cls)
         store._engine = schema.open_for_reading(file)
         return store
@@ -68,6 +68,7 @@ class SqlStore:
     def apply(self, coordinator_epoch: int, writes: Writes) -> None:
         with self._owned(coordinator_epoch) as connection:
             _TABLES.replace(connection, [_table_row(row) for row in writes.tables])
+            _TABLES.delete(connection, writes.forgotten_tables)
             _ROUNDS.replace(connection, [_round_row(row) for row in writes.rounds])
             _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
             _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
@@ -145,7 +146,7 @@ class SqlStore:
 
 @contextmanager
 def _border(doing: str) -> Iterator[None]:
-    """Errors of the database as our own, with the cause kept."""
+    """Turns errors of the database into our own, with the cause kept."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -171,11 +172,16 @@ class _ReplacedRows:
         self._insert = sa.insert(table)
 
     def replace(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Of several rows with one key the last counts."""
+        """Deletes the rows with these keys and inserts the new ones. Of several rows with one key the last counts."""
         latest = {row[self._key]: dict(row) for row in rows}
         if latest:
-            connection.execute(self._delete, [{"former": key} for key in latest])
+            self.delete(connection, latest)
             connection.execute(self._insert, list(latest.values()))
+
+    def delete(self, connection: sa.Connection, keys: Iterable[object]) -> None:
+        """Deletes the rows with these keys."""
+        if former := [{"former": key} for key in keys]:
+            connection.execute(self._delete, former)
 
 
 _TABLES = _ReplacedRows(schema.tables, "table_id")

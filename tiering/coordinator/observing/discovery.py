@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import structlog
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.memory.table_records import TableRecords
@@ -23,13 +23,13 @@ CHUNK = 200
 """Tables stored in one transaction, so that the lock of `TableRecords` is never held for long."""
 
 REFRESH_SECONDS = 1.0
-"""A reader waits no longer for a slow cluster."""
+"""How long a reader waits for a slow cluster."""
 
 
 class Discovery:
     """One comparison at a time: an older listing never overwrites a newer one."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster) -> None:
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Discovery:
         return self._infos
 
     def run(self) -> None:
-        """Raises ClusterUnavailable; what is known stays as it was then."""
+        """Compares once. Raises ClusterUnavailable, and then changes nothing."""
         with self._lock:
             tables = self._cluster.tables()
             if tables is self._applied_list:  # as with clusters that keep their list while nothing changes
@@ -91,12 +91,14 @@ class Discovery:
 
     def _suspects(self, listed: Mapping[int, TableInfo]) -> list[int]:
         """Ids of tables that may differ from their records: cheap, since this may run every second over all tables."""
-        gone = [record.table_id for record in self._table_records.live() if record.table_id not in listed]
+        records = self._table_records.all().values()
+        gone = [record.table_id for record in records if record.state is not None and record.table_id not in listed]
+        misjudged = [record.table_id for record in records if not table_lifecycle.agrees(record, listed=record.table_id in listed)]
         differing = (info for info in listed.values() if _differ(self._applied.get(info.table_id), info) or self._missing(info))
-        return gone + [info.table_id for info in differing]
+        return list(dict.fromkeys([*gone, *misjudged, *(info.table_id for info in differing)]))
 
     def _doubt(self, table_ids: Sequence[int]) -> None:
-        """Until all of them are stored: whatever becomes of a write that fails, the next comparison looks at them again."""
+        """Forgets that these agree, until their changes are stored: after a write that failed the next comparison looks at them again."""
         self._applied_list = None
         for table_id in table_ids:
             self._applied.pop(table_id, None)
@@ -109,11 +111,13 @@ class Discovery:
         if info is not None and info.lake_enabled and record is not None and table_lifecycle.is_as_defined(record, info):
             return None  # nearly all of them after a start: a context costs more than the look
         ctx = self._table_records.context()
-        if info is None or not info.lake_enabled:
-            why = "the table was dropped" if info is None else "its lake was disabled"
-            return None if record is None else table_lifecycle.remove(ctx, record, why)
+        earlier = self._table_records.all().get(table_id)
+        if info is None:
+            return None if earlier is None else table_lifecycle.drop(ctx, earlier)
+        if not info.lake_enabled:
+            return None if earlier is None else table_lifecycle.disable(ctx, earlier)
         if record is None:
-            return table_lifecycle.discover(ctx, info, self._table_records.all().get(table_id))
+            return table_lifecycle.discover(ctx, info, earlier)
         return table_lifecycle.redefine(ctx, record, info)
 
 

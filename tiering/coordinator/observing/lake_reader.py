@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
@@ -17,20 +16,15 @@ LakeOpener = Callable[[str], Lake]
 
 
 class Lakes:
-    """Opens each format once. All methods do I/O: never call them under the lock of `TableRecords`."""
+    """Lake tables as they are now. All methods do I/O: never call them under the lock of `TableRecords`."""
 
-    def __init__(self, cluster: Cluster, open_lake: LakeOpener) -> None:
+    def __init__(self, cluster: TableCatalog, open_lake: LakeOpener) -> None:
         self._cluster = cluster
         self._open = open_lake
-        self._lock = threading.Lock()
-        self._lakes: dict[str, Lake] = {}
 
     def of(self, lake_format: str) -> Lake:
         """The lake of a format; raises what the opener raises."""
-        with self._lock:
-            if lake_format not in self._lakes:
-                self._lakes[lake_format] = self._open(lake_format)
-            return self._lakes[lake_format]
+        return self._open(lake_format)
 
     def known(self, record: TableRecord, info: TableInfo) -> KnownLake:
         """What is remembered of a lake table here and in the cluster. Raises ClusterUnavailable."""

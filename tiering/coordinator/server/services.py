@@ -2,13 +2,13 @@
 
 Blocking work runs in pools by what it may wait for, so that nothing starves what does not need it: heartbeats wait for the
 store alone, leases for the cluster, acks for the lake (`commits`), readers for none of them. Held requests and waiting CALLs
-hold no thread. Errors of the tree travel with their details; others are logged and travel by class name.
+hold no thread. Errors are raised: `tiering.wire.server_guard` ends the call with them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
@@ -17,33 +17,29 @@ from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
-import structlog
 from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
-from tiering.coordinator.interface import SweepLake, TierTable
+from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
-from tiering.errors import InvalidArgument, LakewardError, UnknownTable, cut_message
+from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import TableState
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire import error_status
 from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
 from tiering.wire.common import time_to_pb
 from tiering.wire.leases import joined, lease_to_pb, parts
-from tiering.wire.request_bounds import caller_name
 from tiering.wire.statuses import status_to_pb
 
 _ITEM_OVERHEAD_BYTES = 5
 """A tag of one byte and a length of at most four."""
 _LEASE_PART_BYTES = 2_048
 """More than a part of a lease takes, with one snapshot and the longest id and owner."""
-
-_log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -73,38 +69,21 @@ class Pools:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def answer(context: Context, work: Awaitable[Result]) -> Result:
-    """The result, or the call ended with the error's status and details."""
-    try:
-        return await work
-    except Exception as error:
-        await end_with(context, error)
-        raise
-
-
-async def end_with(context: Context, error: Exception) -> None:
-    """Ends the call with an error."""
-    code = grpc.StatusCode.INTERNAL
-    if isinstance(error, LakewardError):
-        code = error_status.status_code(error)
-    else:
-        _log.error("a call failed unexpectedly", error_class=type(error).__name__, exc_info=error)
-    await context.abort(code, error_status.status_text(error), error_status.trailing_metadata(error))
-
-
 class StatusService(status_pb2_grpc.TieringStatusServicer):
     """Public and read-only."""
 
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._listings: Listings[status_pb2.PbTableTieringStatus] = Listings(RandomIds(), _size_in_answer)
-        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds(), lambda lease: _LEASE_PART_BYTES)
+        self._listings = Listings(RandomIds(), status_to_pb, _size_in_answer)
+        self._lease_listings: Listings[KvSnapshotLease, KvSnapshotLease] = Listings(
+            RandomIds(), lambda part: part, lambda part: _LEASE_PART_BYTES
+        )
 
     async def ListTieringStatuses(
         self, request: status_pb2.ListTieringStatusesRequest, context: Context
     ) -> status_pb2.ListTieringStatusesResponse:
-        page = await answer(context, self._first_or_next(request))
+        page = await self._first_or_next(request)
         return status_pb2.ListTieringStatusesResponse(
             tiering_statuses=page.items, next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
@@ -112,7 +91,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def ListKvSnapshotLeases(
         self, request: status_pb2.ListKvSnapshotLeasesRequest, context: Context
     ) -> status_pb2.ListKvSnapshotLeasesResponse:
-        page = await answer(context, self._pools.for_cluster(self._leases_page, request))
+        page = await self._pools.for_cluster(self._leases_page, request)
         return status_pb2.ListKvSnapshotLeasesResponse(
             leases=map(lease_to_pb, joined(page.items)), next_page_token=page.next_token, observed_time=time_to_pb(page.observed_time)
         )
@@ -121,9 +100,9 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.page_token:
             return self._lease_listings.next(request.page_token, request.page_size)
         view = self._coordinator.view()
-        wanted = request.lease_id if request.HasField("lease_id") else None
-        found = (lease for lease in view.leases() if wanted in (None, lease.lease_id))
-        listing = Listing(tuple(part for lease in found for part in parts(lease)), view.now)
+        lease_id = request.lease_id if request.HasField("lease_id") else None
+        matching = (lease for lease in view.leases() if lease_id in (None, lease.lease_id))
+        listing = Listing(tuple(part for lease in matching for part in parts(lease)), view.now)
         return self._lease_listings.first(listing, request.page_size)
 
     async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
@@ -138,8 +117,8 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         """A page of the listing that the token names, else of a new one; without page_size all of that."""
         if request.page_token:
             return self._listings.next(request.page_token, request.page_size)
-        wanted = set(request.statuses)
-        unknown = wanted - {state.value for state in TableState}
+        statuses = set(request.statuses)
+        unknown = statuses - {state.value for state in TableState}
         if unknown:
             known = ", ".join(state.value for state in TableState)
             raise InvalidArgument(f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is not a status", hint=f"Statuses are {known}.")
@@ -148,8 +127,8 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.HasField("table_path"):
             database, table = self._known(request.table_path)
         view = self._coordinator.view()
-        matching = (status for status in view.table_statuses(database, table) if not wanted or status.status in wanted)
-        listing = Listing(tuple(status_to_pb(status) for status in matching), view.now)
+        matching = (status for status in view.table_statuses(database, table) if not statuses or status.status in statuses)
+        listing = Listing(tuple(matching), view.now)
         if request.HasField("page_size"):
             return self._listings.first(listing, request.page_size)
         return self._listings.whole(listing)
@@ -173,43 +152,43 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def LakeTieringHeartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, context: Context
     ) -> coordinator_pb2.LakeTieringHeartbeatResponse:
-        return await answer(context, self._heartbeat(request, context.peer()))
+        return await self._heartbeat(request, context.peer())
 
     async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
-        await answer(context, self._plan(request))
+        await self._plan(request)
         return coordinator_pb2.RecordPlanResponse()
 
     async def BeginLakeCommit(
         self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
     ) -> coordinator_pb2.BeginLakeCommitResponse:
-        return await answer(context, self._pools.for_tierer(self._coordinator.commits.begin_lake_commit, request))
+        return await self._pools.for_tierer(self._coordinator.commits.begin_lake_commit, request)
 
     async def CommitLakeSnapshot(
         self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
     ) -> coordinator_pb2.CommitLakeSnapshotResponse:
-        await answer(context, self._ack(request))
+        await self._ack(request)
         return coordinator_pb2.CommitLakeSnapshotResponse()
 
     async def ReportProgress(
         self, request: coordinator_pb2.ReportProgressRequest, context: Context
     ) -> coordinator_pb2.ReportProgressResponse:
-        await answer(context, self._pools.for_tierer(self._coordinator.commits.report_progress, request))
+        await self._pools.for_tierer(self._coordinator.commits.report_progress, request)
         return coordinator_pb2.ReportProgressResponse()
 
     async def AcquireKvSnapshotLease(
         self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.AcquireKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_cluster(self._coordinator.leases.acquire, request))
+        return await self._pools.for_cluster(self._coordinator.leases.acquire, request)
 
     async def ReleaseKvSnapshotLease(
         self, request: coordinator_pb2.ReleaseKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.ReleaseKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_cluster(self._coordinator.leases.release, request))
+        return await self._pools.for_cluster(self._coordinator.leases.release, request)
 
     async def DropKvSnapshotLease(
         self, request: coordinator_pb2.DropKvSnapshotLeaseRequest, context: Context
     ) -> coordinator_pb2.DropKvSnapshotLeaseResponse:
-        return await answer(context, self._pools.for_cluster(self._coordinator.leases.drop, request))
+        return await self._pools.for_cluster(self._coordinator.leases.drop, request)
 
     async def GetServiceConfig(
         self, request: coordinator_pb2.GetServiceConfigRequest, context: Context
@@ -235,8 +214,8 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def _ack(self, request: coordinator_pb2.CommitLakeSnapshotRequest) -> None:
         commits = self._coordinator.commits
         # Shielded: a client that gives up must not cancel the ack of another that joined it.
-        found = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
-        commits.check_borne_out(request, found)
+        contents = await asyncio.shield(asyncio.wrap_future(commits.submit_ack(request)))
+        commits.check_borne_out(request, contents)
 
     async def _heartbeat(
         self, request: coordinator_pb2.LakeTieringHeartbeatRequest, peer: str
@@ -260,28 +239,26 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         self._coordinator = coordinator
 
     async def TierTable(self, request: control_pb2.TierTableRequest, context: Context) -> AsyncIterator[control_pb2.TierTableResponse]:
-        try:
-            call = TierTable(
-                path=table_path(request.table_path.database_name, request.table_path.table_name),
-                caller=request.caller,
-                wait=request.wait,
-                timeout_ms=request.timeout_ms,
-                dry_run=request.dry_run,
-                idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
-            )
-            with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
-                async with aclosing(self._coordinator.control.tier_table(call)) as steps:
-                    async for step in steps:
-                        yield tier_table_step_to_pb(step)
-        except Exception as error:
-            await end_with(context, error)
+        call = TierTable(
+            path=table_path(request.table_path.database_name, request.table_path.table_name),
+            caller=request.caller,
+            wait=request.wait,
+            timeout_ms=request.timeout_ms,
+            dry_run=request.dry_run,
+            idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
+        )
+        with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
+            steps = self._coordinator.control.perform_with_progress(call)
+            async with aclosing(steps):
+                async for step in steps:
+                    yield tier_table_step_to_pb(step)
 
     async def SweepLake(self, request: control_pb2.SweepLakeRequest, context: Context) -> control_pb2.SweepLakeResponse:
         path = None
         if request.HasField("table_path"):
             path = table_path(request.table_path.database_name, request.table_path.table_name)
-        call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
-        results = await answer(context, self._coordinator.control.sweep_lake(call))
+        call = SweepLake(path, request.older_than_ms, request.dry_run, caller=request.caller)
+        results = await self._coordinator.control.perform(call)
         return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
 
 

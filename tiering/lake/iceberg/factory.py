@@ -1,4 +1,4 @@
-"""The `LakeTieringFactory` for Iceberg: writers wherever it was carried to, committers in the process that made it.
+"""The `LakeTieringFactory` for Iceberg: writers in any process, committers in the one that made it.
 
 It carries what a writer needs of the table (schema, partition spec, location, properties) and the settings of the
 storage, so executors never open the catalog. The catalog itself and its settings, passwords included, stay behind.
@@ -19,7 +19,7 @@ from pyiceberg.utils.properties import property_as_int
 
 from tiering.errors import InvalidArgument, LakeTableReplaced
 from tiering.lake import serializers
-from tiering.lake.base import Committable, CommitterInitContext, LakeWriter, WriteResult, WriterInitContext
+from tiering.lake.base import LakeWriter, WriteResult, WriterInitContext
 from tiering.lake.iceberg.catalogs.file_io import LakeFileIO, io_of, locations_of
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations
 from tiering.lake.iceberg.commit.committer import IcebergCommitter, SentRounds
@@ -43,7 +43,7 @@ class TableState:
     schema_json: str
     spec_json: str
     properties: Mapping[str, str]
-    """Those that a lake table may be gone by; the others stay behind."""
+    """The allowed ones (`lake_table_options`); all others stay on the driver."""
     places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
     """Settings of the storage alone, by the catalog's properties; may hold its keys."""
@@ -110,23 +110,17 @@ class IcebergTieringFactory:
         guard = ChangeGuard(context, state.schema, state.spec, values)
         return PrimaryKeyWriter(context, BucketPlace(state.schema, values, io, builder), files, guard)
 
-    def create_committer(self, context: CommitterInitContext) -> IcebergCommitter:
+    def create_committer(self) -> IcebergCommitter:
         """Only in the process that made the factory: InvalidArgument elsewhere."""
         if self.catalog is None:
             raise InvalidArgument("a committer needs the lake's catalog; it is made on the driver, not on an executor")
-        return IcebergCommitter(context, self.catalog, self._open_io(), self.sent)
+        return IcebergCommitter(self.catalog, self._open_io(), self.sent)
 
     def serialize_write_result(self, result: WriteResult) -> bytes:
         return serializers.serialize_write_result(result)
 
     def deserialize_write_result(self, data: bytes) -> WriteResult:
         return serializers.deserialize_write_result(data)
-
-    def serialize_committable(self, committable: Committable) -> bytes:
-        return serializers.serialize_committable(committable)
-
-    def deserialize_committable(self, data: bytes) -> Committable:
-        return serializers.deserialize_committable(data)
 
     def _open_io(self) -> FileIO:
         remember_secrets(self.state.storage)

@@ -17,11 +17,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeFormat, LakeView
 from tiering.lake.file_lists import FileLists
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
-from tiering.lake.iceberg.catalogs.opening import open_catalog
+from tiering.lake.iceberg.catalogs.opening import open_catalog, own_settings
 from tiering.lake.iceberg.commit.committer import SentRounds
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
@@ -62,6 +62,11 @@ class IcebergLake:
     @property
     def format(self) -> str:
         return FORMAT
+
+    def databases(self) -> Sequence[str]:
+        """See `Lake.databases`."""
+        with self._errors("read the lake's catalog"):
+            return [".".join(name) for name in self._open().list_namespaces()]
 
     def view(self, path: TablePath) -> LakeView | None:
         """A fresh read; None if there is no such lake table. Raises MarkerCorrupt, LakeUnavailable."""
@@ -106,7 +111,7 @@ class IcebergLake:
         delete_file(view, location)
 
     def ensure_table(self, table: TableInfo) -> LakeView:
-        """Creates the lake table if need be; of two who create at once, both get the one that was made first.
+        """Creates the lake table if need be; of two processes that create it at once, both get the first one's.
 
         Adds columns that are new at the source, nullable, before the system columns; head and tag stay where they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
@@ -116,13 +121,13 @@ class IcebergLake:
         return view_of(table.path, loaded)
 
     def _with_new_columns(self, table: TableInfo, loaded: Table) -> Table:
-        """Whatever became of a request, the table is read again: it may have landed, or somebody else's did."""
+        """`loaded` with the columns that are new at the source. The table is read again after each request: others send theirs, too."""
         why: str | None = None
         for _ in range(EVOLVE_ATTEMPTS):
             columns = check_drift(table, loaded.metadata)
             if not columns or _is_of_another(table, view_of(table.path, loaded)):
                 return loaded
-            with self._border("open the lake's catalog"):
+            with self._errors("open the lake's catalog"):
                 why = send_new_columns(self._open(), loaded, columns)
             again = self._load(table.path)
             if again is None:
@@ -155,11 +160,11 @@ class IcebergLake:
             if loaded is None:
                 raise LakeTableReplaced(f"there is no lake table {table.path}", table_path=table.path)
             state = TableState.of(loaded)
-        with self._border("open the lake's catalog"):
+        with self._errors("open the lake's catalog"):
             return IcebergTieringFactory(state, self._open(), self._sent)
 
     def _load(self, path: TablePath) -> Table | None:
-        with self._border(f"read the lake table {path}", path):
+        with self._errors(f"read the lake table {path}", path):
             try:
                 return self._open().load_table((path.database_name, path.table_name))
             except (NoSuchTableError, NoSuchNamespaceError):
@@ -167,7 +172,7 @@ class IcebergLake:
 
     def _create(self, table: TableInfo) -> Table:
         layout, path = table_layout(table), table.path
-        with self._border(f"create the lake table {path}", path):
+        with self._errors(f"create the lake table {path}", path):
             catalog = self._open()
             self._create_namespace(catalog, path.database_name)
             try:
@@ -177,7 +182,7 @@ class IcebergLake:
 
     @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(2), wait=wait_random(0, 0.05), reraise=True)
     def _create_namespace(self, catalog: Catalog, name: str) -> None:
-        """Twice, for two that create it at once: the database refuses the second one's row."""
+        """Creates it if need be; tries twice, since of two processes at once the database refuses the second one's row."""
         catalog.create_namespace_if_not_exists(name)
 
     def _open(self) -> Catalog:
@@ -186,14 +191,14 @@ class IcebergLake:
                 self._catalog = _load_catalog(self._properties)
             return self._catalog
 
-    def _border(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:
+    def _errors(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:
         warehouse = self._properties.get("warehouse")
         where = "" if warehouse is None else f" in {redact(warehouse)}"
         return lake_errors(f"{action}{where}", table_path=path)
 
 
 def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout) -> Table:
-    """A server that keeps the choice of the folder to itself makes the choice."""
+    """Creates the table in a folder of its own (`new_location`), or where the catalog's server wants it if that allows no choice."""
     create = partial(
         catalog.create_table,
         (path.database_name, path.table_name),
@@ -218,6 +223,10 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
-    """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
+    """Opens the catalog; tries again after a database error, since processes that create the catalog's tables at once hinder each other."""
     remember_secrets(properties)
     return open_catalog(properties)
+
+
+LAKE_FORMAT = LakeFormat(IcebergLake, own_settings)
+"""What the registry finds under `iceberg`."""

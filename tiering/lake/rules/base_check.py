@@ -20,9 +20,9 @@ from tiering.errors import (
     TableMismatch,
     UntrackedLakeTable,
 )
-from tiering.lake.base import TAG, LakeView
+from tiering.lake.base import LakeView
 from tiering.lake.marker import Marker
-from tiering.lake.rules.hints import go_on_hint, new_table_hint, reconcile_call, tier_call
+from tiering.lake.rules.hints import go_on_hint, new_table_hint, newest_tiering_commit, reconcile_call, set_reference, tier_call
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TablePath
@@ -81,15 +81,15 @@ def check_base(view: LakeView | None, known: KnownLake) -> Base:
         _check_absent(known)
         return Base(None, None, False)
     _check_uuid(view, known)
-    if view.tag is None:
-        _check_untagged(view, known)
+    if view.tiered is None:
+        _check_untiered(view, known)
         return Base(view, None, False)
-    marker = _tagged_marker(view)
+    marker = _tiered_marker(view)
     _check_identity(view, marker, known)
     for record in known.recorded:
-        _check_not_ahead(view, view.tag, marker, record, known.living)
-    check_history(view, view.tag, known.passed_head)
-    ahead = not known.recorded or any(_is_behind(record, view.tag, marker) for record in known.recorded)
+        _check_not_ahead(view, view.tiered, marker, record, known.living)
+    check_history(view, view.tiered, known.passed_head)
+    ahead = not known.recorded or any(_is_behind(record, view.tiered, marker) for record in known.recorded)
     return Base(view, marker, ahead)
 
 
@@ -112,7 +112,7 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
         passed = known.passed_head if base.view.head is None else base.view.head
         known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
     checked = check_base(again, known)
-    before, now = (None if checked_base.view is None else checked_base.view.tag for checked_base in (base, checked))
+    before, now = (None if checked_base.view is None else checked_base.view.tiered for checked_base in (base, checked))
     if checked.marker != base.marker or before != now:
         raise Fenced(
             f"another round tiered meanwhile: the lake's marker is that of round {_round_id(checked.marker)} (snapshot {now}), "
@@ -126,7 +126,7 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
 def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> ResolvedCommit:
     """What became of this round's commit request, by a fresh view.
 
-    Our round id in any snapshot: it was us. The tag on another round than the base's: someone else tiered. Else only
+    Our round id in any snapshot: it was us. A newest tiering commit other than the base's: someone else tiered. Else only
     foreign commits came, or nothing happened (yet: a late request still meets its compare-and-set).
     """
     if view is None:
@@ -194,8 +194,9 @@ def _check_uuid(view: LakeView, known: KnownLake) -> None:
         )
 
 
-def _check_untagged(view: LakeView, known: KnownLake) -> None:
-    """No tag: fine for a table nobody ever wrote to, a permanent error else."""
+def _check_untiered(view: LakeView, known: KnownLake) -> None:
+    """Raises a permanent error for a table without a tiering commit, unless nobody ever wrote to it."""
+    reference = view.reference or "marker"
     foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
     if foreign:
         raise foreign_tiering(view, max(foreign, key=lambda snapshot: snapshot.sequence_number))
@@ -203,15 +204,14 @@ def _check_untagged(view: LakeView, known: KnownLake) -> None:
     if rounds:
         newest = max(rounds, key=lambda snapshot: snapshot.sequence_number)
         raise MarkerLost(
-            f"the lake table {view.path} has no tag {TAG} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
-            hint=f"Set the tag {TAG} on snapshot {newest.snapshot_id} again, the newest of a Lakeward round, then {tier_call(view.path)}. "
-            "Or go on with it as it is: " + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            f"the lake table {view.path} has no {reference} any more, but round {newest.round_id} wrote its snapshot {newest.snapshot_id}",
+            hint=_capital(set_reference(view, f"snapshot {newest.snapshot_id} again, the newest of a Lakeward round"), _go_on(view)),
             table_path=view.path,
             lake_snapshot_id=newest.snapshot_id,
         )
     if known.recorded or known.passed_head is not None:
         raise MarkerLost(
-            f"the lake table {view.path} has neither the tag {TAG} nor a snapshot of a Lakeward round, but was tiered before",
+            f"the lake table {view.path} has neither the {reference} nor a snapshot of a Lakeward round, but was tiered before",
             hint=f"Put the lake table's former state back, then {tier_call(view.path)}. Or go on with it as it is: "
             + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
             table_path=view.path,
@@ -224,15 +224,13 @@ def _check_untagged(view: LakeView, known: KnownLake) -> None:
         )
 
 
-def _tagged_marker(view: LakeView) -> Marker:
-    if view.tag not in view.snapshots or view.marker is None:
+def _tiered_marker(view: LakeView) -> Marker:
+    if view.tiered not in view.snapshots or view.marker is None:
         raise MarkerCorrupt(
-            f"the tag {TAG} of the lake table {view.path} names snapshot {view.tag}, which has no marker",
-            hint="Was the tag moved by hand? Set it on the newest snapshot that a Lakeward round wrote, then "
-            f"{tier_call(view.path)}. Or go on with it as it is: "
-            + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets"),
+            f"of the lake table {view.path} {newest_tiering_commit(view)}, which has no marker",
+            hint=_capital(set_reference(view, "the newest snapshot that a Lakeward round wrote"), _go_on(view)),
             table_path=view.path,
-            lake_snapshot_id=view.tag,
+            lake_snapshot_id=view.tiered,
         )
     return view.marker
 
@@ -264,7 +262,7 @@ def _check_identity(view: LakeView, marker: Marker, known: KnownLake) -> None:
         )
 
 
-def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedLakeSnapshot, living: Collection[int] | None) -> None:
+def _check_not_ahead(view: LakeView, newest: int, marker: Marker, record: RecordedLakeSnapshot, living: Collection[int] | None) -> None:
     tiered = tiered_offsets(marker)
     partitions = {bucket.partition_id for bucket in marker.buckets}
     for bucket in sorted(record.offsets, key=BucketKey.sort_key):
@@ -275,21 +273,32 @@ def _check_not_ahead(view: LakeView, tag: int, marker: Marker, record: RecordedL
         if offset > tiered.get(bucket, 0) and not vanished:
             raise _ahead(view, marker, record, f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}")
     recorded = view.snapshots.get(record.lake_snapshot_id)
-    if recorded is not None and recorded.sequence_number > view.snapshots[tag].sequence_number:
+    if recorded is not None and recorded.sequence_number > view.snapshots[newest].sequence_number:
         raise _ahead(view, marker, record, f"the newer lake snapshot {record.lake_snapshot_id}")
 
 
+def _go_on(view: LakeView) -> str:
+    return "go on with it as it is: " + go_on_hint(view, view.path, "from the rows it holds", "from the recorded offsets")
+
+
+def _capital(*sentences: str) -> str:
+    """`sentences` as one text; its first letter becomes a capital one, as the first sentence may be empty."""
+    text = "".join(sentences)
+    return text[:1].upper() + text[1:]
+
+
 def _ahead(view: LakeView, marker: Marker, record: RecordedLakeSnapshot, surplus: str) -> RecordAheadOfLake:
+    moved = "" if view.reference is None else f", or its {view.reference} moved back"
     return RecordAheadOfLake(
-        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tag}), but recorded as tiered is {surplus}",
-        hint=f"Was the lake restored from a backup, or its tag {TAG} moved back? Put its newest state back, then "
+        f"the lake table {view.path} is at round {marker.round_id} (snapshot {view.tiered}), but recorded as tiered is {surplus}",
+        hint=f"Was the lake restored from a backup{moved}? Put its newest state back, then "
         f"{tier_call(view.path)}. Or tier the missing rows again: {reconcile_call(view.path, 'retier')}.",
         table_path=view.path,
         lake_snapshot_id=record.lake_snapshot_id,
     )
 
 
-def _is_behind(record: RecordedLakeSnapshot, tag: int, marker: Marker) -> bool:
-    return record.lake_snapshot_id != tag or any(
+def _is_behind(record: RecordedLakeSnapshot, newest: int, marker: Marker) -> bool:
+    return record.lake_snapshot_id != newest or any(
         tiered > record.offsets.get(bucket, 0) for bucket, tiered in tiered_offsets(marker).items()
     )

@@ -1,11 +1,11 @@
 """Which files of a lake table may be deleted: what dead rounds left, and nothing else. Pure (DESIGN 6 step 7).
 
 A file goes only if all of this holds: its name is one of ours and names a round that the coordinator knows; no snapshot of the
-table names it, expired heads' tags and branches included; it is older than the guard; its round has ended; and its round was
-either never granted a commit, or granted one for this very lake table on a tag that is not the tag any more, so that the
-compare-and-set refuses it however late it arrives. What a grant for another lake table came to is not known here: that one may stand
-renamed in the same folder, with the files alive. A round that landed must still be seen in the lake: if its snapshot is gone, its
-files may belong to a copy of the table that somebody means to put back.
+table names it, those that only tags and branches keep included; it is older than the guard; its round has ended; and its round was
+either never granted a commit, or granted one for this very lake table on a tiering commit that is not the newest any more, so that
+the compare-and-set refuses it however late it arrives. What a grant for another lake table came to is not known here: that one may
+stand renamed in the same folder, with the files alive. A round that landed must still be seen in the lake: if its snapshot is gone,
+its files may belong to a copy of the table that somebody means to put back.
 
 For this to hold the caller reads in this order: rounds and ledger, then the files, then the lake table. So a round that lands
 meanwhile is either still open in what was read first, or in the lake that was read last.
@@ -22,7 +22,7 @@ from enum import StrEnum
 from tiering.lake.maintenance import StoredFile
 
 _OWN = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-(?P<rest>.+)\.(?:parquet|avro|marker)")
-"""Data files (`iceberg/writer.py`), manifests and their lists (`iceberg/staging.py`), marker files."""
+"""Data files (`iceberg/writing/writer.py`), manifests and their lists (`iceberg/commit/staging.py`), marker files."""
 
 
 class Verdict(StrEnum):
@@ -41,7 +41,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class RoundFate:
-    """A round as the coordinator knows it. `granted_on`: the tag of each grant it got (None in it: no tag); empty = never granted.
+    """A round as the coordinator knows it.
+
+    `granted_on`: of each grant that it got, the newest tiering commit then (None in it: there was none); empty = never granted.
 
     `granted_for`: the uuid of the lake table of its grants; None = an older version that did not keep it granted them.
     """
@@ -58,7 +60,7 @@ class SweptTable:
 
     table_uuid: str
     snapshots: Collection[int]
-    tag: int | None
+    tiered: int | None
     live: Collection[str]
     rounds: Collection[str]
 
@@ -66,7 +68,7 @@ class SweptTable:
 def sweep_verdicts(
     files: Iterable[StoredFile], fates: Mapping[str, RoundFate], lake: SweptTable, now: datetime, older_than: timedelta
 ) -> list[tuple[StoredFile, Verdict]]:
-    """A verdict on each file."""
+    """The verdict on each of `files`, in their order. `now` and `older_than` make the guard."""
     return [(file, _verdict(file, fates, lake, now - older_than)) for file in files]
 
 
@@ -93,17 +95,17 @@ def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: SweptTable,
     fate = fates[round_id]
     if not fate.ended:
         return Verdict.OPEN_ROUND
-    if fate.granted_on and not _is_for(lake, fate, round_id):
+    if fate.granted_on and not is_granted_for(lake, fate, round_id):
         return Verdict.OF_ANOTHER_TABLE
-    if lake.tag in fate.granted_on:
+    if lake.tiered in fate.granted_on:
         return Verdict.MAY_STILL_LAND
     if fate.landed and round_id not in lake.rounds:
         return Verdict.OF_ANOTHER_COPY
     return Verdict.REMOVE
 
 
-def _is_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:
+def is_granted_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:
     """Whether a round was granted its commit for this lake table; without a uuid, what it was built on or left here tells."""
     if fate.granted_for is not None:
         return fate.granted_for == lake.table_uuid
-    return round_id in lake.rounds or any(tag in lake.snapshots for tag in fate.granted_on)
+    return round_id in lake.rounds or any(snapshot in lake.snapshots for snapshot in fate.granted_on)

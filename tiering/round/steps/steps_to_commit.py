@@ -35,7 +35,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     buckets = next_buckets(plan, prefix)
     grant = Grant(
         base_round_id=None if base.marker is None else base.marker.round_id,
-        base_tag=None if base.view is None else base.view.tag,
+        base_tag=None if base.view is None else base.view.tiered,
         offsets={bucket: tiered.tiered for bucket, tiered in buckets.items()},
         records=sum(result.records for result in prefix.kept),
         files=sum(result.files for result in prefix.kept),
@@ -118,10 +118,10 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
             f"another round tiered {state.assignment.path} first", table_path=state.assignment.path, round_id=state.assignment.round_id
         )
     if resolved.outcome is CommitOutcome.OURS and event.view is not None:
-        marker, tag = event.view.marker, event.view.tag
-        if marker is None or tag is None:
+        marker, tiered = event.view.marker, event.view.tiered
+        if marker is None or tiered is None:
             return end_failed(state, unknown(state, "it landed, but its marker is gone again"))
-        return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=resolved.snapshot_id), act.Ack(marker, tag)
+        return replace(state, phase=Phase.ACK, snapshot_id=resolved.snapshot_id, passed_head=resolved.snapshot_id), act.Ack(marker, tiered)
     if state.sent >= COMMIT_ATTEMPTS:
         return end_failed(state, unknown(state, f"other commits came first {state.sent} times"))
     return send_commit(state, check_same_base(base, event.view, known_lake(state, event.recorded_by_cluster)))

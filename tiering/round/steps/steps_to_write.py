@@ -40,8 +40,8 @@ def base_read(state: Round, event: act.LakeRead) -> Step:
     base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
-    if base.ahead and base.marker is not None and base.view is not None and base.view.tag is not None:
-        return replace(state, phase=Phase.ACK), act.Ack(base.marker, base.view.tag)
+    if base.ahead and base.marker is not None and base.view is not None and base.view.tiered is not None:
+        return replace(state, phase=Phase.ACK), act.Ack(base.marker, base.view.tiered)
     return state, act.ReadLog(table_of(state))
 
 

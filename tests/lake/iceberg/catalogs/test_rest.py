@@ -176,7 +176,7 @@ def test_a_round_lands_over_rest(rest: Any, server: RestServer) -> None:
     table = rest.table()
     after = rest.tier(table, "r2", {B0: 25})
     assert after.marker.round_id == "r2"
-    assert after.tag == after.head
+    assert after.tiered == after.head
     assert rest.offsets_in_lake(table) == dense(25)
     assert [requirement.type for requirement in server.commits[0].requirements] == [
         "assert-table-uuid",

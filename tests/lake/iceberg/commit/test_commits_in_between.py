@@ -9,8 +9,8 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakeRolledBack, LakeTableReplaced, LakewardError, RoundFailed, SchemaDrift
-from tiering.lake.base import TAG
 from tiering.lake.iceberg.commit import staging
+from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_base, check_same_base, resolve_commit
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -38,7 +38,7 @@ def test_a_foreign_append_makes_the_commit_be_built_again_on_the_new_head(kit: A
     assert prepared.commit(again.view) == kit.view(table).head
     assert kit.offsets_in_lake(table) == sorted([*dense({B0: 20}), (0, 900)])
     after = kit.view(table)
-    assert after.tag == after.head
+    assert after.tiered == after.head
     assert after.snapshots[after.head].parent_id == again.view.head
 
 
@@ -66,7 +66,7 @@ def test_two_attempts_of_one_round_share_no_metadata_file(kit: Any) -> None:
     prepared.commit(kit.view(table))
     second = set(kit.folder.rglob("*.avro")) - before - first
     assert len(first) == len(second) == 2
-    assert all(one.exists() for one in first)
+    assert all(path.exists() for path in first)
 
 
 def test_a_late_request_of_an_earlier_attempt_cannot_land_beside_the_second(kit: Any, observed: Any) -> None:
@@ -151,7 +151,7 @@ def test_a_tag_moved_between_base_and_commit_is_not_moved_on(kit: Any) -> None:
     base = kit.tier(table, "r2", {B0: 20})
     prepared = kit.prepare(table, "r3", {B0: 30}, view=base)
     iceberg = kit.catalog().load_table(str(table.path))
-    iceberg.manage_snapshots().remove_tag(TAG).create_tag(first.tag, TAG).commit()
+    iceberg.manage_snapshots().remove_tag(TAG).create_tag(first.tiered, TAG).commit()
     with pytest.raises(CommitOutcomeUnknown):
         prepared.commit()
     assert kit.view(table).head == base.head
@@ -165,7 +165,7 @@ def test_a_changed_partition_spec_stops_the_commit_before_it_is_sent(kit: Any) -
         change.add_identity("name")
     with pytest.raises(SchemaDrift):
         prepared.commit(kit.view(table))
-    assert kit.view(table).tag == base.tag
+    assert kit.view(table).tiered == base.tiered
 
 
 def test_files_that_a_clean_up_deleted_stop_the_commit(kit: Any) -> None:

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType
 
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable, SchemaDrift
-from tiering.lake.base import CommitterInitContext, WriterInitContext
+from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import EVOLVE_ATTEMPTS, IcebergLake
 from tiering.lake.iceberg.schema.evolve import new_columns_request
 from tiering.lake.marker import TieredRange
@@ -40,7 +40,7 @@ def rows(kit: Any, table: TableInfo, start: int, stop: int) -> pa.RecordBatch:
     base = kit.rows(kit.table(), B0, start, stop)
     values = {"city": [f"city {n}" for n in range(start, stop)], "tags": [[{"k": "a", "v": n}] for n in range(start, stop)]}
     schema = table.lake_schema()
-    arrays = [pa.array(values[one.name], one.type) if one.name in values else base.column(one.name) for one in schema]
+    arrays = [pa.array(values[field.name], field.type) if field.name in values else base.column(field.name) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -50,9 +50,8 @@ def prepare(kit: Any, table: TableInfo, round_id: str, stop: int, view: Any = No
     start = prepared.base.marker.buckets[B0].tiered if prepared.base.marker else 0
     writer = prepared.factory.create_writer(WriterInitContext(table, prepared.base.table_uuid, B0, None, round_id, f"n-{round_id}"))
     writer.write(rows(kit, table, start, stop))
-    committer = prepared.factory.create_committer(CommitterInitContext(table, round_id))
     marker = replace(prepared.marker, buckets={B0: TieredRange(0, stop)})
-    return replace(prepared, committable=committer.to_committable([writer.complete(start, stop)]), marker=marker)
+    return replace(prepared, committable=Committable(round_id, (writer.complete(start, stop),)), marker=marker)
 
 
 def test_an_added_column_comes_before_the_system_columns_and_leaves_head_and_tag_alone(kit: Any) -> None:
@@ -71,7 +70,7 @@ def test_an_added_column_comes_before_the_system_columns_and_leaves_head_and_tag
     ]
     assert view.handle.schema().find_field("tags.element.v").field_id == 11
     assert check_same_base(base, view, kit.known(table)).view is view
-    assert (view.head, view.tag) == (base.view.head, base.view.tag)
+    assert (view.head, view.tiered) == (base.view.head, base.view.tiered)
 
 
 def test_rows_before_an_added_column_are_null_in_every_reader(kit: Any) -> None:
@@ -97,20 +96,20 @@ def test_the_round_before_an_added_column_and_the_one_after_form_one_chain(kit: 
     kit.tier(table, "r1", {B0: 3})
     prepare(kit, with_columns(table, CITY), "r2", 6).commit()
     view = kit.view(table)
-    assert (view.marker.base_round_id, view.tag) == ("r1", view.head)
+    assert (view.marker.base_round_id, view.tiered) == ("r1", view.head)
     assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(6)]
 
 
 def test_rounds_that_add_a_column_at_once_end_with_one(kit: Any) -> None:
     table = kit.table()
     kit.lake.ensure_table(table)
-    gate, seen, failed = threading.Barrier(4), [], []
+    gate, views, failed = threading.Barrier(4), [], []
 
     def add() -> None:
         lake = IcebergLake(kit.properties)
         gate.wait()
         try:
-            seen.append(named(lake.ensure_table(with_columns(table, CITY))))
+            views.append(named(lake.ensure_table(with_columns(table, CITY))))
         except Exception as error:
             failed.append(error)
 
@@ -120,8 +119,8 @@ def test_rounds_that_add_a_column_at_once_end_with_one(kit: Any) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    assert seen == [seen[0]] * 4
-    assert [name for _, name in seen[0]].count("city") == 1
+    assert views == [views[0]] * 4
+    assert [name for _, name in views[0]].count("city") == 1
     assert len(kit.view(table).handle.metadata.schemas) == 2
 
 
@@ -243,7 +242,7 @@ def forget_former_schemas(kit: Any, table: TableInfo) -> None:
     location = view.handle.metadata_location.removeprefix("file://")
     with open(location) as file:
         document = json.load(file)
-    document["schemas"] = [one for one in document["schemas"] if one["schema-id"] == document["current-schema-id"]]
+    document["schemas"] = [schema for schema in document["schemas"] if schema["schema-id"] == document["current-schema-id"]]
     with open(location, "w") as file:
         json.dump(document, file)
 

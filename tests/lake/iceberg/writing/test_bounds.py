@@ -13,7 +13,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import EqualTo
 
 from support.lake_kit import bucket
-from tiering.lake.base import WriterInitContext
+from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.writing import writer as writer_module
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.lake.marker import TieredRange
@@ -32,7 +32,7 @@ def write(kit: Any, table: TableInfo, values: list[Any]) -> Any:
     result = writer.complete(0, len(values))
     committer = prepared.committer()
     marker = replace(prepared.marker, buckets={bucket(0): TieredRange(0, len(values))})
-    committer.commit(committer.to_committable([result]), prepared.base, marker)
+    committer.commit(Committable("round", (result,)), prepared.base, marker)
     return kit.catalog().load_table(str(table.path)), decode_files(result.payload).files
 
 

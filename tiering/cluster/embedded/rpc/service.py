@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import grpc.aio
-import structlog
 
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.log.segments import Segment
@@ -29,7 +28,6 @@ from tiering.cluster.embedded.rpc.messages import (
     table_to_pb,
 )
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.errors import LakewardError
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS, read_rows, read_schema
 from tiering.library_guards.panics import contained
 from tiering.model.names import parse_table_path
@@ -37,9 +35,8 @@ from tiering.model.tables import BucketOffsets, TableInfo
 from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, time_to_pb
-from tiering.wire.error_status import status_code, status_text, trailing_metadata
 
-KEYED_THREADS = 4
+PRIMARY_KEY_THREADS = 4
 """Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
 STORAGE_THREADS = 8
 """Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
@@ -49,7 +46,6 @@ PARTITIONS_PER_PAGE = 2_000
 """Names of at most 803 bytes."""
 TABLES_PAGE_BYTES = 2 * 1024 * 1024
 
-_log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -65,35 +61,30 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     def __init__(self, storage: EmbeddedStorage) -> None:
         self._storage = storage
         self._pool = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="embedded-cluster")
-        self._keyed_pool = ThreadPoolExecutor(KEYED_THREADS, thread_name_prefix="embedded-cluster-keyed")
+        self._primary_key_pool = ThreadPoolExecutor(PRIMARY_KEY_THREADS, thread_name_prefix="embedded-cluster-primary-key")
 
-    async def _run(self, context: Context, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, contained(work))
-        except LakewardError as error:
-            await _abort(context, error, status_code(error))
-        except Exception as error:
-            _log.exception("embedded_cluster_call_failed")
-            await _abort(context, error, grpc.StatusCode.INTERNAL)
+    async def _run(self, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
+        """The answer of `work`, done in a thread of the pool. Its errors are raised: the server's guard ends the call with them."""
+        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, contained(work))
 
     async def DescribeCluster(self, request: pb.DescribeClusterRequest, context: Context) -> pb.DescribeClusterResponse:
         return pb.DescribeClusterResponse(cluster_id=self._storage.cluster_id)
 
     async def CreateDatabase(self, request: pb.CreateDatabaseRequest, context: Context) -> pb.CreateDatabaseResponse:
-        await self._run(context, partial(self._storage.create_database, request.database_name, request.ignore_if_exists))
+        await self._run(partial(self._storage.create_database, request.database_name, request.ignore_if_exists))
         return pb.CreateDatabaseResponse()
 
     async def ListDatabases(self, request: pb.ListDatabasesRequest, context: Context) -> pb.ListDatabasesResponse:
-        return pb.ListDatabasesResponse(database_names=await self._run(context, self._storage.databases))
+        return pb.ListDatabasesResponse(database_names=await self._run(self._storage.databases))
 
     async def CreateTable(self, request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
         def create() -> TableInfo:
             return self._storage.create_table(path_from_pb(request.table_path), spec_from_pb(request), request.ignore_if_exists)
 
-        return pb.CreateTableResponse(table=table_to_pb(await self._run(context, create)))
+        return pb.CreateTableResponse(table=table_to_pb(await self._run(create)))
 
     async def DropTable(self, request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
-        await self._run(context, partial(self._storage.drop_table, path_from_pb(request.table_path)))
+        await self._run(partial(self._storage.drop_table, path_from_pb(request.table_path)))
         return pb.DropTableResponse()
 
     async def AlterTable(self, request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
@@ -101,15 +92,16 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             added = list(read_schema(request.add_columns)) if request.add_columns else []
             return self._storage.alter_table(path_from_pb(request.table_path), dict(request.set_properties), added)
 
-        return pb.AlterTableResponse(table=table_to_pb(await self._run(context, alter)))
+        return pb.AlterTableResponse(table=table_to_pb(await self._run(alter)))
 
     async def SetTableOption(self, request: pb.SetTableOptionRequest, context: Context) -> pb.SetTableOptionResponse:
         value = request.value if request.HasField("value") else None
-        work = partial(self._storage.set_table_option, path_from_pb(request.table_path), request.name, value)
-        return pb.SetTableOptionResponse(table=table_to_pb(await self._run(context, work)))
+        path = path_from_pb(request.table_path)
+        work = partial(self._storage.set_table_option, path, request.name, value, dry_run=request.dry_run)
+        return pb.SetTableOptionResponse(table=table_to_pb(await self._run(work)))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
-        return await self._run(context, partial(self._list_tables, request))
+        return await self._run(partial(self._list_tables, request))
 
     def _list_tables(self, request: pb.ListTablesRequest) -> pb.ListTablesResponse:
         """A page token is the path of the last table before it; tables are sorted by path."""
@@ -128,16 +120,16 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return answer
 
     async def GetTable(self, request: pb.GetTableRequest, context: Context) -> pb.GetTableResponse:
-        table = await self._run(context, partial(self._storage.table, path_from_pb(request.table_path)))
+        table = await self._run(partial(self._storage.table, path_from_pb(request.table_path)))
         return pb.GetTableResponse(table=table_to_pb(table))
 
     async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
         work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
-        found = await self._run(context, work)
+        found = await self._run(work)
         return pb.ListPartitionsResponse(partitions=map(partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
 
     async def DropPartition(self, request: pb.DropPartitionRequest, context: Context) -> pb.DropPartitionResponse:
-        await self._run(context, partial(self._storage.drop_partition, path_from_pb(request.table_path), request.partition_name))
+        await self._run(partial(self._storage.drop_partition, path_from_pb(request.table_path), request.partition_name))
         return pb.DropPartitionResponse()
 
     async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
@@ -146,7 +138,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.append(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return pb.AppendResponse(ranges=map(range_to_pb, ranges))
 
-        return await self._run(context, append)
+        return await self._run(append)
 
     async def Upsert(self, request: pb.UpsertRequest, context: Context) -> pb.UpsertResponse:
         def upsert() -> pb.UpsertResponse:
@@ -154,7 +146,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.upsert(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return pb.UpsertResponse(ranges=map(range_to_pb, ranges))
 
-        return await self._run(context, upsert, self._keyed_pool)
+        return await self._run(upsert, self._primary_key_pool)
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
         def delete() -> pb.DeleteResponse:
@@ -162,28 +154,28 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.delete(path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
             return pb.DeleteResponse(ranges=map(range_to_pb, ranges))
 
-        return await self._run(context, delete, self._keyed_pool)
+        return await self._run(delete, self._primary_key_pool)
 
     async def SnapshotKv(self, request: pb.SnapshotKvRequest, context: Context) -> pb.SnapshotKvResponse:
         work = partial(self._storage.take_kv_snapshots, path_from_pb(request.table_path))
-        return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(context, work, self._keyed_pool)))
+        return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(work, self._primary_key_pool)))
 
     async def ListKvSnapshots(self, request: pb.ListKvSnapshotsRequest, context: Context) -> pb.ListKvSnapshotsResponse:
-        found = await self._run(context, partial(self._storage.list_kv_snapshots, request.table_id))
+        found = await self._run(partial(self._storage.list_kv_snapshots, request.table_id))
         return pb.ListKvSnapshotsResponse(snapshots=snapshots_to_pb(found))
 
     async def GetKvSnapshot(self, request: pb.GetKvSnapshotRequest, context: Context) -> pb.GetKvSnapshotResponse:
         work = partial(self._storage.kv_snapshot, request.table_id, bucket_from_pb(request.bucket), request.snapshot_id)
-        return stored_snapshot_to_pb(str(self._storage.root), await self._run(context, work))
+        return stored_snapshot_to_pb(str(self._storage.root), await self._run(work))
 
     async def ListOffsets(self, request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
         log = self._storage.log
         if request.HasField("bucket"):
             bucket = bucket_from_pb(request.bucket)
-            bounds = await self._run(context, partial(log.bounds, request.table_id, bucket))
+            bounds = await self._run(partial(log.bounds, request.table_id, bucket))
             offsets = {} if bounds is None else {bucket: bounds}
         else:
-            offsets = await self._run(context, partial(log.offsets, request.table_id))
+            offsets = await self._run(partial(log.offsets, request.table_id))
         return pb.ListOffsetsResponse(buckets=[bounds_to_pb(bucket, bounds) for bucket, bounds in offsets.items()])
 
     async def ListOldestTimestamps(self, request: pb.ListOldestTimestampsRequest, context: Context) -> pb.ListOldestTimestampsResponse:
@@ -191,7 +183,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.ListOldestTimestampsResponse(
             timestamps=[
                 pb.ListOldestTimestampsResponse.OldestTimestamp(bucket=bucket_to_pb(bucket), timestamp=time_to_pb(moment))
-                for bucket, moment in (await self._run(context, work)).items()
+                for bucket, moment in (await self._run(work)).items()
             ]
         )
 
@@ -203,7 +195,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             segments, bounds = log.segments(request.table_id, bucket, *wanted), log.bounds(request.table_id, bucket)
             return segments, bounds, log.refused(request.table_id, bucket)
 
-        segments, bounds, refused = await self._run(context, look)
+        segments, bounds, refused = await self._run(look)
         return pb.ListSegmentsResponse(
             root=str(self._storage.root),
             segments=map(segment_to_pb, segments),
@@ -212,12 +204,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         )
 
     async def GetLakeSnapshot(self, request: pb.GetLakeSnapshotRequest, context: Context) -> pb.GetLakeSnapshotResponse:
-        snapshot = await self._run(context, partial(self._storage.lake_record, request.table_id))
+        snapshot = await self._run(partial(self._storage.lake_record, request.table_id))
         if snapshot is None:
             return pb.GetLakeSnapshotResponse()
         return pb.GetLakeSnapshotResponse(lake_snapshot_id=snapshot.lake_snapshot_id, offsets=offsets_to_pb(snapshot.offsets))
-
-
-async def _abort(context: Context, error: Exception, code: grpc.StatusCode) -> NoReturn:
-    await context.abort(code, status_text(error), trailing_metadata(error))
-    raise AssertionError("abort returned")

@@ -23,7 +23,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
-from tiering.lake.base import Committable, CommitterInitContext, LakeView, WriteResult
+from tiering.lake.base import Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.iceberg.errors import describe, lake_errors
@@ -51,7 +51,7 @@ class SentRounds:
         self._ids: set[str] = set()
 
     def add(self, round_id: str) -> None:
-        """To be called before the request goes out."""
+        """Called before the request goes out."""
         with self._lock:
             if round_id in self._ids:
                 return
@@ -69,16 +69,10 @@ class SentRounds:
 class IcebergCommitter:
     """A `LakeCommitter`. `sent` is shared by all committers of a process."""
 
-    def __init__(self, context: CommitterInitContext, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
-        self._context = context
+    def __init__(self, catalog: Catalog, io: FileIO, sent: SentRounds) -> None:
         self._catalog = catalog
         self._io = io
         self._sent = sent
-
-    def to_committable(self, results: Sequence[WriteResult]) -> Committable:
-        """Puts results together; order does not matter."""
-        ordered = sorted(results, key=lambda result: (result.bucket.sort_key(), result.starting_offset))
-        return Committable(self._context.round_id, tuple(ordered))
 
     def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
@@ -169,7 +163,7 @@ class IcebergCommitter:
             check_written(base.path, schemas[schema_id], table.schema())
 
     def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
-        """A process that slept for days may find its files swept away by somebody's orphan clean-up."""
+        """Raises RoundFailed if files are gone: an orphan clean-up may have taken them while this process slept for days."""
 
         def wrong(file: DataFile) -> bool:
             entry = self._io.new_input(file.file_path)

@@ -25,10 +25,10 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from tiering.lake.base import TAG, LakeView
+from tiering.lake.base import LakeView
 from tiering.lake.iceberg.commit.manifests import AVRO_COMPRESSION, ManifestMaker, merge_small
 from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, partition_of
-from tiering.lake.iceberg.reading.view import summary_of
+from tiering.lake.iceberg.reading.view import TAG, summary_of
 
 FOR_EVER_MS = 2**63 - 1
 """Iceberg's own way to say that a reference never expires."""
@@ -36,7 +36,7 @@ FOR_EVER_MS = 2**63 - 1
 
 @dataclass(frozen=True)
 class StagedSnapshot:
-    """A snapshot that nobody can see yet. `files`: the metadata files that were written for it."""
+    """A snapshot that is not published yet. `files`: the metadata files that were written for it."""
 
     snapshot_id: int
     requirements: tuple[TableRequirement, ...]
@@ -55,7 +55,7 @@ class FileChanges:
     obsolete: Collection[str] = ()
 
     def removes(self, file: DataFile) -> bool:
-        """Whether `file`, which is live, goes."""
+        """Whether the live file `file` is removed."""
         return partition_of(file) in self.replaced or file.file_path in self.obsolete
 
 
@@ -135,13 +135,13 @@ class SnapshotStager:
         return update_snapshot_summaries(Summary(operation, **collector.build(), **properties), previous)
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
-        """Compare-and-set on table, columns, head and tag. Without any snapshot a tag cannot be required; no head implies no tag."""
+        """Compare-and-set on table, columns, head and tag, which names `base.tiered`. A table without snapshots cannot have a tag."""
         same_table = AssertTableUUID(uuid=self._metadata.table_uuid)
         same_schema = AssertCurrentSchemaId.model_validate({"current-schema-id": self._metadata.current_schema_id})
         same_head = _assert_ref(MAIN_BRANCH, self._base.head)
         if not self._metadata.snapshots:
             return (same_table, same_schema, same_head)
-        return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tag))
+        return (same_table, same_schema, same_head, _assert_ref(TAG, self._base.tiered))
 
     def _updates(self, snapshot: Snapshot) -> tuple[TableUpdate, ...]:
         main = self._metadata.refs.get(MAIN_BRANCH)

@@ -18,13 +18,16 @@ from pyiceberg.table.snapshots import (
 )
 
 from tiering.errors import MarkerCorrupt
-from tiering.lake.base import TAG, LakeSnapshot, LakeView
+from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.iceberg.commit.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.rules.hints import reconcile_call
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import redact
 
+TAG = "lakeward-tiered"
+"""Names the newest tiering commit; moved in that commit itself, kept for ever (DESIGN 6)."""
+SET_HEAD_COMMAND = "in Spark: CALL <lake catalog>.system.set_current_snapshot"
 _COUNT = re.compile(r"[0-9]{1,19}")
 COMMIT_USER_KEY = "commit-user"
 """Summary key by which Fluss's tiering names itself (FLUSS.md)."""
@@ -51,13 +54,15 @@ def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView
         path=path,
         table_uuid=str(metadata.table_uuid),
         head=head,
-        tag=None if tag is None else tag.snapshot_id,
+        tiered=None if tag is None else tag.snapshot_id,
         marker=None if tag is None else _marker_if_readable(path, table, tag.snapshot_id, lenient=lenient),
         snapshots=snapshots,
         records=_living(totals, head),
         size_bytes=_total(totals, TOTAL_FILE_SIZE, head),
         files=_total(totals, TOTAL_DATA_FILES, head),
         location=redact(table.location()),
+        reference=f"tag {TAG}",
+        set_head_command=SET_HEAD_COMMAND,
         handle=table,
     )
 
@@ -92,7 +97,7 @@ def marker_in(table: Table, snapshot_id: int) -> Marker | None:
 
 
 def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """What pyiceberg does not look at: of the properties those that are texts, as the specification wants all of them."""
+    """The summary's properties that are texts, as the specification wants all of them; pyiceberg does not check."""
     if snapshot is None or snapshot.summary is None:
         return {}
     return {name: value for name, value in snapshot.summary.additional_properties.items() if isinstance(value, str)}
@@ -100,7 +105,7 @@ def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 def _living(summary: Mapping[str, str], head: int | None) -> int | None:
     """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows. Deletes that a foreign
-    compaction left over make it too low until the next round of their bucket (`keyed.position_deletes.dead_rows`)."""
+    compaction left over make it too low until the next round of their bucket (`primary_key.position_deletes.dead_rows`)."""
     records, deleted = _total(summary, TOTAL_RECORDS, head), _total(summary, TOTAL_POSITION_DELETES, head) or 0
     if records is None or _total(summary, TOTAL_EQUALITY_DELETES, head) or deleted > records:
         return None
@@ -108,7 +113,7 @@ def _living(summary: Mapping[str, str], head: int | None) -> int | None:
 
 
 def _total(summary: Mapping[str, str], key: str, head: int | None) -> int | None:
-    """A table without snapshots holds nothing; a writer that kept no totals leaves them unknown."""
+    """A total of the head's summary: 0 without a head, None if its writer kept no totals."""
     text = summary.get(key)
     if head is None:
         return 0

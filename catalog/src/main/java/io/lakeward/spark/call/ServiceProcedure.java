@@ -1,0 +1,154 @@
+package io.lakeward.spark.call;
+
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.service.Literals;
+import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.sys.rpc.v1.Argument;
+import io.lakeward.sys.rpc.v1.CallProcedureRequest;
+import io.lakeward.sys.rpc.v1.Literal;
+import io.lakeward.sys.rpc.v1.Parameter;
+import io.lakeward.sys.rpc.v1.Procedure;
+import java.util.Iterator;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A procedure of the service. Spark matches arguments to parameters, fills in defaults and casts;
+ * the service executes the CALL.
+ */
+public final class ServiceProcedure implements UnboundProcedure, BoundProcedure {
+
+  /**
+   * The argument by which a caller names the operation, where a procedure has it (proto
+   * CallProcedureRequest).
+   */
+  private static final String IDEMPOTENCY_KEY = "idempotency_key";
+
+  private final String qualifiedName;
+  private final Procedure procedure;
+  private final List<DataType> types;
+  private final ServiceClient service;
+
+  public ServiceProcedure(String catalog, Procedure procedure, ServiceClient service) {
+    this.qualifiedName = catalog + "." + procedure.getNamespace() + "." + procedure.getName();
+    this.procedure = procedure;
+    this.types =
+        procedure.getParametersList().stream()
+            .map(parameter -> DataType.fromDDL(parameter.getType()))
+            .toList();
+    this.service = service;
+  }
+
+  @Override
+  public String name() {
+    return qualifiedName;
+  }
+
+  /** As plans and error messages of Spark show it. */
+  @Override
+  public String toString() {
+    return qualifiedName;
+  }
+
+  /** The procedure's comment and its signature. */
+  @Override
+  public String description() {
+    return procedure.getComment() + " Usage: CALL " + qualifiedName + "(" + signature() + ")";
+  }
+
+  private String signature() {
+    return procedure.getParametersList().stream()
+        .map(
+            parameter ->
+                parameter.getName()
+                    + " "
+                    + parameter.getType()
+                    + (parameter.getRequired() ? "" : " => " + defaultOf(parameter)))
+        .collect(Collectors.joining(", "));
+  }
+
+  @Override
+  public BoundProcedure bind(StructType inputType) {
+    try {
+      ArgumentTypes.check(qualifiedName, inputType, parameters());
+      return this;
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+
+  @Override
+  public ProcedureParameter[] parameters() {
+    ProcedureParameter[] parameters = new ProcedureParameter[types.size()];
+    for (int i = 0; i < parameters.length; i++) {
+      Parameter parameter = procedure.getParameters(i);
+      ProcedureParameter.Builder builder =
+          ProcedureParameter.in(parameter.getName(), types.get(i)).comment(parameter.getComment());
+      parameters[i] =
+          (parameter.getRequired() ? builder : builder.defaultValue(defaultOf(parameter))).build();
+    }
+    return parameters;
+  }
+
+  private static String defaultOf(Parameter parameter) {
+    return parameter.hasDefaultValue() ? parameter.getDefaultValue() : "NULL";
+  }
+
+  /** False: a CALL has effects, so Spark must neither fold nor repeat it. */
+  @Override
+  public boolean isDeterministic() {
+    return false;
+  }
+
+  @Override
+  public Iterator<Scan> call(InternalRow input) {
+    try {
+      return List.<Scan>of(service.callProcedure(request(input))).iterator();
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+
+  private CallProcedureRequest request(InternalRow input) throws LakewardException {
+    CallProcedureRequest.Builder request =
+        CallProcedureRequest.newBuilder()
+            .setNamespace(procedure.getNamespace())
+            .setName(procedure.getName())
+            .setCaller(SparkUser.current());
+    for (int i = 0; i < types.size(); i++) {
+      Argument.Builder argument =
+          Argument.newBuilder().setName(procedure.getParameters(i).getName());
+      if (!input.isNullAt(i)) {
+        argument.setValue(literal(i, input));
+      }
+      if (argument.getName().equals(IDEMPOTENCY_KEY)) {
+        request.setIdempotencyKey(
+            argument.hasValue() ? argument.getValue().getText() : IdempotencyKeys.ofStatement());
+      }
+      request.addArguments(argument);
+    }
+    return request.build();
+  }
+
+  private Literal literal(int index, InternalRow input) throws LakewardException {
+    DataType type = types.get(index);
+    return Literals.of(input.get(index, type), type)
+        .orElseThrow(
+            () ->
+                new LakewardException(
+                    "the argument "
+                        + procedure.getParameters(index).getName()
+                        + " of "
+                        + qualifiedName
+                        + " has the type "
+                        + type.sql()
+                        + ", which this version of the plugin cannot send"));
+  }
+}

@@ -1,0 +1,166 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A table of the store: described by the service, read from its copy in the lake. Without a copy
+ * that can be read it is described all the same, and says why when its rows are asked for.
+ */
+final class DataTable extends ReadOnlyTable implements SupportsMetadataColumns {
+
+  /** Property with the name of the lake's table. */
+  private static final String LAKE_TABLE = "lake.table";
+
+  /** Property with the reason why there are no rows to read. */
+  private static final String LAKE_UNREADABLE = "lake.unreadable";
+
+  /** Property that lists the columns which are not in the lake yet. */
+  private static final String LAKE_LACKS = "lake.missing-columns";
+
+  private final DescribeTableResponse described;
+  private final StructType source;
+  private final Optional<LakeCopy> copy;
+  private final String unreadable;
+
+  private DataTable(
+      String name,
+      DescribeTableResponse described,
+      StructType schema,
+      StructType source,
+      Optional<LakeCopy> copy,
+      String unreadable) {
+    super(name, described.getComment(), schema);
+    this.described = described;
+    this.source = source;
+    this.copy = copy;
+    this.unreadable = unreadable;
+  }
+
+  /** A table whose rows are read from {@code copy}; {@code source} are the columns described. */
+  static DataTable readable(
+      String name, DescribeTableResponse described, StructType source, LakeCopy copy) {
+    return new DataTable(name, described, copy.schema(source), source, Optional.of(copy), "");
+  }
+
+  /** A table without readable rows; {@code why} is the error for a query of them. */
+  static DataTable unreadable(
+      String name, DescribeTableResponse described, StructType source, String why) {
+    return new DataTable(name, described, source, source, Optional.empty(), why);
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    Map<String, String> all = new HashMap<>(described.getPropertiesMap());
+    if (copy.isPresent()) {
+      all.put(LAKE_TABLE, copy.get().table().name());
+      all.put(LAKE_LACKS, copy.get().missing(source));
+      Map<String, String> lake = copy.get().table().properties();
+      all.put(TableCatalog.PROP_LOCATION, lake.getOrDefault(TableCatalog.PROP_LOCATION, ""));
+      all.put(TableCatalog.PROP_PROVIDER, lake.getOrDefault(TableCatalog.PROP_PROVIDER, ""));
+    } else {
+      all.put(LAKE_UNREADABLE, unreadable);
+    }
+    all.putAll(super.properties());
+    all.values().removeIf(String::isEmpty);
+    return all;
+  }
+
+  /** The partition columns of the store: each value of them is a partition. */
+  @Override
+  public Transform[] partitioning() {
+    return described.getPartitionKeysList().stream()
+        .filter(key -> schema().getFieldIndex(key).isDefined())
+        .map(Expressions::identity)
+        .toArray(Transform[]::new);
+  }
+
+  /** The primary key, which the store enforces; Spark neither checks nor relies on it. */
+  @Override
+  public Constraint[] constraints() {
+    NamedReference[] key =
+        described.getPrimaryKeyList().stream()
+            .map(Expressions::column)
+            .toArray(NamedReference[]::new);
+    return key.length == 0
+        ? new Constraint[0]
+        : new Constraint[] {
+          Constraint.primaryKey("primary_key", key).enforced(false).rely(false).build()
+        };
+  }
+
+  /**
+   * The id of the lake table, by which Spark tells whether the table it planned with is still the
+   * same. Spark calls this only when it is about to read.
+   */
+  @Override
+  public String id() {
+    return copy.orElseThrow(() -> cannotRead(name(), unreadable).unchecked()).table().id();
+  }
+
+  /** The version of the lake table, by which Spark tells whether an earlier plan is up to date. */
+  @Override
+  public String version() {
+    return copy.map(lakeCopy -> lakeCopy.table().version()).orElse(null);
+  }
+
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    return copy.map(lakeCopy -> lakeCopy.metadataColumns(source))
+        .orElseGet(() -> new MetadataColumn[0]);
+  }
+
+  /** A scan of the lake; without a copy one that can be planned, as DESCRIBE does, but not read. */
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return copy.isPresent()
+        ? copy.get().table().newScanBuilder(options)
+        : () -> new NoScan(name(), schema(), unreadable);
+  }
+
+  @Override
+  String whyReadOnly() {
+    return ReadOnlyCatalog.STORE_IS_READ_ONLY;
+  }
+
+  /** Whether this is the same table with the same lake copy, by which CACHE TABLE finds it. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof DataTable table
+        && name().equals(table.name())
+        && schema().equals(table.schema())
+        && copy.equals(table.copy);
+  }
+
+  @Override
+  public int hashCode() {
+    return name().hashCode();
+  }
+
+  private record NoScan(String table, StructType readSchema, String why) implements LocalScan {
+    @Override
+    public InternalRow[] rows() {
+      throw cannotRead(table, why).unchecked();
+    }
+  }
+
+  /** The error for a query of rows that cannot be read. */
+  static LakewardException cannotRead(String table, String why) {
+    return new LakewardException("cannot read " + table + ": " + why);
+  }
+}

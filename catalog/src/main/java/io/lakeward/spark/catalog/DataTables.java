@@ -1,0 +1,78 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.service.ArrowRows;
+import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import java.util.Optional;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The data tables of a catalog: the service describes them, the lake's own catalog has the rows.
+ * Thread-safe.
+ */
+final class DataTables {
+
+  private final String catalog;
+  private final ServiceClient service;
+  private final LakeCatalog lake;
+
+  /** {@code catalog}: its name. */
+  DataTables(String catalog, ServiceClient service, LakeCatalog lake) {
+    this.catalog = catalog;
+    this.service = service;
+    this.lake = lake;
+  }
+
+  /**
+   * The table with the newest version of its lake copy. A table whose rows cannot be read is
+   * described all the same. An unknown table is the error TABLE_OR_VIEW_NOT_FOUND. {@code
+   * namespace} is written as it is spelled.
+   */
+  Table newest(String namespace, String name) throws LakewardException {
+    DescribeTableResponse described = service.describeTable(namespace, name);
+    String fullName = fullName(namespace, described);
+    StructType source = source(fullName, described);
+    try {
+      Optional<LakeCopy> copy = copy(described, LakeCatalog.NEWEST);
+      return copy.isPresent()
+          ? DataTable.readable(fullName, described, source, copy.get())
+          : DataTable.unreadable(fullName, described, source, described.getNotInLake());
+    } catch (LakewardException unreadable) {
+      return DataTable.unreadable(fullName, described, source, unreadable.getMessage());
+    }
+  }
+
+  /** The table with that version of its lake copy; throws LakewardException if it is unreadable. */
+  Table past(String namespace, String name, LakeCatalog.Version version) throws LakewardException {
+    DescribeTableResponse described = service.describeTable(namespace, name);
+    String fullName = fullName(namespace, described);
+    StructType source = source(fullName, described);
+    try {
+      Optional<LakeCopy> copy = copy(described, version);
+      if (copy.isPresent()) {
+        return DataTable.readable(fullName, described, source, copy.get());
+      }
+    } catch (LakewardException unreadable) {
+      throw DataTable.cannotRead(fullName, unreadable.getMessage());
+    }
+    throw DataTable.cannotRead(fullName, described.getNotInLake());
+  }
+
+  private Optional<LakeCopy> copy(DescribeTableResponse described, LakeCatalog.Version version)
+      throws LakewardException {
+    return described.getLakePathCount() == 0
+        ? Optional.empty()
+        : lake.find(described.getLakePathList(), version).map(LakeCopy::new);
+  }
+
+  private String fullName(String namespace, DescribeTableResponse described) {
+    return String.join(".", catalog, namespace, described.getName());
+  }
+
+  private static StructType source(String fullName, DescribeTableResponse described)
+      throws LakewardException {
+    return ArrowRows.schema(fullName, described.getSchema().toByteArray());
+  }
+}

@@ -1,0 +1,46 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.error.LakewardException;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+
+/**
+ * Matches names as users type them: an exact match first, then the only match that differs in case;
+ * several of these are an error.
+ */
+final class NameMatch {
+
+  private NameMatch() {}
+
+  /**
+   * The item of {@code known} with that name; throws LakewardException if several differ only in
+   * case.
+   */
+  static <T> Optional<T> find(String name, Collection<T> known, Function<T, String> nameOf)
+      throws LakewardException {
+    Optional<T> exact = known.stream().filter(item -> nameOf.apply(item).equals(name)).findFirst();
+    if (exact.isPresent()) {
+      return exact;
+    }
+    List<T> alike =
+        known.stream().filter(item -> nameOf.apply(item).equalsIgnoreCase(name)).toList();
+    if (alike.size() > 1) {
+      String candidates = alike.stream().map(nameOf).sorted().collect(Collectors.joining(" or "));
+      throw new LakewardException(
+          "the name "
+              + name
+              + " is ambiguous: it could be "
+              + candidates
+              + "; write it as it was created");
+    }
+    return alike.stream().findFirst();
+  }
+
+  /** {@code names} for a message: sorted, or "none". */
+  static String listed(Collection<String> names) {
+    return names.isEmpty() ? "none" : names.stream().sorted().collect(Collectors.joining(", "));
+  }
+}

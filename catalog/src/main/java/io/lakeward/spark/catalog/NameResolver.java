@@ -1,0 +1,116 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.error.LakewardException.Missing;
+import io.lakeward.sys.rpc.v1.Procedure;
+import io.lakeward.sys.rpc.v1.SystemTable;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Resolves names in statements to the namespaces, system tables and procedures of the service. For
+ * an unknown name it throws an error that lists the known ones. Thread-safe.
+ */
+final class NameResolver {
+
+  /** A system table, with the token and the capabilities of the description that has it. */
+  record DescribedTable(SystemTable table, String token, Set<String> capabilities) {}
+
+  private final String catalog;
+  private final DescriptionCache descriptions;
+
+  /** {@code catalog}: its name. */
+  NameResolver(String catalog, DescriptionCache descriptions) {
+    this.catalog = catalog;
+    this.descriptions = descriptions;
+  }
+
+  List<String> namespaces() throws LakewardException {
+    return descriptions.get().namespaces();
+  }
+
+  /** The namespace as it is spelled, if there is one such. */
+  Optional<String> findNamespace(String[] namespace) throws LakewardException {
+    return namespace.length == 1
+        ? descriptions.find(description -> description.namespace(namespace[0]))
+        : Optional.empty();
+  }
+
+  /** The namespace as it is spelled. */
+  String namespace(String[] namespace) throws LakewardException {
+    return namespace(namespace, Missing.SCHEMA_NOT_FOUND);
+  }
+
+  /** The namespace as it is spelled; {@code missing} is the error condition if there is none. */
+  String namespace(String[] namespace, Missing missing) throws LakewardException {
+    Optional<String> match = findNamespace(namespace);
+    if (match.isPresent()) {
+      return match.get();
+    }
+    String path = String.join(".", namespace);
+    String problem =
+        namespace.length == 1
+            ? "there is no namespace %s in the catalog %s".formatted(path, catalog)
+            : "names in the catalog %s are namespace.table, with exactly one namespace"
+                .formatted(catalog);
+    String known =
+        "The namespaces of %s are: %s.".formatted(catalog, NameMatch.listed(namespaces()));
+    throw LakewardException.unknown(missing, path, problem + ". " + known);
+  }
+
+  /** Whether a namespace, written as it is spelled, has system tables or procedures. */
+  boolean isSystem(String namespace) throws LakewardException {
+    return descriptions.get().isSystem(namespace);
+  }
+
+  /** A system table of a namespace, which is written as it is spelled. */
+  DescribedTable table(String namespace, String name) throws LakewardException {
+    Optional<DescribedTable> match =
+        descriptions.find(
+            description ->
+                description
+                    .table(namespace, name)
+                    .map(
+                        table ->
+                            new DescribedTable(
+                                table, description.token(), description.capabilities())));
+    if (match.isPresent()) {
+      return match.get();
+    }
+    List<String> known =
+        descriptions.get().tables(namespace).stream().map(SystemTable::getName).toList();
+    throw unknown(Missing.TABLE_OR_VIEW_NOT_FOUND, "system table", namespace, name, known);
+  }
+
+  /** Names of the procedures of a namespace, which is written as it is spelled. */
+  List<String> procedures(String namespace) throws LakewardException {
+    return descriptions.get().procedures(namespace).stream().map(Procedure::getName).toList();
+  }
+
+  /** A procedure of a namespace, which is written as it is spelled. */
+  Procedure procedure(String namespace, String name) throws LakewardException {
+    Optional<Procedure> match =
+        descriptions.find(description -> description.procedure(namespace, name));
+    if (match.isPresent()) {
+      return match.get();
+    }
+    throw unknown(Missing.ROUTINE_NOT_FOUND, "procedure", namespace, name, procedures(namespace));
+  }
+
+  /** Makes the next look-up ask the service. */
+  void forget() {
+    descriptions.forget();
+  }
+
+  private LakewardException unknown(
+      Missing missing, String kind, String namespace, String name, Collection<String> known) {
+    String path = String.join(".", catalog, namespace, name);
+    return LakewardException.unknown(
+        missing,
+        path,
+        "there is no %s %s. Those of %s are: %s."
+            .formatted(kind, path, namespace, NameMatch.listed(known)));
+  }
+}

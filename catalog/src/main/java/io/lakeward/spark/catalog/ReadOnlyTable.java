@@ -1,0 +1,81 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.error.LakewardException;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Name, comment and columns of a table that is only read. {@link ReadOnlyCatalog} refuses to load
+ * it for a statement that writes, except for TRUNCATE, which is refused here.
+ */
+abstract class ReadOnlyTable implements SupportsRead, TruncatableTable {
+
+  private final String name;
+  private final String comment;
+  private final StructType schema;
+  private final Column[] columns;
+
+  /** {@code name} with catalog and namespace. */
+  ReadOnlyTable(String name, String comment, StructType schema) {
+    this.name = name;
+    this.comment = comment;
+    this.schema = schema;
+    this.columns = Arrays.stream(schema.fields()).map(ReadOnlyTable::column).toArray(Column[]::new);
+  }
+
+  /** The reason why the table cannot be written, and what to do instead. */
+  abstract String whyReadOnly();
+
+  @Override
+  public final String name() {
+    return name;
+  }
+
+  /** As plans and error messages of Spark show it. */
+  @Override
+  public final String toString() {
+    return name;
+  }
+
+  /** All its columns. */
+  @Override
+  public final StructType schema() {
+    return schema;
+  }
+
+  @Override
+  public final Column[] columns() {
+    return columns.clone();
+  }
+
+  /** Its comment, and that Spark does not manage it. */
+  @Override
+  public Map<String, String> properties() {
+    return comment.isEmpty()
+        ? Map.of(TableCatalog.PROP_EXTERNAL, "true")
+        : Map.of(TableCatalog.PROP_EXTERNAL, "true", TableCatalog.PROP_COMMENT, comment);
+  }
+
+  @Override
+  public final Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public final boolean truncateTable() {
+    throw new LakewardException("cannot truncate " + name + ": " + whyReadOnly()).unchecked();
+  }
+
+  private static Column column(StructField field) {
+    String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+    return Column.create(field.name(), field.dataType(), field.nullable(), comment, null);
+  }
+}

@@ -1,0 +1,296 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.call.ServiceProcedure;
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.error.LakewardException.Missing;
+import io.lakeward.spark.scan.BackgroundRead;
+import io.lakeward.spark.scan.RowSource;
+import io.lakeward.spark.scan.SessionRules;
+import io.lakeward.spark.service.ArrowRows;
+import io.lakeward.spark.service.CatalogOptions;
+import io.lakeward.spark.service.ServiceClient;
+import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import io.lakeward.sys.rpc.v1.SystemTable;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableSummary;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A Lakeward service as a Spark catalog. It shows the databases and tables of the streaming store
+ * beside the system tables and procedures, and knows none of them by name: the service lists them.
+ * Thread-safe.
+ */
+public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
+
+  private String name;
+  private ServiceClient service;
+  private NameResolver resolver;
+  private DataTables dataTables;
+  private volatile SystemTables systemTables = new SystemTables("", new ConcurrentHashMap<>());
+
+  /** The system tables loaded so far of the description with that token. */
+  private record SystemTables(String token, ConcurrentMap<Identifier, Table> tables) {}
+
+  @Override
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    try {
+      start(name, options);
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+
+  /** As {@link #initialize}; throws LakewardException for a wrong option. Does not connect. */
+  void start(String name, CaseInsensitiveStringMap options) throws LakewardException {
+    this.name = name;
+    CatalogOptions parsed = CatalogOptions.parse(name, options);
+    this.service = new ServiceClient(name, parsed);
+    LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
+    this.dataTables = new DataTables(name, service, lake);
+    this.resolver =
+        new NameResolver(
+            name,
+            new DescriptionCache(
+                () -> new ServiceDescription(service.describe()), System::nanoTime));
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  /** As plans and error messages of Spark show it. */
+  @Override
+  public String toString() {
+    return name + " (Lakeward at " + service.target() + ")";
+  }
+
+  @Override
+  public String[][] listNamespaces() {
+    return answer(
+        () ->
+            resolver.namespaces().stream()
+                .map(namespace -> new String[] {namespace})
+                .toArray(String[][]::new));
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] namespace) {
+    return answer(
+        () -> {
+          if (namespace.length > 0) {
+            resolver.namespace(namespace);
+          }
+          return namespace.length == 0 ? listNamespaces() : new String[0][];
+        });
+  }
+
+  @Override
+  public boolean namespaceExists(String[] namespace) {
+    return answer(() -> resolver.findNamespace(namespace).isPresent());
+  }
+
+  /**
+   * The comment of a namespace. For an unknown one it throws what Spark expects, by which Spark
+   * tells whether the namespace exists.
+   */
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace)
+      throws NoSuchNamespaceException {
+    Optional<String> found = answer(() -> resolver.findNamespace(namespace));
+    if (found.isEmpty()) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    boolean system = answer(() -> resolver.isSystem(found.get()));
+    return Map.of(
+        SupportsNamespaces.PROP_COMMENT,
+        system ? "System tables and procedures." : "A database of the streaming store.");
+  }
+
+  @Override
+  public Identifier[] listTables(String[] namespace) {
+    return answer(
+        () -> {
+          String database = resolver.namespace(namespace);
+          return service.listTables(database).stream()
+              .map(table -> Identifier.of(new String[] {database}, table))
+              .toArray(Identifier[]::new);
+        });
+  }
+
+  @Override
+  public TableSummary[] listTableSummaries(String[] namespace) {
+    return Arrays.stream(listTables(namespace))
+        .map(table -> TableSummary.of(table, TableSummary.FOREIGN_TABLE_TYPE))
+        .toArray(TableSummary[]::new);
+  }
+
+  @Override
+  public Table loadTable(Identifier ident) {
+    return answer(
+        () -> {
+          String namespace = tableNamespace(ident);
+          return resolver.isSystem(namespace)
+              ? virtualTable(resolver.table(namespace, ident.name()))
+              : dataTables.newest(namespace, ident.name());
+        });
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, String version) {
+    return past(ident, (catalog, table) -> catalog.loadTable(table, version));
+  }
+
+  /** {@code timestamp}: microseconds since the epoch. */
+  @Override
+  public Table loadTable(Identifier ident, long timestamp) {
+    return past(ident, (catalog, table) -> catalog.loadTable(table, timestamp));
+  }
+
+  /** Whether the service has the table; its rows may still be unreadable. */
+  @Override
+  public boolean tableExists(Identifier ident) {
+    return answer(
+        () -> {
+          try {
+            String namespace = tableNamespace(ident);
+            if (resolver.isSystem(namespace)) {
+              resolver.table(namespace, ident.name());
+            } else {
+              service.describeTable(namespace, ident.name());
+            }
+            return true;
+          } catch (LakewardException error) {
+            if (error.isUnknown()) {
+              return false;
+            }
+            throw error;
+          }
+        });
+  }
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    return answer(
+        () -> {
+          String database = resolver.namespace(namespace);
+          return resolver.procedures(database).stream()
+              .map(procedure -> Identifier.of(new String[] {database}, procedure))
+              .toArray(Identifier[]::new);
+        });
+  }
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier ident) {
+    return answer(
+        () -> {
+          String namespace = resolver.namespace(ident.namespace());
+          return new ServiceProcedure(name, resolver.procedure(namespace, ident.name()), service);
+        });
+  }
+
+  @Override
+  public boolean isSystem(String[] namespace) {
+    return answer(
+        () -> {
+          Optional<String> found = resolver.findNamespace(namespace);
+          return found.isPresent() && resolver.isSystem(found.get());
+        });
+  }
+
+  private Table past(Identifier ident, LakeCatalog.Version version) {
+    return answer(
+        () -> {
+          String namespace = tableNamespace(ident);
+          if (resolver.isSystem(namespace)) {
+            throw new LakewardException(
+                "the system table %s.%s.%s shows the present: read it without AS OF"
+                    .formatted(name, namespace, ident.name()));
+          }
+          return dataTables.past(namespace, ident.name(), version);
+        });
+  }
+
+  private String tableNamespace(Identifier ident) throws LakewardException {
+    return resolver.namespace(ident.namespace(), Missing.TABLE_OR_VIEW_NOT_FOUND);
+  }
+
+  /**
+   * The table as loaded before, while the service describes the same: Spark loads it for every
+   * statement.
+   */
+  private Table virtualTable(NameResolver.DescribedTable described) throws LakewardException {
+    // Installed while Spark analyses: when it optimises, it has collected its rules already.
+    SessionRules.install();
+    SystemTables known = systemTables;
+    if (!known.token().equals(described.token())) {
+      known = new SystemTables(described.token(), new ConcurrentHashMap<>());
+      systemTables = known;
+    }
+    Identifier key =
+        Identifier.of(new String[] {described.table().getNamespace()}, described.table().getName());
+    Table table = known.tables().get(key);
+    if (table == null) {
+      table = newTable(described);
+      known.tables().put(key, table);
+    }
+    return table;
+  }
+
+  private Table newTable(NameResolver.DescribedTable described) throws LakewardException {
+    SystemTable table = described.table();
+    String fullName = String.join(".", name, table.getNamespace(), table.getName());
+    ReadTableRequest request =
+        ReadTableRequest.newBuilder()
+            .setNamespace(table.getNamespace())
+            .setName(table.getName())
+            .setToken(described.token())
+            .setNullColumns(true)
+            .build();
+    StructType schema = ArrowRows.schema(fullName, table.getSchema().toByteArray());
+    return new VirtualTable(
+        fullName, table.getComment(), schema, this::beginRead, request, described.capabilities());
+  }
+
+  private RowSource.PendingRows beginRead(ReadTableRequest request, StructType schema) {
+    BackgroundRead<InternalRow[]> read =
+        BackgroundRead.begin(() -> service.readTable(request, schema));
+    return () -> {
+      try {
+        return read.await();
+      } catch (LakewardException error) {
+        // The error may advise to run the statement again, which then needs a new description.
+        resolver.forget();
+        throw error;
+      }
+    };
+  }
+
+  /** A look-up that may fail with an error for the user. */
+  @FunctionalInterface
+  private interface LookUp<T> {
+    T run() throws LakewardException;
+  }
+
+  /** The result of the look-up; Spark's interfaces do not declare its exception. */
+  private static <T> T answer(LookUp<T> lookUp) {
+    try {
+      return lookUp.run();
+    } catch (LakewardException error) {
+      throw error.unchecked();
+    }
+  }
+}

@@ -1,0 +1,44 @@
+package io.lakeward.spark.catalog;
+
+import io.lakeward.spark.scan.RowSource;
+import io.lakeward.spark.scan.SystemScanBuilder;
+import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import java.util.Set;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A system table, whose rows the service makes when the table is read. */
+final class VirtualTable extends ReadOnlyTable {
+
+  private final RowSource source;
+  private final ReadTableRequest request;
+  private final Set<String> capabilities;
+
+  /**
+   * {@code request} names the table and carries the token of the description that {@code schema}
+   * and {@code capabilities} are from.
+   */
+  VirtualTable(
+      String name,
+      String comment,
+      StructType schema,
+      RowSource source,
+      ReadTableRequest request,
+      Set<String> capabilities) {
+    super(name, comment, schema);
+    this.source = source;
+    this.request = request;
+    this.capabilities = capabilities;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new SystemScanBuilder(source, request, schema(), capabilities);
+  }
+
+  @Override
+  String whyReadOnly() {
+    return ReadOnlyCatalog.SYSTEM_TABLES_ARE_READ_ONLY;
+  }
+}

@@ -1,0 +1,2 @@
+/** The errors that users see, and how text from outside is shown in them. */
+package io.lakeward.spark.error;

@@ -1,0 +1,168 @@
+package io.lakeward.spark.service;
+
+import io.lakeward.spark.error.LakewardException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The options under {@code spark.sql.catalog.<name>.}; those not named here are ignored.
+ *
+ * @param target {@code host:port} of the service
+ * @param timeout how long a read may take; a CALL has no such limit
+ * @param retryTimeout how long a running CALL waits for a service that went away
+ * @param lake name of the Spark catalog with the lake's tables; without it data tables are
+ *     described, not read
+ * @param limits how much of one answer is taken
+ */
+public record CatalogOptions(
+    String target,
+    Duration timeout,
+    Duration retryTimeout,
+    Optional<String> lake,
+    ReadLimits limits) {
+
+  /** Required. The Lakeward service: {@code host:port}; without a port it is 7707. */
+  public static final String URI = "uri";
+
+  /** How long a SELECT, SHOW or DESCRIBE waits for the service. A CALL says itself how long. */
+  public static final String TIMEOUT = "timeout";
+
+  /** How long a running CALL waits for a service that went away, such as {@code 5 min}. */
+  public static final String RETRY_TIMEOUT = "retry-timeout";
+
+  /** Spark's catalog with the lake's tables, such as {@code lake}; data tables are read there. */
+  public static final String LAKE = "lake";
+
+  /** Rows of one answer of the service; a larger one is an error that says so. */
+  public static final String MAX_ROWS = "max-rows";
+
+  /** Bytes of one answer, as sent and as rows in the driver's memory; such as {@code 1g}. */
+  public static final String MAX_BYTES = "max-bytes";
+
+  private static final int DEFAULT_PORT = 7707;
+  private static final String DEFAULT_TIMEOUT = "30s";
+
+  /** A coordinator is back within seconds of a restart; more than a minute is an outage. */
+  private static final String DEFAULT_RETRY_TIMEOUT = "60s";
+
+  /** Ten rows for each of 100,000 tables. */
+  private static final String DEFAULT_MAX_ROWS = "1000000";
+
+  /** A quarter of Spark's default driver. */
+  private static final String DEFAULT_MAX_BYTES = "256m";
+
+  /** Options refused rather than ignored: their user expects a protected connection. */
+  private static final List<String> RESERVED = List.of("token", "tls-ca");
+
+  private static final Pattern SERVICE_URI =
+      Pattern.compile("(?:lakeward://)?(\\[[0-9A-Fa-f:]+\\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?/?");
+  private static final Pattern COUNT = Pattern.compile("([0-9]{1,12})");
+  private static final Pattern SIZE = Pattern.compile("([0-9]{1,12})\\s*([kmg]?)b?");
+  private static final Pattern DURATION = Pattern.compile("([0-9]{1,12})\\s*([a-z]*)");
+
+  /** Reads the options of the catalog {@code name}; throws LakewardException for a wrong one. */
+  public static CatalogOptions parse(String name, Map<String, String> options)
+      throws LakewardException {
+    String prefix = "spark.sql.catalog." + name + ".";
+    for (String reserved : RESERVED) {
+      if (options.containsKey(reserved)) {
+        throw new LakewardException(
+            "the option " + prefix + reserved + " is not yet supported: remove it");
+      }
+    }
+    String uri = options.get(URI);
+    if (uri == null || uri.isBlank()) {
+      throw new LakewardException(
+          "the catalog "
+              + name
+              + " needs the address of the Lakeward service: set "
+              + prefix
+              + "uri to host:port, such as 127.0.0.1:"
+              + DEFAULT_PORT);
+    }
+    return new CatalogOptions(
+        target(prefix + URI, uri.trim()),
+        duration(prefix + TIMEOUT, options.getOrDefault(TIMEOUT, DEFAULT_TIMEOUT)),
+        duration(
+            prefix + RETRY_TIMEOUT, options.getOrDefault(RETRY_TIMEOUT, DEFAULT_RETRY_TIMEOUT)),
+        Optional.ofNullable(options.get(LAKE)).map(String::trim).filter(lake -> !lake.isEmpty()),
+        new ReadLimits(
+            prefix,
+            number(
+                prefix + MAX_ROWS,
+                options.getOrDefault(MAX_ROWS, DEFAULT_MAX_ROWS),
+                COUNT,
+                "a positive number such as " + DEFAULT_MAX_ROWS),
+            number(
+                prefix + MAX_BYTES,
+                options.getOrDefault(MAX_BYTES, DEFAULT_MAX_BYTES),
+                SIZE,
+                "a positive size such as 67108864, 256m or 1g")));
+  }
+
+  private static String target(String option, String uri) throws LakewardException {
+    Matcher matcher = SERVICE_URI.matcher(uri);
+    if (matcher.matches()) {
+      int port = matcher.group(2) == null ? DEFAULT_PORT : Integer.parseInt(matcher.group(2));
+      if (port > 0 && port <= 0xFFFF) {
+        return matcher.group(1) + ":" + port;
+      }
+    }
+    throw new LakewardException(
+        "the option "
+            + option
+            + " is '"
+            + uri
+            + "': write it as host:port or lakeward://host:port, such as 127.0.0.1:"
+            + DEFAULT_PORT);
+  }
+
+  private static Duration duration(String option, String text) throws LakewardException {
+    Matcher matcher = DURATION.matcher(text.trim().toLowerCase(Locale.ROOT));
+    Duration unit = matcher.matches() ? unit(matcher.group(2)) : null;
+    if (unit == null || Long.parseLong(matcher.group(1)) == 0) {
+      throw new LakewardException(
+          "the option "
+              + option
+              + " is '"
+              + text
+              + "': write a positive duration such as 500 (ms), 30s or 5 min");
+    }
+    return unit.multipliedBy(Long.parseLong(matcher.group(1)));
+  }
+
+  private static long number(String option, String text, Pattern pattern, String example)
+      throws LakewardException {
+    Matcher matcher = pattern.matcher(text.trim().toLowerCase(Locale.ROOT));
+    if (!matcher.matches() || Long.parseLong(matcher.group(1)) == 0) {
+      throw new LakewardException(
+          "the option " + option + " is '" + text + "': write " + example);
+    }
+    return Long.parseLong(matcher.group(1))
+        * (matcher.groupCount() < 2 ? 1 : factor(matcher.group(2)));
+  }
+
+  private static long factor(String unit) {
+    return switch (unit) {
+      case "k" -> 1L << 10;
+      case "m" -> 1L << 20;
+      case "g" -> 1L << 30;
+      default -> 1;
+    };
+  }
+
+  private static Duration unit(String name) {
+    return switch (name) {
+      case "", "ms" -> Duration.ofMillis(1);
+      case "s", "sec", "second", "seconds" -> Duration.ofSeconds(1);
+      case "m", "min", "minute", "minutes" -> Duration.ofMinutes(1);
+      case "h", "hour", "hours" -> Duration.ofHours(1);
+      default -> null;
+    };
+  }
+}

@@ -1,0 +1,229 @@
+package io.lakeward.spark.service;
+
+import com.google.protobuf.ByteString;
+import io.grpc.ConnectivityState;
+import io.grpc.Context;
+import io.grpc.ManagedChannel;
+import io.grpc.StatusRuntimeException;
+import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import io.lakeward.spark.error.LakewardException;
+import io.lakeward.sys.rpc.v1.CallProcedureRequest;
+import io.lakeward.sys.rpc.v1.CallProcedureResponse;
+import io.lakeward.sys.rpc.v1.DescribeRequest;
+import io.lakeward.sys.rpc.v1.DescribeResponse;
+import io.lakeward.sys.rpc.v1.DescribeTableRequest;
+import io.lakeward.sys.rpc.v1.DescribeTableResponse;
+import io.lakeward.sys.rpc.v1.ListTablesRequest;
+import io.lakeward.sys.rpc.v1.ListTablesResponse;
+import io.lakeward.sys.rpc.v1.ReadTableRequest;
+import io.lakeward.sys.rpc.v1.ReadTableResponse;
+import io.lakeward.sys.rpc.v1.SysCatalogGrpc;
+import io.lakeward.sys.rpc.v1.SysCatalogGrpc.SysCatalogBlockingStub;
+import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The client of the service. Thread-safe. Every method throws LakewardException if its call fails.
+ *
+ * <p>Reads have the catalog's deadline and are sent twice if the connection turns out to be dead. A
+ * CALL has no deadline; it is sent again, under the same idempotency key, while a service that went
+ * away may come back.
+ */
+public final class ServiceClient {
+
+  private static final Logger LOG = LoggerFactory.getLogger(ServiceClient.class);
+
+  /**
+   * One channel a service for the whole JVM: every session of a Thrift or Connect server has its
+   * own catalog, and Spark never closes one. Its threads are daemons, so it ends with the JVM and
+   * does not keep it alive.
+   */
+  private static final ConcurrentMap<String, ManagedChannel> CHANNELS = new ConcurrentHashMap<>();
+
+  /**
+   * As in tiering/wire/channel.py: a dead peer is noticed within 40 s, below the idle time-outs of
+   * usual proxies.
+   */
+  private static final long KEEP_ALIVE_SECONDS = 30;
+
+  private static final long KEEP_ALIVE_TIMEOUT_SECONDS = 10;
+
+  private static final int MAX_MESSAGE_BYTES = 4 << 20;
+  private static final int MAX_METADATA_BYTES = 8 << 10;
+
+  /** One call of the service. Throws StatusRuntimeException if it fails. */
+  @FunctionalInterface
+  private interface Rpc<T> {
+    T run(SysCatalogBlockingStub stub) throws LakewardException;
+  }
+
+  private final CatalogOptions options;
+  private final ServiceErrors errors;
+  private final ManagedChannel channel;
+
+  public ServiceClient(String catalog, CatalogOptions options) {
+    this.options = options;
+    this.errors = new ServiceErrors(catalog, options);
+    this.channel = CHANNELS.computeIfAbsent(options.target(), ServiceClient::open);
+  }
+
+  /** The address of the service, {@code host:port}. */
+  public String target() {
+    return options.target();
+  }
+
+  /** All namespaces, system tables and procedures. */
+  public DescribeResponse describe() throws LakewardException {
+    return read(stub -> stub.describe(DescribeRequest.getDefaultInstance()));
+  }
+
+  /** Names of all tables of a namespace. */
+  public List<String> listTables(String namespace) throws LakewardException {
+    TableListing names = new TableListing(options.limits());
+    ListTablesRequest request = ListTablesRequest.newBuilder().setNamespace(namespace).build();
+    do {
+      ListTablesRequest page = request;
+      ListTablesResponse response = read(stub -> stub.listTables(page));
+      names.add(response.getTableNamesList(), response.getNextPageToken());
+      request = page.toBuilder().setPageToken(response.getNextPageToken()).build();
+    } while (!request.getPageToken().isEmpty());
+    return names.all();
+  }
+
+  /** One data table; an unknown one is TABLE_OR_VIEW_NOT_FOUND. */
+  public DescribeTableResponse describeTable(String namespace, String name)
+      throws LakewardException {
+    DescribeTableRequest request =
+        DescribeTableRequest.newBuilder().setNamespace(namespace).setName(name).build();
+    return read(
+        stub -> stub.describeTable(request),
+        error -> errors.translate(error, namespace + "." + name));
+  }
+
+  /** The rows of a system table; {@code schema} has the columns the statement was planned with. */
+  public InternalRow[] readTable(ReadTableRequest request, StructType schema)
+      throws LakewardException {
+    RowsScan scan =
+        read(
+            stub ->
+                ArrowRows.read(
+                    new PieceStream<>(stub.readTable(request), ReadTableResponse::getArrow),
+                    schema,
+                    options.limits()));
+    String actual = scan.readSchema().catalogString();
+    if (!actual.equals(schema.catalogString())) {
+      throw new LakewardException(
+          ("the columns of %s.%s are no longer as the statement was planned (%s, not %s)."
+                  + " Run the statement again.")
+              .formatted(
+                  request.getNamespace(), request.getName(), actual, schema.catalogString()));
+    }
+    return scan.rows();
+  }
+
+  /** Executes a procedure and waits for its result. */
+  public RowsScan callProcedure(CallProcedureRequest request) throws LakewardException {
+    RetryBackoff backoff =
+        new RetryBackoff(options.retryTimeout(), System::nanoTime, Thread::sleep);
+    ProgressLog progress = new ProgressLog(LOG, request.getNamespace() + "." + request.getName());
+    while (true) {
+      try {
+        return attempt(
+            stub ->
+                ArrowRows.read(
+                    new PieceStream<>(
+                        stub.callProcedure(request), step -> received(step, backoff, progress)),
+                    new StructType(),
+                    options.limits()),
+            connected());
+      } catch (StatusRuntimeException error) {
+        if (!ServiceErrors.isUnreachable(error)) {
+          throw errors.translate(error);
+        }
+        if (!backoff.pause()) {
+          throw errors.lostCall(request, error);
+        }
+        LOG.warn(
+            "CALL {}.{}: the service went away; asking again",
+            request.getNamespace(),
+            request.getName());
+      }
+    }
+  }
+
+  private static ByteString received(
+      CallProcedureResponse step, RetryBackoff backoff, ProgressLog progress) {
+    backoff.reset();
+    if (step.hasProgress()) {
+      progress.add(step.getProgress());
+    }
+    return step.getArrow();
+  }
+
+  private <T> T read(Rpc<T> rpc) throws LakewardException {
+    return read(rpc, errors::translate);
+  }
+
+  private <T> T read(Rpc<T> rpc, Function<StatusRuntimeException, LakewardException> translate)
+      throws LakewardException {
+    try {
+      return attempt(rpc, limited());
+    } catch (StatusRuntimeException first) {
+      if (!ServiceErrors.isUnreachable(first)) {
+        throw translate.apply(first);
+      }
+    }
+    try {
+      return attempt(rpc, limited());
+    } catch (StatusRuntimeException second) {
+      throw translate.apply(second);
+    }
+  }
+
+  /** Makes one attempt; whatever of the answer is left unread is cancelled. */
+  private static <T> T attempt(Rpc<T> rpc, SysCatalogBlockingStub stub) throws LakewardException {
+    Context.CancellableContext context = Context.current().withCancellation();
+    Context before = context.attach();
+    try {
+      return rpc.run(stub);
+    } finally {
+      context.detach(before);
+      context.cancel(null);
+    }
+  }
+
+  private SysCatalogBlockingStub limited() {
+    return connected().withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
+  }
+
+  /** A stub that connects at once, even when the last attempt failed a moment ago. */
+  private SysCatalogBlockingStub connected() {
+    if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+      channel.enterIdle();
+    }
+    return SysCatalogGrpc.newBlockingStub(channel);
+  }
+
+  private static ManagedChannel open(String target) {
+    // An address in brackets is no path of a URI; a name without a scheme might be taken for one.
+    return NettyChannelBuilder.forTarget(target.startsWith("[") ? target : "dns:///" + target)
+        .usePlaintext()
+        .disableServiceConfigLookUp()
+        // Messages are only handed to the blocking call that waits: no other thread is needed.
+        .directExecutor()
+        .proxyDetector(address -> null)
+        // Both are gRPC's defaults, written down: the limits of one message.
+        .maxInboundMessageSize(MAX_MESSAGE_BYTES)
+        .maxInboundMetadataSize(MAX_METADATA_BYTES)
+        .keepAliveTime(KEEP_ALIVE_SECONDS, TimeUnit.SECONDS)
+        .keepAliveTimeout(KEEP_ALIVE_TIMEOUT_SECONDS, TimeUnit.SECONDS)
+        .build();
+  }
+}

@@ -1,0 +1,85 @@
+package io.lakeward.spark.service;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.lakeward.spark.error.LakewardException;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class CatalogOptionsTest {
+
+  private static CatalogOptions parse(Map<String, String> options) throws LakewardException {
+    return CatalogOptions.parse("fluss", options);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "localhost, localhost:7707",
+    "lakeward://localhost, localhost:7707",
+    "' lakeward://a.b-c:9/ ', a.b-c:9",
+    "127.0.0.1:1234, 127.0.0.1:1234",
+    "[::1]:1234, [::1]:1234"
+  })
+  void aUriIsHostAndPort(String uri, String target) throws LakewardException {
+    assertEquals(target, parse(Map.of("uri", uri)).target());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"http://a:1", "a:0", "a:65536", "a:b", "a b", "::1:5", "a:1/path"})
+  void anotherUriIsRefusedByName(String uri) {
+    LakewardException error =
+        assertThrows(LakewardException.class, () -> parse(Map.of("uri", uri)));
+    assertTrue(error.getMessage().contains("spark.sql.catalog.fluss.uri is '" + uri + "'"));
+  }
+
+  @Test
+  void withoutAUriTheOptionToSetIsNamed() {
+    LakewardException error = assertThrows(LakewardException.class, () -> parse(Map.of()));
+    assertTrue(error.getMessage().contains("set spark.sql.catalog.fluss.uri to host:port"));
+  }
+
+  @ParameterizedTest
+  @CsvSource({"500, 500", "500ms, 500", "30s, 30000", "5 min, 300000", "' 2 HOURS ', 7200000"})
+  void aDurationHasAUnit(String text, long millis) throws LakewardException {
+    assertEquals(Duration.ofMillis(millis), parse(Map.of("uri", "a", "timeout", text)).timeout());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"", "soon", "-1s", "0", "5 fortnights", "1.5s"})
+  void anotherDurationIsRefusedByName(String text) {
+    LakewardException error =
+        assertThrows(
+            LakewardException.class, () -> parse(Map.of("uri", "a", "retry-timeout", text)));
+    assertTrue(error.getMessage().contains("spark.sql.catalog.fluss.retry-timeout"));
+  }
+
+  @Test
+  void timeoutsHaveDefaults() throws LakewardException {
+    CatalogOptions options = parse(Map.of("uri", "a"));
+    assertEquals(Duration.ofSeconds(30), options.timeout());
+    assertEquals(Duration.ofSeconds(60), options.retryTimeout());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"token", "tls-ca"})
+  void anOptionThatWouldProtectIsNotIgnored(String option) {
+    LakewardException error =
+        assertThrows(
+            LakewardException.class, () -> parse(Map.of("uri", "a", option, "very secret")));
+    assertTrue(error.getMessage().contains("spark.sql.catalog.fluss." + option));
+  }
+
+  @Test
+  void theLakeIsTheNameOfACatalogIfOneIsGiven() throws LakewardException {
+    assertEquals(Optional.of("ice"), parse(Map.of("uri", "a", "lake", " ice ")).lake());
+    assertEquals(Optional.empty(), parse(Map.of("uri", "a", "lake", " ")).lake());
+    assertEquals(Optional.empty(), parse(Map.of("uri", "a")).lake());
+  }
+}

@@ -1,0 +1,222 @@
+"""The messages of sys_catalog.proto from this package's values and back, and the bounds of what a request may hold."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from sys_tables.declare.procedure import Procedure
+from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
+from sys_tables.declare.sql_types import Instant, Value
+from sys_tables.declare.system_table import SystemTable
+from sys_tables.query.data_tables import DataTable
+from sys_tables.registry import Registry
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.server.plan_token import PlanToken
+from tiering.errors import InvalidArgument
+from tiering.model.names import SYSTEM_DATABASE, check_length
+
+CAPABILITIES = ("conditions", "order", "aggregates")
+"""What ReadTable understands beyond its first version (proto `DescribeResponse.capabilities`)."""
+
+_DEEPEST = 50
+"""Conditions nested deeper are refused: what a person writes never is, and Python's stack is finite."""
+
+MAX_PREDICATES = 1_000
+"""Filters, conditions and their parts of one read. Each is looked at for every row: this many take a second for 100,000 rows."""
+
+MAX_VALUES = 10_000
+"""Literals of one read, of all its IN lists together. The plugin leaves longer lists to Spark."""
+
+_PAGE_TOKEN_LIMIT = 4_096
+"""Characters: two of the longest names are a fraction of it."""
+
+MAX_NAMED = 1_000
+"""Columns, sort keys, groups and aggregates of one read, and arguments of one CALL: above any table's number of columns."""
+
+
+def description_to_pb(registry: Registry, databases: Sequence[str]) -> pb.DescribeResponse:
+    """What Describe answers: all namespaces, system tables and procedures, and the token that statements are planned with."""
+    response = pb.DescribeResponse(
+        namespaces=[*databases, SYSTEM_DATABASE],
+        system_tables=[_listed_table_to_pb(table) for table in registry.tables],
+        procedures=[_procedure_to_pb(procedure) for procedure in registry.procedures],
+        capabilities=CAPABILITIES,
+    )
+    response.token = str(PlanToken.of(response.SerializeToString(deterministic=True), registry.tables))
+    return response
+
+
+def system_table_to_pb(table: SystemTable) -> pb.DescribeTableResponse:
+    """A system table as DescribeTable answers it."""
+    return pb.DescribeTableResponse(name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
+
+
+def data_table_to_pb(table: DataTable) -> pb.DescribeTableResponse:
+    """A data table as DescribeTable answers it."""
+    return pb.DescribeTableResponse(
+        name=table.name,
+        comment=table.comment,
+        schema=table.schema.serialize().to_pybytes(),
+        properties=table.properties,
+        lake_path=table.lake_path,
+        not_in_lake=table.not_in_lake,
+        primary_key=table.primary_key,
+        partition_keys=table.partition_keys,
+    )
+
+
+def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedure, ...]) -> ScanRequest:
+    """What a ReadTable asks for.
+
+    Raises InvalidArgument for a filter without an operator, a condition that is empty or nested too deep, an unknown aggregate, and for
+    more of anything than a statement can need; InvalidName for a name that is too long.
+    """
+    named = {"columns": request.columns, "sort keys": request.order, "groups": request.group_by, "aggregates": request.aggregates}
+    for clause, items in named.items():
+        _check_count(clause, len(items))
+    budget = _Budget()
+    return ScanRequest(
+        columns=tuple(check_length(name, "column") for name in request.columns),
+        filters=tuple(_filter_from_pb(condition, budget) for condition in request.filters),
+        limit=request.limit if request.HasField("limit") else None,
+        conditions=tuple(_condition_from_pb(condition, _DEEPEST, budget) for condition in request.conditions),
+        order=_order_from_pb(request),
+        group_by=tuple(check_length(name, "column") for name in request.group_by),
+        aggregates=tuple(_aggregate_from_pb(aggregate) for aggregate in request.aggregates),
+        procedures=procedures,
+    )
+
+
+def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, Value]]:
+    """Names and values of a CALL's arguments, in the caller's order; None is NULL.
+
+    Raises InvalidArgument for too many of them, InvalidName for a name that is too long.
+    """
+    _check_count("arguments", len(request.arguments))
+    return [(check_length(argument.name, "argument"), _value_from_pb(argument.value)) for argument in request.arguments]
+
+
+def page_token(namespace: str, last_name: str) -> str:
+    """The token of the page that follows `last_name`."""
+    return base64.urlsafe_b64encode(json.dumps([namespace, last_name]).encode()).decode()
+
+
+def last_name(token: str, namespace: str) -> str:
+    """The last name of the page before; empty for the first page. Raises InvalidArgument for a token of another listing."""
+    if not token:
+        return ""
+    if len(token) > _PAGE_TOKEN_LIMIT:
+        raise InvalidArgument("the page token is not one of this service")
+    try:
+        decoded = json.loads(base64.urlsafe_b64decode(token.encode()))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise InvalidArgument("the page token is not one of this service") from error
+    match decoded:
+        case [str(listed), str(name)] if listed == namespace:
+            return name
+    raise InvalidArgument("the page token belongs to another listing")
+
+
+# A plugin calls Describe every second while somebody works, and these messages never change.
+@cache
+def _listed_table_to_pb(table: SystemTable) -> pb.SystemTable:
+    return pb.SystemTable(namespace=SYSTEM_DATABASE, name=table.name, comment=table.comment, schema=table.schema.serialize().to_pybytes())
+
+
+@cache
+def _procedure_to_pb(procedure: Procedure) -> pb.Procedure:
+    return pb.Procedure(
+        namespace=SYSTEM_DATABASE,
+        name=procedure.name,
+        comment=procedure.comment,
+        parameters=[
+            pb.Parameter(name=p.name, type=p.type, required=p.required, default_value=p.default, comment=p.comment)
+            for p in procedure.parameters
+        ],
+        output_schema=procedure.output_schema.serialize().to_pybytes(),
+    )
+
+
+@dataclass
+class _Budget:
+    """How many predicates and values the conditions of one read may still have."""
+
+    predicates: int = MAX_PREDICATES
+    values: int = MAX_VALUES
+
+    def take(self, values: int = 0) -> None:
+        """Counts one predicate with that many values. Raises InvalidArgument for one too many."""
+        self.predicates -= 1
+        self.values -= values
+        if self.predicates < 0:
+            raise InvalidArgument(
+                f"the read has more than {MAX_PREDICATES} conditions", hint="Ask with fewer of them, and filter the answer further."
+            )
+        if self.values < 0:
+            raise InvalidArgument(
+                f"the conditions of the read have more than {MAX_VALUES} values",
+                hint="Ask with a shorter IN list, or without it, and filter the answer.",
+            )
+
+
+def _check_count(items: str, count: int) -> None:
+    if count > MAX_NAMED:
+        raise InvalidArgument(f"{count} {items} are asked for at once: at most {MAX_NAMED} can be")
+
+
+def _order_from_pb(request: pb.ReadTableRequest) -> tuple[Order, ...]:
+    """The sort keys, each column once: what was sorted by a column already is not reordered by it again."""
+    keys: dict[str, Order] = {}
+    for key in request.order:
+        keys.setdefault(check_length(key.column, "column"), Order(key.column, key.descending, key.nulls_first))
+    return tuple(keys.values())
+
+
+def _filter_from_pb(condition: pb.Filter, budget: _Budget) -> Filter:
+    budget.take(len(condition.values))
+    check_length(condition.column, "column")
+    name = pb.Filter.Operator.Name(condition.operator) if condition.operator in pb.Filter.Operator.values() else str(condition.operator)
+    if name not in Operator.__members__:
+        raise InvalidArgument(f"the filter on {condition.column!r} has the unknown operator {name}")
+    return Filter(condition.column, Operator[name], tuple(_value_from_pb(literal) for literal in condition.values))
+
+
+def _condition_from_pb(condition: pb.Condition, depth: int, budget: _Budget) -> Condition:
+    if depth == 0:
+        raise InvalidArgument(f"conditions are nested deeper than {_DEEPEST} times")
+    kind = condition.WhichOneof("kind")
+    if kind == "filter":
+        return _filter_from_pb(condition.filter, budget)
+    budget.take()
+    match kind:
+        case "all":
+            return AllOf(tuple(_condition_from_pb(part, depth - 1, budget) for part in condition.all.conditions))
+        case "any":
+            return AnyOf(tuple(_condition_from_pb(part, depth - 1, budget) for part in condition.any.conditions))
+        case "negated":
+            return Not(_condition_from_pb(condition.negated, depth - 1, budget))
+        case _:
+            raise InvalidArgument("a condition says nothing that this service knows")
+
+
+def _aggregate_from_pb(aggregate: pb.Aggregate) -> Aggregate:
+    functions = pb.Aggregate.Function
+    name = functions.Name(aggregate.function) if aggregate.function in functions.values() else str(aggregate.function)
+    if name not in Function.__members__:
+        raise InvalidArgument(f"the aggregate {name} is unknown")
+    return Aggregate(Function[name], check_length(aggregate.column, "column") if aggregate.HasField("column") else None)
+
+
+def _value_from_pb(literal: pb.Literal) -> Value:
+    kind = literal.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "timestamp_us":
+        return Instant(literal.timestamp_us)
+    value: Value = getattr(literal, kind)
+    return value

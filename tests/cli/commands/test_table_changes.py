@@ -1,0 +1,147 @@
+"""`lakeward set-option`, `add-column` and `drop` against a service: what they change, what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from support.cluster_of_processes import Deployment
+from support.commands import Lakeward
+from support.processes import wait_for
+from support.terminals import Terminal
+from tiering.cli.commands.set_option import option_changes
+from tiering.cli.spark.types import arrow_type
+from tiering.client import LakewardClient
+from tiering.errors import InvalidArgument, UnknownTable
+from tiering.model.names import table_path
+from tiering.model.tables import TableInfo
+
+TOOLS = table_path("changes", "tools")
+FRESHNESS = "table.datalake.freshness"
+
+
+@pytest.fixture
+def tools(stocked: Deployment) -> Iterator[Deployment]:
+    """The service with one more table, which is gone after the test."""
+    stocked.create(TOOLS, freshness="1 h", buckets=1)
+    with LakewardClient(stocked.uri) as client:
+        wait_for("the coordinator knows the table", lambda: len(client.list_tiering_statuses(database_name="changes")) == 1)
+        yield stocked
+        with stocked.cluster() as cluster:
+            if any(table.path == TOOLS for table in cluster.tables("changes")):
+                cluster.drop_table(TOOLS)
+        wait_for("the coordinator knows that it is gone", lambda: len(client.list_tiering_statuses(database_name="changes")) == 0)
+
+
+def table(deployment: Deployment) -> TableInfo:
+    with deployment.cluster() as cluster:
+        return cluster.table(TOOLS)
+
+
+def test_options_are_set_and_reset(tools: Deployment, lakeward: Lakeward) -> None:
+    ended = lakeward("set-option", str(TOOLS), f"{FRESHNESS}=5 min", "table.log.ttl=7 d", "--format", "csv")
+    assert (ended.status, ended.err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    assert [row["value"] for row in rows] == ["5 min", "7 d"]
+    assert table(tools).freshness_ms == 300_000
+    assert lakeward("set-option", str(TOOLS), f"{FRESHNESS}=", "--unset", "table.log.ttl").status == 0
+    assert not {FRESHNESS, "table.log.ttl"} & table(tools).properties.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "no option is named"),
+        ((f"{FRESHNESS}=5 parsecs",), "'5 parsecs' is not a valid value of table.datalake.freshness"),
+        (("table.colour=red",), "unknown table option 'table.colour'"),
+        (("freshness",), "'freshness' is not of the form NAME=VALUE"),
+        ((f"{FRESHNESS}=1 s", "--unset", FRESHNESS), "is named twice"),
+    ],
+)
+def test_what_cannot_be_set_is_said_and_nothing_changes(
+    tools: Deployment, lakeward: Lakeward, words: tuple[str, ...], message: str
+) -> None:
+    before = table(tools).properties
+    ended = lakeward("set-option", str(TOOLS), *words)
+    assert ended.status == 2
+    assert message in ended.err
+    assert table(tools).properties == before
+
+
+def test_an_empty_value_resets_and_a_name_twice_is_refused() -> None:
+    assert option_changes(["a=1", "b="], ["c"]) == {"a": "1", "b": None, "c": None}
+    with pytest.raises(InvalidArgument, match="'a' is named twice"):
+        option_changes(["a=1", "a=2"], ())
+
+
+def test_a_column_is_added_behind_the_others(tools: Deployment, lakeward: Lakeward) -> None:
+    ended = lakeward("add-column", str(TOOLS), "price", "decimal(10,2)")
+    assert (ended.status, ended.out) == (
+        0,
+        "changes.tools: the column price DECIMAL(10,2) was added; the next round adds it to the lake table\n",
+    )
+    assert table(tools).schema.field(2) == pa.field("price", pa.decimal128(10, 2))
+    again = lakeward("add-column", str(TOOLS), "price", "decimal(10,2)")
+    assert again.status == 2
+    assert "has a column 'price' already" in again.err
+
+
+@pytest.mark.parametrize(
+    ("name", "column_type", "message"),
+    [
+        ("c", "VARCHAR(10)", "the type 'VARCHAR(10)' is not taken: its length would not be checked: take STRING"),
+        ("c", "VARIANT", "the type 'VARIANT' is not taken"),
+        ("c", "INTERVAL DAY", "the type 'INTERVAL DAY' is not taken"),
+        ("c", "text; DROP TABLE x", "is no type of Spark SQL"),
+        ("c", "DECIMAL(40,2)", "DECIMAL(p,s) has p from 1 to 38 digits"),
+        ("__offset", "BIGINT", "__offset"),
+    ],
+)
+def test_a_column_that_cannot_be_is_refused_by_name(
+    tools: Deployment, lakeward: Lakeward, name: str, column_type: str, message: str
+) -> None:
+    before = table(tools).schema
+    ended = lakeward("add-column", str(TOOLS), name, column_type)
+    assert ended.status == 2
+    assert message in ended.err
+    assert table(tools).schema == before
+
+
+def test_nested_types_are_read_as_spark_writes_them() -> None:
+    expected = pa.struct([pa.field("a", pa.list_(pa.int32())), pa.field("b c", pa.map_(pa.string(), pa.timestamp("us")))])
+    assert arrow_type("STRUCT<a: ARRAY<INT>, `b c`: MAP<STRING, TIMESTAMP_NTZ>>") == expected
+    assert arrow_type("timestamp") == pa.timestamp("us", tz="UTC")
+    assert arrow_type("dec(5)") == pa.decimal128(5, 0)
+
+
+def test_a_table_is_dropped_without_a_question_only_if_told_so(tools: Deployment, lakeward: Lakeward) -> None:
+    refused = lakeward("drop", str(TOOLS))
+    assert refused.status == 2
+    assert "Add --yes." in refused.err
+    assert table(tools).path == TOOLS
+    ended = lakeward("drop", str(TOOLS), "--yes")
+    assert (ended.status, ended.out) == (0, "changes.tools was dropped. Nothing of it was in the lake.\n")
+    with pytest.raises(UnknownTable):
+        table(tools)
+    assert "there is no table" in lakeward("drop", str(TOOLS), "--yes").err
+
+
+def test_a_person_is_asked_and_told_what_would_be_lost(tools: Deployment) -> None:
+    tools.append(TOOLS, 0, 30)
+    with LakewardClient(tools.uri) as client:
+        wait_for("the lag is known", lambda: client.list_tiering_statuses(table_path=TOOLS)[0].pending_records == 30)
+    with Terminal("drop", str(TOOLS), "--uri", tools.uri) as terminal:
+        terminal.wait_for("30 records are not in the lake yet, and would be lost. This cannot be undone. [y/N]")
+        terminal.type("n\n")
+        assert terminal.wait_ended() == 1
+    assert table(tools).path == TOOLS
+    with Terminal("drop", str(TOOLS), "--uri", tools.uri) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("y\n")
+        assert terminal.wait_ended() == 0
+    with pytest.raises(UnknownTable):
+        table(tools)

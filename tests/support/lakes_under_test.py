@@ -1,0 +1,102 @@
+"""The lakes that the conformance suite runs on, each with what a test must do to it from outside. A new format gets its entry here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+
+from support.lake_kit import ObservedCatalog
+from support.swept_lake import SweptMemoryLake
+from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory
+from tiering.lake.iceberg.factory import IcebergTieringFactory
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.registry import local_lake_properties
+from tiering.model.tables import TableInfo
+
+
+class LakeUnderTest(ABC):
+    """One lake. `lake` is the process's own; `another_process` opens it again, as a second driver would."""
+
+    lake: Lake
+    factories_travel = True
+    """Whether a factory pickles, as it must for executors in other processes."""
+
+    @abstractmethod
+    def another_process(self) -> Lake: ...
+
+    @abstractmethod
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        """(bucket, offset) of every row that a reader of the head sees, sorted. Not by Lakeward's own code, if that can be."""
+
+    @abstractmethod
+    def foreign_commit(self, table: TableInfo) -> None:
+        """Somebody else commits to the table, without a row more or less."""
+
+    @abstractmethod
+    def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
+        """A committer whose one request gets no answer. `lands`: whether the request itself arrives."""
+
+
+class IcebergUnderTest(LakeUnderTest):
+    """Tables in a folder, the catalog in SQLite."""
+
+    def __init__(self, folder: Path) -> None:
+        self._properties = local_lake_properties(folder)
+        self.lake = IcebergLake(self._properties)
+
+    def another_process(self) -> Lake:
+        return IcebergLake(self._properties)
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        iceberg = load_catalog("lake", **self._properties).load_table(str(table.path))
+        rows = iceberg.scan(selected_fields=("__bucket", "__offset")).to_arrow().to_pylist()
+        return sorted((row["__bucket"], row["__offset"]) for row in rows)
+
+    def foreign_commit(self, table: TableInfo) -> None:
+        iceberg = load_catalog("lake", **self._properties).load_table(str(table.path))
+        iceberg.append(pa.Table.from_batches([], schema=iceberg.scan().to_arrow().schema))
+
+    def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
+        assert isinstance(factory, IcebergTieringFactory)
+        catalog: Any = ObservedCatalog(factory.catalog, ConnectionError("no answer"), lands=lands)
+        return replace(factory, catalog=catalog).create_committer()
+
+
+class MemoryUnderTest(LakeUnderTest):
+    """The simulator's lake. It lives in this process alone."""
+
+    factories_travel = False
+
+    def __init__(self, *, tag_moves_in_the_commit: bool = True) -> None:
+        self._lake = SweptMemoryLake()
+        self._lake.tag_moves_in_the_commit = tag_moves_in_the_commit
+        self._lake.now = lambda: datetime.now().astimezone()
+        self.lake = self._lake
+
+    def another_process(self) -> Lake:
+        return self._lake
+
+    def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
+        ranges = self._lake.rows(table.path)
+        return sorted((bucket.bucket_id, offset) for bucket, start, stop, _ in ranges for offset in range(start, stop))
+
+    def foreign_commit(self, table: TableInfo) -> None:
+        self._lake.foreign_commit(table.path)
+
+    def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
+        self._lake.faults = iter(["answer lost" if lands else "lost", *["ok"] * 100]).__next__
+        return factory.create_committer()
+
+
+LAKES: Mapping[str, Callable[[Path], LakeUnderTest]] = {
+    "iceberg": IcebergUnderTest,
+    "memory": lambda _: MemoryUnderTest(),
+    "memory, whose tag follows the commit": lambda _: MemoryUnderTest(tag_moves_in_the_commit=False),
+}

@@ -1,0 +1,78 @@
+"""The house stays in order: sizes of files, folders and functions, and names that say what a thing is (CONTRIBUTING)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.repository import ROOT
+
+ROOMS = ("tiering", "sys_tables", "tests", "bench")
+FILE_LINES = 500
+FUNCTION_LINES = 40
+FOLDER_FILES = 15
+"""Modules of a folder, without its `__init__`."""
+
+SAY_NOTHING = frozenset({"one", "found", "said", "told", "asked", "seen", "given", "made", "each", "what", "way"})
+"""Names that any value could have. A record, a matching table, a lag have names of their own."""
+
+
+def sources() -> list[Path]:
+    """Every module that people write; generated stubs are not among them."""
+    return [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py")) if file.parts[-3:-1] != ("rpc", "v1")]
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of what a module binds: variables, parameters, functions and classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_say_what_a_thing_is(room: str) -> None:
+    vague = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in sources()
+        if file.is_relative_to(ROOT / room)
+        for line, name in bound_names(ast.parse(file.read_text(encoding="utf-8")))
+        if name.strip("_") in SAY_NOTHING
+    ]
+    assert vague == []
+
+
+def test_a_file_has_one_reason_to_change_and_a_length_that_is_read_at_once() -> None:
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in sources()}
+    assert {name: lines for name, lines in lengths.items() if lines > FILE_LINES} == {}
+
+
+def test_a_folder_is_taken_in_at_a_glance() -> None:
+    folders: dict[str, int] = {}
+    for file in sources():
+        if file.name != "__init__.py":
+            folder = str(file.parent.relative_to(ROOT))
+            folders[folder] = folders.get(folder, 0) + 1
+    assert {folder: files for folder, files in folders.items() if files > FOLDER_FILES} == {}
+
+
+def test_a_function_fits_a_screen() -> None:
+    long = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for file in sources()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    rooms = [file for file in sources() if file.name == "__init__.py" and file.is_relative_to(ROOT / "tiering")]
+    rooms += [file for file in sources() if file.name == "__init__.py" and file.parent.parent == ROOT / "sys_tables"]
+    assert [str(file.relative_to(ROOT)) for file in rooms if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))] == []

@@ -1,0 +1,42 @@
+"""`lakeward add-column`: one more column behind those that a table has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
+from tiering.errors import InvalidArgument
+from tiering.model.names import parse_table_path
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("add-column")(add_column)
+
+
+def add_column(
+    table: TableArgument,
+    name: Annotated[str, typer.Argument(help="The column.")],
+    column_type: Annotated[str, typer.Argument(metavar="TYPE", help="As Spark SQL writes it: BIGINT, 'DECIMAL(10,2)', 'ARRAY<STRING>'.")],
+    uri: UriOption = DEFAULT_URI,
+) -> None:
+    """Add a column to a table; the next round adds it to the lake table. Rows that are there have NULL in it.
+
+    Example: lakeward add-column sales.orders coupon STRING
+    """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    import pyarrow as pa
+
+    from sys_tables.declare.sql_types import spark_type
+    from tiering.cli.spark.types import arrow_type
+    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+
+    path = parse_table_path(table)
+    field = pa.field(name, arrow_type(column_type))
+    with RemoteEmbeddedCluster(uri) as cluster:
+        if name in cluster.table(path).schema.names:
+            raise InvalidArgument(f"the table {path} has a column {name!r} already", hint="`lakeward tables` shows the columns.")
+        cluster.alter_table(path, {}, [field])
+    print(f"{path}: the column {name} {spark_type(field.type)} was added; the next round adds it to the lake table")

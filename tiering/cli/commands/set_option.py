@@ -1,0 +1,53 @@
+"""`lakeward set-option`: changes the options of a table that is there, or resets them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.errors import InvalidArgument
+from tiering.model.names import parse_table_path
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("set-option")(set_option)
+
+
+def set_option(
+    table: TableArgument,
+    settings: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="NAME= resets the option to its default.")] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="Reset this option to its default; repeat it.")] = None,
+    uri: UriOption = DEFAULT_URI,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Set options of a table, such as its freshness; they hold from the next round on. docs/options.md has all.
+
+    Example: lakeward set-option sales.orders table.datalake.freshness='5 min'
+
+    Example: lakeward set-option sales.orders --unset table.log.ttl
+    """
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+
+    path = parse_table_path(table)
+    changes = option_changes(settings or (), unset or ())
+    with RemoteEmbeddedCluster(uri) as cluster:
+        for name, value in changes.items():
+            properties = cluster.set_table_option(path, name, value).properties
+    rows = [{"table": str(path), "option": name, "value": properties.get(name)} for name in changes]
+    print_rows(rows, output)
+
+
+def option_changes(settings: list[str] | tuple[()], unset: list[str] | tuple[()]) -> dict[str, str | None]:
+    """The new value of each option; None resets it. Raises InvalidArgument: nothing to do, or an option named twice."""
+    values: dict[str, str | None] = {name: value or None for name, value in read_pairs(settings, "the option").items()}
+    names = [*(setting.partition("=")[0].strip() for setting in settings), *unset]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InvalidArgument(f"the option {twice[0]!r} is named twice", hint="Which of them should hold?")
+    if not names:
+        raise InvalidArgument("no option is named", hint="Name one as NAME=VALUE, or with --unset NAME.")
+    return values | dict.fromkeys(unset)
