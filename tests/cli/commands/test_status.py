@@ -22,8 +22,9 @@ from support.repository import ROOT
 from support.terminals import Terminal
 from tiering.cli.commands.status import LEFT_OUT_FIRST
 from tiering.cli.status.detail import StatusPage
-from tiering.cli.status.view import StatusScreen, short_duration, status_style
+from tiering.cli.status.view import StatusScreen, status_style
 from tiering.cli.status.watch import Watch
+from tiering.durations import short_duration
 from tiering.errors import ServiceUnreachable
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus

@@ -16,6 +16,7 @@ from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
+from tiering.instants import to_milliseconds
 from tiering.round.connect import connect_cluster, lakes_of
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
@@ -75,7 +76,7 @@ def run_tierer(settings: TiererSettings) -> None:
         host=socket.gethostname(),
         application_id=spark.sparkContext.applicationId or "",
         version=version("lakeward"),
-        started_at_ms=int(clock.now().timestamp() * 1_000),
+        started_at_ms=to_milliseconds(clock.now()),
         incarnation=incarnation,
         slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,

@@ -12,9 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from tiering.cli.status.view import short_duration, status_style
+from tiering.cli.status.view import status_style
 from tiering.cli.terminal.consoles import printable
 from tiering.cli.terminal.output import as_text
+from tiering.durations import short_duration
 from tiering.model.status import TableStatus
 
 Line = tuple[str, Text]

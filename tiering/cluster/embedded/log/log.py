@@ -26,10 +26,10 @@ from tiering.cluster.embedded.log.segments import Segment, write_segments
 from tiering.cluster.embedded.metadata.database import Metadata, among, bucket_key, buckets, in_bucket, segments, tables
 from tiering.cluster.embedded.metadata.refused_record_rows import refused_of_table
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, table_exists
-from tiering.cluster.embedded.metadata.times import from_us, to_us
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.embedded.writable import AppendedRange
 from tiering.errors import BadRequest, ClusterUnavailable, UnknownTable
+from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets
 
 NO_LIMIT = -1
@@ -84,7 +84,7 @@ class Log:
                 with self._removed_if_refused(paths):
                     if together_with is not None:
                         together_with(connection)
-                    return publish(connection, append, paths, to_us(self._clock.now()))
+                    return publish(connection, append, paths, to_microseconds(self._clock.now()))
         self._remove(paths)
         if ranges is None:
             raise UnknownTable(f"the table {append.table.path} was dropped", table_id=append.table.table_id)
@@ -149,7 +149,7 @@ class Log:
                     .limit(1)
                 )
                 if commit_us is not None:
-                    found[bucket] = from_us(commit_us)
+                    found[bucket] = from_microseconds(commit_us)
         return found
 
     def segments(
