@@ -174,7 +174,7 @@ def test_one_table_is_a_page_that_says_what_to_do() -> None:
     )
     lines = page(status)
     assert lines[0].startswith("web.b  LOG, id 1, as of ")
-    named = {line[2:16].strip(): line[14:].strip() for line in lines[1:] if line[2:3].strip()}
+    named = {line[2:14].strip(): line[14:].strip() for line in lines[1:] if line[2:3].strip()}
     assert named["state"].startswith("Failed  for 5 min")
     assert named["lag"] == "6.7 min; promised 3 min; 1,200 records wait"
     assert named["hint"] == "Mend it."
