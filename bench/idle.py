@@ -32,7 +32,7 @@ from tiering.client import LakewardClient
 from tiering.cluster.embedded.metadata import table_rows
 from tiering.cluster.embedded.metadata.database import buckets, tables
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])

@@ -37,7 +37,7 @@ from sources import SOURCES, Source
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.names import table_path
 from tiering.model.splits import TieringLogSplit
 

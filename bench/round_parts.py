@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import SplitSource
 from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.splits import TieringLogSplit
@@ -34,7 +34,7 @@ def step_seconds(log: Path, since: float) -> dict[str, float]:
     return seconds
 
 
-def work_seconds(cluster: Cluster, path: TablePath, scratch: Path) -> tuple[float, float]:
+def work_seconds(cluster: SplitSource, path: TablePath, scratch: Path) -> tuple[float, float]:
     """Core seconds of all splits in one process, without Spark: (reading alone, reading and writing)."""
     table = cluster.table(path)
     (scratch / "lake").mkdir(parents=True)

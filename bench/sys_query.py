@@ -28,7 +28,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import grpc
 import idle
 import pyarrow as pa
 import tier_call
@@ -39,6 +38,7 @@ from rich.table import Table
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.cli.spark.properties import catalog_properties, plugin_jar
+from tiering.wire.channel import Connection
 
 STATUS = "fluss.sys.lake_tiering_status"
 RARE_TABLES = 10
@@ -110,9 +110,9 @@ def coordinator(work: Path, tables: int) -> Iterator[str]:
     log = work / "coordinator.out"
     with idle.process("coordinator", "--data", str(work / "data"), "--port", "0", "--log-level", "warning", log=log):
         uri = idle.wait_for_line(log, "lakeward is ready: ", seconds=600).split(": ")[1].strip()
-        with grpc.insecure_channel(uri) as channel:
+        with Connection(uri) as connection:
             end = time.monotonic() + 600
-            while (known := count_of(SysCatalogStub(channel))) < tables:
+            while (known := count_of(SysCatalogStub(connection.channel))) < tables:
                 if time.monotonic() > end:
                     raise SystemExit(f"the coordinator knows {known} of {tables} tables after 600 s")
                 time.sleep(0.5)
@@ -161,8 +161,8 @@ def warm_up(ways: dict[str, Callable[[], object]]) -> None:
 def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
     """All questions at one number of tables."""
     found = []
-    with coordinator(work, tables) as uri, grpc.insecure_channel(uri) as channel:
-        stub: Any = SysCatalogStub(channel)
+    with coordinator(work, tables) as uri, Connection(uri) as connection:
+        stub: Any = SysCatalogStub(connection.channel)
         session = connected(spark, uri)
         firsts = {name: milliseconds(partial(read_all, stub, request)) for name, request in requests().items()}
         as_local(session, "alone")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 PATH = TablePath("bench", "calls")

@@ -12,7 +12,7 @@ from sources import BATCH_ROWS, FLIGHTS, Source
 
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker, TieredRange

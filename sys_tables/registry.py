@@ -70,8 +70,8 @@ def default_registry() -> Registry:
 
 
 def _defined_in(package: ModuleType, kind: type[DefinedT]) -> Iterator[DefinedT]:
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+    for module_info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(module_info.name)
         yield from (value for value in vars(module).values() if isinstance(value, kind))
 
 

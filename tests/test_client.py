@@ -11,6 +11,7 @@ import pytest
 
 from support.coordinator_world import World
 from support.memory_cluster import log_table
+from support.operators import pause
 from support.served import at_uri
 from tiering import client, errors
 from tiering.client import AsyncLakewardClient, LakewardClient
@@ -47,7 +48,7 @@ def test_every_field_of_a_status_survives_the_way(world: World, uri: str) -> Non
     world.append()
     tierer, assignment = world.assigned()
     tierer.fail(assignment, error_hint="mend it")
-    world.coordinator.pause_tiering(world.table.path, "alice", "why", until=world.clock.now().replace(year=2030))
+    pause(world.coordinator, world.table.path, "alice", "why", until=world.clock.now().replace(year=2030))
     second = tierer.get()
     tierer.plan(second)
     with LakewardClient(uri) as lakeward:
@@ -87,7 +88,7 @@ def test_errors_are_those_of_the_tree(world: World, uri: str) -> None:
             lakeward.tier_table("sales.none")
         with pytest.raises(errors.InvalidName):
             lakeward.tier_table("../x")
-        world.coordinator.pause_tiering(TablePath("sales", "t1"), "alice")
+        pause(world.coordinator, TablePath("sales", "t1"), "alice")
         with pytest.raises(errors.TablePaused, match="alice"):
             lakeward.tier_table("sales.t1")
 

@@ -1,6 +1,6 @@
 """The small interfaces through which decisions meet the world: time and names. Tests drive them by hand.
 
-`Store` is in `tiering.coordinator.memory.store`, `Cluster` in `tiering.cluster.base`, `Lake` in `tiering.lake.base`,
+`Store` is in `tiering.coordinator.memory.store`, the cluster protocols in `tiering.cluster.base`, `Lake` in `tiering.lake.base`,
 `TaskRunner` and `Transport` in `tiering.round.ports`.
 """
 

@@ -166,7 +166,7 @@ def check_table_options(properties: Mapping[str, str]) -> None:
 
 
 def allowed_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those properties of a lake table, by whomever, that are listed here with a value that they can have: what may be gone by."""
+    """Those properties of a lake table, by whomever, that are listed here with a value that they can have."""
     return {name: value for name, value in properties.items() if _is_allowed(name, value)}
 
 
@@ -185,7 +185,7 @@ def public_options(table_options: Mapping[str, str]) -> dict[str, str]:
 
 
 def shown_options(table_options: Mapping[str, str]) -> dict[str, str]:
-    """A table's options as whoever asks is told of them: by name all of them, by value those that are public."""
+    """A table's options as everybody may see them: all names, and the values of public ones."""
     return {**dict.fromkeys(table_options, HIDDEN_VALUE), **public_options(table_options)}
 
 

@@ -162,7 +162,7 @@ _CONVERSIONS: Mapping[pa.DataType, Callable[[Value], Any]] = {
 
 
 @dataclass(frozen=True)
-class FrameworkInput:
+class CallOptions:
     """What every procedure that changes something takes besides its own parameters (SYS.md)."""
 
     dry_run: bool = parameter("Whether to say only what would be done.", default=False)

@@ -10,14 +10,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
-from sys_tables.declare.parameters import FrameworkInput, Parameter, parameters_of
-from tiering.coordinator.interface import CallOptions, CoordinatorHandle
+from sys_tables.declare.parameters import CallOptions, Parameter, parameters_of
+from tiering.coordinator.interface import CoordinatorHandle
+from tiering.coordinator.requests import CallRequest, Mutation, ResultT
+from tiering.model.call_results import Progress
 
 RowT = TypeVar("RowT")
 InputT = TypeVar("InputT")
@@ -27,19 +29,26 @@ InputT = TypeVar("InputT")
 class Call:
     """One CALL, without its own arguments. `caller` is the Spark user's name, unauthenticated (DESIGN 12).
 
-    `dry_run` and `idempotency_key` are set for procedures that change something. `procedures` are all that are served.
+    `options` are the defaults for a procedure that only reads. `procedures` are those being served.
     """
 
     handle: CoordinatorHandle
     caller: str
-    idempotency_key: str | None = None
-    dry_run: bool = False
+    options: CallOptions = field(default_factory=CallOptions)
     procedures: tuple[Procedure, ...] = ()
 
-    @property
-    def asked(self) -> CallOptions:
-        """What every mutation takes beside its own arguments."""
-        return {"caller": self.caller, "dry_run": self.dry_run, "idempotency_key": self.idempotency_key}
+    async def perform(self, request: CallRequest[ResultT]) -> ResultT:
+        """Has the coordinator do what the request asks for, in the name of the caller and with the options of this call."""
+        return await self.handle.control.perform(self._signed(request))
+
+    def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
+        """The same, with lines of progress before the result."""
+        return self.handle.control.perform_with_progress(self._signed(request))
+
+    def _signed(self, request: CallRequest[ResultT]) -> CallRequest[ResultT]:
+        if isinstance(request, Mutation):
+            request = replace(request, dry_run=self.options.dry_run, idempotency_key=self.options.idempotency_key)
+        return replace(request, caller=self.caller)
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Procedure:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Its own, in order, then `dry_run` and `idempotency_key` if it changes something."""
-        return parameters_of(self.input_class) + (parameters_of(FrameworkInput) if self.mutates else ())
+        return parameters_of(self.input_class) + (parameters_of(CallOptions) if self.mutates else ())
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import duckdb
 
@@ -23,44 +23,61 @@ from sys_tables.offline.parsing import Argument, CallStatement
 from sys_tables.offline.relations import CATALOG
 from sys_tables.offline.translate import expression_sql
 from sys_tables.registry import Registry
-from tiering.coordinator.calls.open_calls import OpenCalls
-from tiering.coordinator.calls.validate_table import level_of
-from tiering.coordinator.interface import CheckResult, CoordinatorControl, CoordinatorView, ValidateTable
+from tiering.coordinator.calls.validate_table import ValidateTable, level_of
+from tiering.coordinator.interface import CheckResult, CoordinatorView
+from tiering.coordinator.memory.open_calls import OpenCalls
+from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.library_guards.duckdb_guard import lock
+from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE
 
 Validate = Callable[[ValidateTable], Sequence[CheckResult]]
 """Blocks until the proof is done."""
 
 
+class OfflineControl:
+    """A `CoordinatorControl` that can validate; whatever else it is asked for needs the service."""
+
+    def __init__(self, validate: Validate, procedure: str, start_command: str) -> None:
+        self._validate = validate
+        self._procedure = procedure
+        self._start_command = start_command
+
+    async def perform(self, request: CallRequest[ResultT]) -> ResultT:
+        """Raises StatementFailed."""
+        self.refuse()
+
+    async def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
+        """The proof's results. Raises InvalidArgument; StatementFailed for anything but a validation."""
+        if not isinstance(request, ValidateTable):
+            self.refuse()
+        level_of(request.level)
+        yield cast(ResultT, await asyncio.to_thread(self._validate, request))
+
+    async def knows(self, idempotency_key: str) -> bool:
+        """Raises StatementFailed."""
+        self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raises StatementFailed."""
+        raise StatementFailed(
+            f"CALL {SYSTEM_DATABASE}.{self._procedure} needs a running service: offline nothing is changed",
+            hint=f"Start `{self._start_command}`, then call it with `lakeward sql` without --engine.",
+        )
+
+
 @dataclass(frozen=True)
 class OfflineHandle:
     """A `CoordinatorHandle` without a coordinator."""
 
-    control: CoordinatorControl
+    control: OfflineControl
     open_calls: OpenCalls
-    look: CoordinatorView
+    moment: CoordinatorView
 
     def view(self) -> CoordinatorView:
         """The moment of the statement."""
-        return self.look
-
-
-class _Control:
-    """A `CoordinatorControl` that can validate; whatever else is asked of it needs the service."""
-
-    def __init__(self, validate: Validate, refuse: Callable[[], NoReturn]) -> None:
-        self._validate = validate
-        self._refuse = refuse
-
-    async def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
-        level_of(call.level)
-        for one in await asyncio.to_thread(self._validate, call):
-            yield one
-
-    def __getattr__(self, name: str) -> Any:
-        self._refuse()
+        return self.moment
 
 
 def call(
@@ -68,27 +85,21 @@ def call(
 ) -> Answer:
     """The procedure's rows. Raises UnknownProcedure, InvalidArgument, StatementFailed (it needs the service), and its own errors.
 
-    Arguments are looked at first: what is wrong with them is said also where there is no service.
+    The arguments are read first: what is wrong with them is reported also where there is no service.
     """
     procedure = _procedure(statement.name, registry)
-    given = ProcedureInput(procedure.name, procedure.parameters, _arguments(procedure.parameters, statement.arguments))
-    asked: object = given.read(procedure.input_class)
-
-    def refuse() -> NoReturn:
-        raise StatementFailed(
-            f"CALL {SYSTEM_DATABASE}.{procedure.name} needs a running service: offline nothing is changed",
-            hint=f"Start `{start_command}`, then call it with `lakeward sql` without --engine.",
-        )
-
+    arguments = _arguments(procedure.parameters, statement.arguments)
+    own_arguments: object = ProcedureInput(procedure.name, procedure.parameters, arguments).read(procedure.input_class)
+    control = OfflineControl(validate, procedure.name, start_command)
     if procedure.mutates:
-        refuse()
-    control = cast(CoordinatorControl, _Control(validate, refuse))
+        control.refuse()
     handle = OfflineHandle(control, OpenCalls(lambda: view.now), view)
-    return answer_of(asyncio.run(_rows(procedure, Call(handle, caller, procedures=registry.procedures), asked)), procedure.output_schema)
+    rows = _rows(procedure, Call(handle, caller, procedures=registry.procedures), own_arguments)
+    return answer_of(asyncio.run(rows), procedure.output_schema)
 
 
-async def _rows(procedure: Procedure, made: Call, asked: object) -> list[object]:
-    return [step async for step in procedure.run(made, asked) if isinstance(step, procedure.output_class)]
+async def _rows(procedure: Procedure, call: Call, arguments: object) -> list[object]:
+    return [step async for step in procedure.run(call, arguments) if isinstance(step, procedure.output_class)]
 
 
 def _procedure(name: Sequence[str], registry: Registry) -> Procedure:
@@ -104,7 +115,7 @@ def _procedure(name: Sequence[str], registry: Registry) -> Procedure:
 
 def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[tuple[str, Value]]:
     """By name: positional ones first, then named ones, as in Spark. Raises InvalidArgument."""
-    found: list[tuple[str, Value]] = []
+    values: list[tuple[str, Value]] = []
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'").fetchall()
         lock(connection)
@@ -118,8 +129,8 @@ def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -
                 name = parameters[place].name
             sql = expression_sql(argument.value)
             check_statement(connection, sql)
-            found.append((name, _value(queried(connection, sql).rows[0][0], name)))
-    return found
+            values.append((name, _value(queried(connection, sql).rows[0][0], name)))
+    return values
 
 
 def _value(value: object, name: str) -> Value:

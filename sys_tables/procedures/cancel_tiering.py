@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
-from tiering.coordinator.calls.mutations import CancelTiering
+from tiering.coordinator.calls.cancel_tiering import CancelTiering
 
 NAME = "cancel_tiering"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     round_id: str = parameter("The round: see round_id in sys.lake_tiering_status.")
     message: str | None = parameter("Why, for people who wonder.", default=None)
@@ -31,7 +31,7 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Ends a running round without a commit.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    request = CancelTiering(given.round_id, given.message, **call.asked)
-    result = await call.handle.control.cancel_tiering(request)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    request = CancelTiering(arguments.round_id, arguments.message)
+    result = await call.perform(request)
     yield Output(result.round_id, result.state, result.outcome.value)

@@ -16,7 +16,7 @@ NAME = "help"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     procedure: str | None = parameter("The procedure to explain; NULL = all of them.", default=None)
 
@@ -28,17 +28,17 @@ class Output:
     procedure: str = column("Name of the procedure.")
     parameter: str | None = column("Name of the parameter; NULL in the row of the procedure itself.")
     type: str | None = column("Its Spark SQL type.")
-    required: bool | None = column("Whether it must be given.")
+    required: bool | None = column("Whether it must be arguments.")
     default: str | None = column("What it is if it is not given, as a literal.")
     comment: str = column("What the parameter means, or what the procedure does.")
 
 
 @procedure(NAME, Parameters, Output, comment="Explains the procedures and their parameters.", mutates=False)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    wanted = [p for p in call.procedures if given.procedure is None or p.name == given.procedure.lower()]
-    if not wanted and given.procedure is not None:
-        hint = near_hint(given.procedure, [p.name for p in call.procedures], "procedures")
-        raise UnknownProcedure(f"there is no procedure {given.procedure!r}", hint=hint)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    wanted = [p for p in call.procedures if arguments.procedure is None or p.name == arguments.procedure.lower()]
+    if not wanted and arguments.procedure is not None:
+        hint = near_hint(arguments.procedure, [p.name for p in call.procedures], "procedures")
+        raise UnknownProcedure(f"there is no procedure {arguments.procedure!r}", hint=hint)
     for explained in wanted:
         for row in _rows(explained):
             yield row

@@ -10,7 +10,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.calls.mutations import PauseTiering
+from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.model.tables import TablePath
 
 NAME = "pause_tiering"
@@ -18,7 +18,7 @@ NAME = "pause_tiering"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     reason: str | None = parameter("Why, for people who wonder.", default=None)
@@ -36,8 +36,8 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Stops the tiering of a table until it is resumed.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    path = await find_path(call, given.table)
-    request = PauseTiering(path, given.reason, given.until, **call.asked)
-    result = await call.handle.control.pause_tiering(request)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    path = await find_path(call, arguments.table)
+    request = PauseTiering(path, arguments.reason, arguments.until)
+    result = await call.perform(request)
     yield Output(str(result.path), result.previous_paused, result.paused, result.status)

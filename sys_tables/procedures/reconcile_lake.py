@@ -9,7 +9,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.interface import ReconcileLake
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
 
@@ -19,7 +19,7 @@ ACTIONS = ("adopt", "accept", "retier")
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     action: str = parameter(
@@ -38,18 +38,18 @@ class Output:
     lake_snapshot_id: int | None = column("The lake snapshot that tiering goes on from.")
     outcome: str = column("reconciled; not_needed if nothing was wrong; would_reconcile for a dry run.")
     records_left_out: int | None = column(
-        "How many records of the log the lake lacks and will not be given: of a primary-key table, changes. NULL if it cannot be told."
+        "How many records of the log the lake lacks and will not be arguments: of a primary-key table, changes. NULL if it cannot be told."
     )
 
 
 @procedure(NAME, Parameters, Output, comment="Makes a lake table that others changed one to go on with.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    action = given.action.lower()
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    action = arguments.action.lower()
     if action not in ACTIONS:
-        raise InvalidArgument(f"the argument 'action' of sys.{NAME} is {given.action!r}: it must be one of {', '.join(ACTIONS)}")
-    path = await find_path(call, given.table)
-    request = ReconcileLake(path, action, **call.asked)
-    result = await call.handle.control.reconcile_lake(request)
+        raise InvalidArgument(f"the argument 'action' of sys.{NAME} is {arguments.action!r}: it must be one of {', '.join(ACTIONS)}")
+    path = await find_path(call, arguments.table)
+    request = ReconcileLake(path, action)
+    result = await call.perform(request)
     goes_on = "".join(f"bucket {bucket} at {offset}, " for bucket, offset in list(result.offsets.items())[:20])
     others = "every other bucket" if goes_on else "every bucket"
     yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on}{others} with its KV snapshot or at the start of its log"

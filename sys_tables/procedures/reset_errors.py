@@ -9,7 +9,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.calls.mutations import ResetErrors
+from tiering.coordinator.calls.reset_errors import ResetErrors
 from tiering.model.tables import TablePath
 
 NAME = "reset_errors"
@@ -17,7 +17,7 @@ NAME = "reset_errors"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
 
@@ -31,7 +31,7 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Counts the errors of a table anew.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    path = await find_path(call, given.table)
-    result = await call.handle.control.reset_errors(ResetErrors(path, **call.asked))
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    path = await find_path(call, arguments.table)
+    result = await call.perform(ResetErrors(path))
     yield Output(str(result.path), result.cleared)

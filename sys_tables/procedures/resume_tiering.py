@@ -9,7 +9,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.calls.mutations import ResumeTiering
+from tiering.coordinator.calls.resume_tiering import ResumeTiering
 from tiering.model.tables import TablePath
 
 NAME = "resume_tiering"
@@ -17,7 +17,7 @@ NAME = "resume_tiering"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     reason: str | None = parameter("Why, for people who wonder.", default=None)
@@ -34,8 +34,8 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Ends a pause: the table is tiered again.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    path = await find_path(call, given.table)
-    request = ResumeTiering(path, given.reason, **call.asked)
-    result = await call.handle.control.resume_tiering(request)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    path = await find_path(call, arguments.table)
+    request = ResumeTiering(path, arguments.reason)
+    result = await call.perform(request)
     yield Output(str(result.path), result.previous_paused, result.paused, result.status)

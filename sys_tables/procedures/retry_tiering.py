@@ -10,7 +10,7 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.interface import RetryTiering
+from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.model.tables import TablePath
 
 NAME = "retry_tiering"
@@ -18,7 +18,7 @@ NAME = "retry_tiering"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
 
@@ -33,7 +33,7 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Tries a failed table again now and forgets its back-off.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    path = await find_path(call, given.table)
-    result = await call.handle.control.retry_tiering(RetryTiering(path, **call.asked))
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    path = await find_path(call, arguments.table)
+    result = await call.perform(RetryTiering(path))
     yield Output(str(result.path), result.status, result.next_retry_time)

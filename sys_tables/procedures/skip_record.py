@@ -9,7 +9,7 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.interface import SkipRecord
+from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.model.tables import TablePath
 
 NAME = "skip_record"
@@ -17,7 +17,7 @@ NAME = "skip_record"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     bucket_id: int = parameter("The bucket that stands, as its error says.")
@@ -39,8 +39,8 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Leaves out the record at which a bucket of a primary-key table stands.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    path = await find_path(call, given.table)
-    request = SkipRecord(path, given.bucket_id, given.offset, given.partition, given.reason, **call.asked)
-    result = await call.handle.control.skip_record(request)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    path = await find_path(call, arguments.table)
+    request = SkipRecord(path, arguments.bucket_id, arguments.offset, arguments.partition, arguments.reason)
+    result = await call.perform(request)
     yield Output(str(result.path), result.partition_name, result.bucket_id, result.offset, result.value, result.outcome)

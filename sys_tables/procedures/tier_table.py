@@ -10,8 +10,9 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_path
-from tiering.coordinator.interface import Progress, TierTable, TierTableResult
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.errors import InvalidArgument
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import TablePath
 
 NAME = "tier_table"
@@ -19,7 +20,7 @@ NAME = "tier_table"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     wait: bool = parameter("Whether to wait until the lake has every row written before the call.", default=True)
@@ -45,12 +46,13 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Tiers a table now and waits until the lake has caught up.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    if given.timeout_ms < 0:
-        raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {given.timeout_ms}: it cannot be negative")
-    path = await find_path(call, given.table)
-    request = TierTable(path, given.wait, given.timeout_ms, **call.asked)
-    async with aclosing(call.handle.control.tier_table(request)) as steps:
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    if arguments.timeout_ms < 0:
+        raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {arguments.timeout_ms}: it cannot be negative")
+    path = await find_path(call, arguments.table)
+    request = TierTable(path, arguments.wait, arguments.timeout_ms)
+    steps = call.perform_with_progress(request)
+    async with aclosing(steps):
         async for step in steps:
             yield step.message if isinstance(step, Progress) else _output(step)
 

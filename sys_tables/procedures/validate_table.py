@@ -10,7 +10,8 @@ from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_table
 from sys_tables.tables.validation_results import ValidationResultRow, row_of
-from tiering.coordinator.interface import ValidateTable
+from tiering.coordinator.calls.validate_table import ValidateTable
+from tiering.model.call_results import Progress
 from tiering.model.tables import TablePath
 
 NAME = "validate_table"
@@ -18,17 +19,22 @@ NAME = "validate_table"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     level: str = parameter("counts: rows per bucket. offsets: each offset once. rows: all values too.", default="offsets")
-    snapshot_id: int | None = parameter("A lake snapshot; the newest if not given.", default=None)
+    snapshot_id: int | None = parameter("A lake snapshot; the newest if not arguments.", default=None)
 
 
 @procedure(NAME, Parameters, ValidationResultRow, comment="Proves with DuckDB that a lake table equals its log.", mutates=False)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | ValidationResultRow]:
-    table = await find_table(call.handle, given.table)
-    request = ValidateTable(table.path, given.level, given.snapshot_id, call.caller)
-    async with aclosing(call.handle.control.validate_table(request)) as steps:
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | ValidationResultRow]:
+    table = await find_table(call.handle, arguments.table)
+    request = ValidateTable(table.path, arguments.level, arguments.snapshot_id)
+    steps = call.perform_with_progress(request)
+    async with aclosing(steps):
         async for step in steps:
-            yield step if isinstance(step, str) else row_of(step)
+            if isinstance(step, Progress):
+                yield step.message
+            else:
+                for result in step:
+                    yield row_of(result)

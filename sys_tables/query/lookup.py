@@ -82,6 +82,7 @@ async def find_path(call: Call, path: TablePath) -> TablePath:
     try:
         return (await find_table(call.handle, path)).path
     except (UnknownDatabase, UnknownTable):
-        if call.idempotency_key is None or call.dry_run or not await call.handle.control.knows(call.idempotency_key):
+        key = call.options.idempotency_key
+        if key is None or call.options.dry_run or not await call.handle.control.knows(key):
             raise
         return path

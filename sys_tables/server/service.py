@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -16,7 +17,7 @@ import grpc.aio
 import pyarrow as pa
 import structlog
 
-from sys_tables.declare.parameters import FrameworkInput, ProcedureInput
+from sys_tables.declare.parameters import CallOptions, ProcedureInput
 from sys_tables.declare.procedure import Call, Procedure
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
@@ -121,7 +122,7 @@ class SysCatalogService(SysCatalogServicer):
         call = self._call(request, procedure, procedure_input)
         running = procedure.run(call, procedure_input.read(procedure.input_class))
         rows: list[object] = []
-        with self._handle.open_calls.during(procedure.name, call.caller, call.idempotency_key):
+        with self._handle.open_calls.during(procedure.name, call.caller, call.options.idempotency_key):
             async with aclosing(with_silence_marked(running, self._keep_alive_s)) as steps:
                 async for step in steps:
                     if isinstance(step, procedure.output_class):
@@ -166,15 +167,10 @@ class SysCatalogService(SysCatalogServicer):
         return self._registry.procedure(name)
 
     def _call(self, request: pb.CallProcedureRequest, procedure: Procedure, procedure_input: ProcedureInput) -> Call:
-        framework = procedure_input.read(FrameworkInput) if procedure.mutates else FrameworkInput()
-        sent_key = request.idempotency_key if procedure.mutates and request.HasField("idempotency_key") else None
-        return Call(
-            handle=self._handle,
-            caller=caller_name(request.caller),
-            idempotency_key=sent_key if framework.idempotency_key is None else framework.idempotency_key,
-            dry_run=framework.dry_run,
-            procedures=self._registry.procedures,
-        )
+        options = procedure_input.read(CallOptions) if procedure.mutates else CallOptions()
+        if procedure.mutates and options.idempotency_key is None and request.HasField("idempotency_key"):
+            options = replace(options, idempotency_key=request.idempotency_key)
+        return Call(self._handle, caller_name(request.caller), options, self._registry.procedures)
 
 
 def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: Registry | None = None) -> SysCatalogService:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
-from tiering.coordinator.interface import CoordinatorView, lease_state
+from tiering.coordinator.interface import CoordinatorView
 
 
 @dataclass(frozen=True)
@@ -43,5 +43,5 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[KvSnapshotLeaseRo
                 remaining_ms=max(0, (lease.expires_at - view.now) // timedelta(milliseconds=1)),
                 tables=len({snapshot.table_bucket.table_id for snapshot in lease.snapshots}),
                 buckets=len(lease.snapshots),
-                state=lease_state(lease, view.now),
+                state=lease.state(view.now),
             )

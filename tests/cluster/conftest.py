@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.embedded import ManualClock, served
+from support.embedded import EmbeddedCluster, ManualClock, served
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 
 
 @dataclass

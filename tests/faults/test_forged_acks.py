@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.lake_world import SCHEMA, TIERER, LakeWorld
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.round.steps import actions as act
@@ -49,7 +49,7 @@ def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: T
     with pytest.raises(Fenced, match="does not hold"):
         world.coordinator.commits.commit_lake_snapshot(message)
     world.clock.advance(2 * HOUR_S)
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     world.coordinator.tick()
     marker = world.view(short_lived).marker
     assert marker is not None

@@ -14,7 +14,7 @@ from tiering import errors
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.error_status import ERROR_METADATA_KEY

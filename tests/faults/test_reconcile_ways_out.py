@@ -16,7 +16,7 @@ import pytest
 from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
 from support.lake_world import LakeWorld
 from tiering import errors
-from tiering.coordinator.interface import ReconcileLake, ReconcileResult
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.lake.base import LakeView
 from tiering.lake.rules.hints import is_empty
 from tiering.model.rounds import RoundState
@@ -40,7 +40,7 @@ def hinted_steps(source: Source, hint: str) -> list[Step]:
 
 def reconcile(source: Source, action: str, **more: bool) -> ReconcileResult:
     call = ReconcileLake(source.info.path, action, caller="alice", **more)
-    return asyncio.run(source.world.coordinator.control.reconcile_lake(call))
+    return asyncio.run(source.world.coordinator.control.perform(call))
 
 
 def take(source: Source, step: Step) -> ReconcileResult | errors.CannotReconcile:

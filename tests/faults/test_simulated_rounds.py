@@ -82,7 +82,7 @@ def test_after_a_quiet_hour_everybody_knows_what_the_lake_holds() -> None:
         simulation.step()
     simulation.heal()
     simulation.heal()
-    marker_ends = simulation._tiered()
+    marker_ends = simulation.tiered()
     for recorded in recorded_everywhere(simulation):
         assert recorded is not None
         assert dict(recorded.offsets) == marker_ends
@@ -108,7 +108,7 @@ def forgets_open_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forgets_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes what was granted for a renamed lake table for granted for the one in its place."""
-    monkeypatch.setattr("tiering.lake.rules.sweep._is_for", lambda *_: True)
+    monkeypatch.setattr("tiering.lake.rules.sweep.is_granted_for", lambda *_: True)
 
 
 def lists_live_files_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

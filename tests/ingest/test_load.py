@@ -14,7 +14,7 @@ import pytest
 from support.embedded import scan_all, served
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import AppendedRange, Rows
+from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, ServiceUnreachable, UnknownDatabase, UnknownTable, UnsupportedType
 from tiering.ingest.load import IngestOptions, ingest_file
 from tiering.model.tables import BucketKey, TablePath

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.foreign_spark import RunningCompaction, StagedCompaction, compact, delete_by_equality
-from support.keyed_table import KeyedTable, Row, keyed_info, with_columns
 from support.lake_kit import LakeKit
+from support.primary_key_table import PrimaryKeyTable, Row, primary_key_info, with_columns
 from support.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import BaseMoved
@@ -26,24 +26,24 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> LakeKit:
 
 @pytest.fixture(scope="module")
 def spark(kit: LakeKit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    kit.lake.ensure_table(keyed_info("first"))  # pyiceberg makes the catalog's tables
+    kit.lake.ensure_table(primary_key_info("first"))  # pyiceberg makes the catalog's tables
     properties = {**lake_properties_for_spark(kit.properties), "spark.sql.catalog.lake.cache-enabled": "false"}
     with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
         yield session
 
 
-def loaded(kit: LakeKit, name: str, rows: int = 200, bucket_count: int = 1) -> KeyedTable:
-    table = KeyedTable(kit, keyed_info(name, bucket_count=bucket_count))
+def loaded(kit: LakeKit, name: str, rows: int = 200, bucket_count: int = 1) -> PrimaryKeyTable:
+    table = PrimaryKeyTable(kit, primary_key_info(name, bucket_count=bucket_count))
     table.put(*table.rows(rows))
     table.tier("r1")
     return table
 
 
-def by_spark(spark: SparkSession, table: KeyedTable) -> list[Row]:
+def by_spark(spark: SparkSession, table: PrimaryKeyTable) -> list[Row]:
     return sorted(spark.table(f"lake.{table.info.path}").toArrow().to_pylist(), key=table._key)
 
 
-def by_duckdb(table: KeyedTable) -> list[Row]:
+def by_duckdb(table: PrimaryKeyTable) -> list[Row]:
     """As the validation and SQL without Spark read it, deletes of any writer included."""
     files = table.kit.lake.file_lists(table.kit.view(table.info), None)
     with duckdb.connect() as connection:
@@ -56,7 +56,7 @@ def by_duckdb(table: KeyedTable) -> list[Row]:
     return sorted(read.to_pylist(), key=table._key)
 
 
-def check_all(spark: SparkSession, table: KeyedTable) -> None:
+def check_all(spark: SparkSession, table: PrimaryKeyTable) -> None:
     expected = table.expected()
     assert table.in_lake() == expected
     assert by_spark(spark, table) == expected
@@ -161,7 +161,7 @@ def test_a_rewrite_never_brings_back_rows_that_were_deleted_meanwhile(kit: LakeK
 def test_rounds_go_on_over_equality_deletes_of_others(kit: LakeKit, spark: SparkSession) -> None:
     """Fluss's own tiering writes them. Dead rows are deleted again, which is harmless, and nothing is rewritten."""
     big = 2**40
-    table = KeyedTable(kit, keyed_info("equality", bucket_count=1))
+    table = PrimaryKeyTable(kit, primary_key_info("equality", bucket_count=1))
     table.put(*table.rows(20), *table.rows(5, start=big))
     table.tier("r1")
     delete_by_equality(spark, table, big, big + 1)

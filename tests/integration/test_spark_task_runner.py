@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from support.spark_sessions import spark_session
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import Cancelled
 from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake

@@ -16,7 +16,7 @@ from support.processes import wait_for
 from support.repository import ROOT
 from support.spark_sessions import spark_session
 from support.sql_examples import Example, ExpectedError, differences, load_examples
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 EXAMPLES = load_examples(ROOT / "sql_examples")

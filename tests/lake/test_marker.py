@@ -160,12 +160,12 @@ def test_a_marker_damaged_at_random_is_corrupt_or_still_a_marker(key: str) -> No
         damaged = [content[:at], content[:at] + seed.randbytes(3) + content[at + 3 :], content[:at] + content[at + 2 :]][seed.randrange(3)]
         text = "somewhere" if key == codec.PATH_KEY else damaged.decode("utf-8", "surrogateescape")
         try:
-            found = decode({codec.ROUND_ID_KEY: "r", key: text}, {"somewhere": damaged}.__getitem__)
+            decoded = decode({codec.ROUND_ID_KEY: "r", key: text}, {"somewhere": damaged}.__getitem__)
         except MarkerCorrupt:
             refused += 1
         else:
-            assert isinstance(found, Marker)
-            assert key == codec.PLAIN_KEY or found == big
+            assert isinstance(decoded, Marker)
+            assert key == codec.PLAIN_KEY or decoded == big
     assert refused > 250
 
 

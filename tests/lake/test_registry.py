@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tiering.cluster.embedded.metadata.options import parse_lake_options
 from tiering.errors import InvalidArgument
 from tiering.lake import registry
 from tiering.lake.base import LakeFormat
@@ -65,6 +66,14 @@ def test_a_distribution_brings_a_format(install: Install, tmp_path: Path) -> Non
     assert (lake.format, vars(lake)["properties"]) == ("brought", {"warehouse": "memory"})
     assert set(own_settings("brought")) == {"token"}
     assert format_names() == ("brought", "iceberg")
+
+
+def test_a_table_may_ask_for_a_format_that_a_distribution_brings(install: Install) -> None:
+    option = {"table.datalake.format": "brought"}
+    with pytest.raises(InvalidArgument, match="'brought'"):
+        parse_lake_options(option)
+    install("lakeward-brought", {"brought": "brought_lake:FORMAT"}, {"brought_lake": BROUGHT_FORMAT})
+    assert parse_lake_options(option).format == "brought"
 
 
 @pytest.mark.parametrize(

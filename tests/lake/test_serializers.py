@@ -72,9 +72,9 @@ def test_a_file_travels_whole_and_in_some_600_bytes(kit: Any) -> None:
     payload = decode_files(result.payload)
     again = decode_files(encode_files(payload))
     assert again == payload
-    for one, two in zip(payload.files, again.files, strict=True):
-        assert repr(one) == repr(two)
-        assert one.spec_id == two.spec_id
+    for sent_file, read_file in zip(payload.files, again.files, strict=True):
+        assert repr(sent_file) == repr(read_file)
+        assert sent_file.spec_id == read_file.spec_id
     assert len(serialize_write_result(result)) < 700
 
 
@@ -103,7 +103,7 @@ def test_files_that_fit_the_marker_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("results", "what"),
+    ("results", "complaint"),
     [
         (WHOLE[:2], "goes on at offset 15, not at 10"),
         ((*WHOLE, result(B0, 20, 25)), "reach offset 25, the marker says 20"),
@@ -115,8 +115,8 @@ def test_files_that_fit_the_marker_pass() -> None:
     ],
     ids=["a gap", "beyond the marker", "twice", "before the base", "short of the marker", "no such bucket", "before the first"],
 )
-def test_files_that_do_not_fit_the_marker_are_refused(results: tuple[WriteResult, ...], what: str) -> None:
-    with pytest.raises(RoundFailed, match=what) as caught:
+def test_files_that_do_not_fit_the_marker_are_refused(results: tuple[WriteResult, ...], complaint: str) -> None:
+    with pytest.raises(RoundFailed, match=complaint) as caught:
         check_committable(Committable("r2", results), BASE, marker())
     assert caught.value.error_class == "InconsistentRound"
 

@@ -19,7 +19,7 @@ from tiering.cli.sql.statements import split
 from tiering.cli.terminal.output import distinct
 from tiering.durations import parse_duration_ms
 from tiering.errors import LakewardError, StatementFailed
-from tiering.lake.iceberg.reading.survey import _is_offsets_path
+from tiering.lake.iceberg.reading.survey import is_offsets_path
 from tiering.model.names import parse_table_path
 
 
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Callable[[str], object], str]] = {
     "a name, parts": (parse_table_path, "a."),
     "a duration": (parse_duration_ms, "1"),
     "a duration with parts": (parse_duration_ms, "p1.1"),
-    "a path of offsets": (_is_offsets_path, "/lake/metadata/"),
+    "a path of offsets": (is_offsets_path, "/lake/metadata/"),
     "a script": (split, "a;\n"),
 }
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
 from support.processes import wait_for
-from tiering.coordinator.interface import RetryTiering
+from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableBucket
@@ -124,7 +124,7 @@ def test_a_snapshot_with_a_flipped_bit_fails_the_round_where_it_is_read_and_a_ne
     snapshots.assert_released()
 
     snapshots.write("second", 1)
-    asyncio.run(snapshots.world.coordinator.control.retry_tiering(RetryTiering(snapshots.table.path, caller="ann")))
+    asyncio.run(snapshots.world.coordinator.control.perform(RetryTiering(snapshots.table.path, caller="ann")))
     assert snapshots.begin().end().state is RoundState.SUCCEEDED
     assert snapshots.lake() == dict.fromkeys(range(20), "second")
 

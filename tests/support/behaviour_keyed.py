@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from support.behaviour_world import PATH, Row, TieredTable, placed
-from tiering.cluster.embedded.writable import AppendedRange, TableSpec
+from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SNAPSHOT_OFFSET, BucketKey, ChangeType
 from tiering.round.steps.actions import RoundOutcome

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from support.behaviour_world import PATH, Row, TieredTable, placed
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import BucketKey
 
 COLUMNS = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])

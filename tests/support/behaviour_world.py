@@ -10,16 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
 from support.leases import DirectLeaseCalls
 from tiering.clock import RandomIds, SystemClock
-from tiering.cluster.base import SplitReader
+from tiering.cluster.base import ClusterOwner, SplitReader
+from tiering.cluster.capabilities import KvSnapshotsOnDemand
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
+from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.base import Lake
@@ -55,7 +56,11 @@ def _read_iceberg(folder: Path, path: TablePath) -> pa.Table:
     return load_catalog("lake", **local_lake_properties(folder)).load_table(str(path)).scan().to_arrow()
 
 
-ClusterBackend = Callable[[Path], EmbeddedCluster]
+class OwnedCluster(ClusterOwner, WritableCluster, KvSnapshotsOnDemand, Protocol):
+    """A cluster that the behaviours write to, tier from and tell of the lake."""
+
+
+ClusterBackend = Callable[[Path], OwnedCluster]
 CLUSTERS: Mapping[str, ClusterBackend] = {"embedded": lambda folder: EmbeddedStorage(folder / "cluster")}
 LAKES: Mapping[str, LakeBackend] = {
     "iceberg": LakeBackend(lambda folder: open_lake("iceberg", local_lake_properties(folder)), _read_iceberg)
@@ -66,7 +71,7 @@ LAKES: Mapping[str, LakeBackend] = {
 class Tierers(DirectLeaseCalls):
     """A `Transport` that remembers what a coordinator does; `refuse_fence` and `lose_ack` are for the next round."""
 
-    cluster: EmbeddedCluster
+    cluster: OwnedCluster
     lake_table_uuid: str | None = None
     passed_head: int | None = None
     recorded: RecordedLakeSnapshot | None = None
@@ -147,7 +152,7 @@ class TieredTable:
         raise NotImplementedError
 
     def close(self) -> None:
-        self.cluster.close()  # type: ignore[attr-defined]
+        self.cluster.close()
 
     @property
     def table(self) -> TableInfo:

@@ -68,7 +68,7 @@ class Source:
             del self.rows[older[3]]
 
     def _table(self, ids: Collection[int], text: str | None) -> pa.Table:
-        columns = {"id": list(ids), "region": ["eu" if one % 2 else "us" for one in ids], "text": [text] * len(ids)}
+        columns = {"id": list(ids), "region": ["eu" if row_id % 2 else "us" for row_id in ids], "text": [text] * len(ids)}
         return pa.table(columns, schema=COLUMNS)
 
     def tier(self) -> act.RoundOutcome:
@@ -95,7 +95,7 @@ class Source:
             for _ in range(2):
                 self.world.storage.take_kv_snapshots(self.info.path)
         self.world.clock.advance(LOG_TTL_S + 1)
-        self.world.storage.upkeep.run()
+        self.world.storage.maintenance.run()
         assert all(log.log_start > 0 for log in self.world.storage.offsets(self.info).values() if log.log_end)
 
 
@@ -244,8 +244,11 @@ def foreign_tiering(source: Source) -> None:
     document: dict[str, Any] = {"version": 1, "table_id": source.info.table_id}
     if source.partitioned:
         partitions = sorted({bucket.partition_id or 0 for bucket in at})
-        rows = [(one, [offset for bucket, offset in sorted(at.items(), key=str) if bucket.partition_id == one]) for one in partitions]
-        document["partition_offsets"] = [{"partition_id": one, "bucket_offsets": offsets} for one, offsets in rows]
+        rows = [
+            (partition, [offset for bucket, offset in sorted(at.items(), key=str) if bucket.partition_id == partition])
+            for partition in partitions
+        ]
+        document["partition_offsets"] = [{"partition_id": partition, "bucket_offsets": offsets} for partition, offsets in rows]
     else:
         document["bucket_offsets"] = [offset for _, offset in sorted(at.items(), key=str)]
     file = source.world.storage.root.parent / "lake" / "sales" / "orders" / "metadata" / "theirs.offsets"

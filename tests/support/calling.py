@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from support.coordinator_world import World
-from tiering.coordinator.interface import TierTableResult
+from tiering.model.call_results import TierTableResult
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from tiering.cli.processes.data_folder import DataFolder
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 

@@ -11,12 +11,13 @@ from typing import Any
 from support.memory_cluster import MemoryCluster, log_table
 from support.memory_lake import MemoryLake, Request
 from support.memory_store import MemoryStore
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.interface import Progress, TierTable, TierTableResult
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.lake.marker import Marker, TieredRange
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_to_pb
@@ -120,7 +121,7 @@ class World:
 
     async def calling(self, path: TablePath | None = None, caller: str = "alice", **arguments: Any) -> TierTableResult:
         """The same in an event loop; progress lines are kept in `progress_lines`."""
-        async for step in self.coordinator.control.tier_table(TierTable(path or self.table.path, caller=caller, **arguments)):
+        async for step in self.coordinator.control.perform_with_progress(TierTable(path or self.table.path, caller=caller, **arguments)):
             if isinstance(step, Progress):
                 self.progress_lines.append(step.message)
             else:

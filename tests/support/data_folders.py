@@ -9,7 +9,7 @@ import pyarrow as pa
 from support.lake_world import SCHEMA, LakeWorld
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.model.tables import TableInfo, TablePath
 

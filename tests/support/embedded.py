@@ -7,18 +7,24 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from typing import Protocol
 
 import grpc.aio
 import pyarrow as pa
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import SplitSource
+from tiering.cluster.capabilities import KvSnapshotsOnDemand, TableOptionSetting
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.service import add_to_server
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
+from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.wire.server import open_server
+
+
+class EmbeddedCluster(SplitSource, WritableCluster, TableOptionSetting, KvSnapshotsOnDemand, Protocol):
+    """What the embedded cluster offers in process and over gRPC alike."""
 
 
 class ManualClock:
@@ -111,7 +117,7 @@ def orders(start: int, count: int) -> pa.RecordBatch:
 
 
 def make_table(
-    cluster: EmbeddedCluster,
+    cluster: WritableCluster,
     *,
     bucket_count: int = 1,
     bucket_keys: tuple[str, ...] = (),
@@ -140,12 +146,12 @@ def split_of(table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -
     return TieringLogSplit(table.path, bucket if isinstance(bucket, BucketKey) else BucketKey(None, bucket), None, start, stop, stop)
 
 
-def scan(cluster: Cluster, table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -> pa.Table:
+def scan(cluster: SplitSource, table: TableInfo, bucket: int | BucketKey, start: int, stop: int) -> pa.Table:
     batches = list(cluster.reader(table, split_of(table, bucket, start, stop)).read())
     return pa.Table.from_batches(batches, schema=table.read_schema())
 
 
-def scan_all(cluster: Cluster, table: TableInfo) -> pa.Table:
+def scan_all(cluster: SplitSource, table: TableInfo) -> pa.Table:
     """Every bucket from start to end, one after the other."""
     bounds = cluster.offsets(table)
     return pa.concat_tables([scan(cluster, table, key, ends.log_start, ends.log_end) for key, ends in bounds.items()])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from support.keyed_table import KeyedTable
+from support.primary_key_table import PrimaryKeyTable
 from support.processes import wait_for
 
 
@@ -22,13 +22,13 @@ def local_path(location: str) -> str:
     return "/" + location.removeprefix("file:").lstrip("/")
 
 
-def compact(spark: SparkSession, table: KeyedTable) -> int:
+def compact(spark: SparkSession, table: PrimaryKeyTable) -> int:
     """Rewrites everything; the number of files that it replaced."""
     statement = f"CALL lake.system.rewrite_data_files(table => '{table.info.path}', options => map('rewrite-all', 'true'))"
     return int(spark.sql(statement).collect()[0]["rewritten_data_files_count"])
 
 
-def delete_by_equality(spark: SparkSession, table: KeyedTable, *ids: int) -> None:
+def delete_by_equality(spark: SparkSession, table: PrimaryKeyTable, *ids: int) -> None:
     """One file of equality deletes in the first data file's partition, committed by Iceberg's row delta."""
     jvm: Any = spark._jvm
     loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table.info.path}")
@@ -47,7 +47,7 @@ def delete_by_equality(spark: SparkSession, table: KeyedTable, *ids: int) -> Non
 class RunningCompaction:
     """`rewrite_data_files` under way: it has planned on the snapshot of its beginning and waits for a core to rewrite files on."""
 
-    def __init__(self, spark: SparkSession, table: KeyedTable) -> None:
+    def __init__(self, spark: SparkSession, table: PrimaryKeyTable) -> None:
         self._spark, self._table = spark, table
         self._gate = table.kit.folder / f"gate-{table.info.path.table_name}"
         self._said = ""
@@ -103,7 +103,7 @@ class StagedCompaction:
     The commit is Iceberg's own, built as its `RewriteDataFilesCommitManager` builds it. The rewritten file is a copy.
     """
 
-    def __init__(self, spark: SparkSession, table: KeyedTable, bucket: int = 0) -> None:
+    def __init__(self, spark: SparkSession, table: PrimaryKeyTable, bucket: int = 0) -> None:
         jvm: Any = spark._jvm
         loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table.info.path}")
         snapshot = loaded.currentSnapshot()
@@ -115,9 +115,9 @@ class StagedCompaction:
             if task.partition().get(0, jvm.java.lang.Class.forName("java.lang.Integer")) == bucket:
                 copy = task.file().location().replace(".parquet", "-compacted.parquet")
                 shutil.copy(local_path(task.file().location()), local_path(copy))
-                made = jvm.org.apache.iceberg.DataFiles.builder(loaded.spec()).copy(task.file()).withPath(copy).build()
+                copied = jvm.org.apache.iceberg.DataFiles.builder(loaded.spec()).copy(task.file()).withPath(copy).build()
                 self._rewrite.deleteFile(task.file())
-                self._rewrite.addFile(made)
+                self._rewrite.addFile(copied)
 
     def commit(self) -> None:
         self._rewrite.commit()

@@ -26,9 +26,16 @@ from support.validated import check, faults
 from tiering import errors
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
-from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
-from tiering.coordinator.interface import ReconcileLake, RetryTiering, SkipRecord, SweepLake, TierTable
+from tiering.cluster.writable import TableSpec
+from tiering.coordinator.calls.cancel_tiering import CancelTiering
+from tiering.coordinator.calls.pause_tiering import PauseTiering
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.reset_errors import ResetErrors
+from tiering.coordinator.calls.resume_tiering import ResumeTiering
+from tiering.coordinator.calls.retry_tiering import RetryTiering
+from tiering.coordinator.calls.skip_record import SkipRecord
+from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.tables import TableInfo, TablePath
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
@@ -279,28 +286,30 @@ class Story:
     def call(self) -> str | None:
         rng, path = self.rng, self.pick().info.path
         key = rng.choice((None, None, f"key-{rng.randrange(4)}"))
-        asked: dict[str, Any] = {"caller": "ann", "dry_run": rng.random() < 0.2, "idempotency_key": key}
+        options: dict[str, Any] = {"caller": "ann", "dry_run": rng.random() < 0.2, "idempotency_key": key}
         control, now = self.world.coordinator.control, self.world.clock.now()
         until = rng.choice((None, now + timedelta(seconds=90), now + timedelta(days=4_000), now - timedelta(days=1)))
         rounds = [record.round.round_id for record in self.world.coordinator.table_records.live() if record.round] or ["none"]
         calls: list[Callable[[], Any]] = [
-            lambda: control.pause_tiering(PauseTiering(path, "why", until, **asked)),
-            lambda: control.resume_tiering(ResumeTiering(path, None, **asked)),
-            lambda: control.retry_tiering(RetryTiering(path, **asked)),
-            lambda: control.reset_errors(ResetErrors(path, **asked)),
-            lambda: control.cancel_tiering(CancelTiering(rng.choice(rounds), "why", **asked)),
-            lambda: self._tier_call(TierTable(path, wait=False, **asked)),
-            lambda: self._reconcile(path, rng.choice(("accept", "adopt", "retier")), asked["dry_run"]),
-            lambda: control.skip_record(SkipRecord(path, rng.randrange(3), rng.randrange(9), rng.choice((None, "eu")), None, **asked)),
-            lambda: control.sweep_lake(SweepLake(rng.choice((None, path)), "ann", rng.choice((3_600_000, 86_400_000)), asked["dry_run"])),
+            lambda: control.perform(PauseTiering(path, "why", until, **options)),
+            lambda: control.perform(ResumeTiering(path, None, **options)),
+            lambda: control.perform(RetryTiering(path, **options)),
+            lambda: control.perform(ResetErrors(path, **options)),
+            lambda: control.perform(CancelTiering(rng.choice(rounds), "why", **options)),
+            lambda: self._tier_call(TierTable(path, wait=False, **options)),
+            lambda: self._reconcile(path, rng.choice(("accept", "adopt", "retier")), options["dry_run"]),
+            lambda: control.perform(SkipRecord(path, rng.randrange(3), rng.randrange(9), rng.choice((None, "eu")), None, **options)),
+            lambda: control.perform(
+                SweepLake(rng.choice((None, path)), rng.choice((3_600_000, 86_400_000)), options["dry_run"], caller="ann")
+            ),
         ]
         return str(_run(rng.choice(calls)()))
 
     async def _tier_call(self, call: TierTable) -> object:
-        return [step async for step in self.world.coordinator.control.tier_table(call)][-1]
+        return [step async for step in self.world.coordinator.control.perform_with_progress(call)][-1]
 
     async def _reconcile(self, path: TablePath, action: str, dry_run: bool = False) -> object:
-        result = await self.world.coordinator.control.reconcile_lake(ReconcileLake(path, action, caller="ann", dry_run=dry_run))
+        result = await self.world.coordinator.control.perform(ReconcileLake(path, action, caller="ann", dry_run=dry_run))
         if result.outcome == "reconciled" and result.records_left_out != 0 and path.table_name in self.models:
             self.models[path.table_name].left_out = True
         return result
@@ -334,7 +343,7 @@ class Story:
         for model in self.models.values():
             self.world.storage.alter_table(model.info.path, {"table.datalake.enabled": "true"})
             self.world.coordinator.tick()
-            _run(self.world.coordinator.control.resume_tiering(ResumeTiering(model.info.path, None, caller="ann")))
+            _run(self.world.coordinator.control.perform(ResumeTiering(model.info.path, None, caller="ann")))
         for _ in range(HEALING_ROUNDS):
             self.world.clock.advance(MAX_BACKOFF_S)
             self.world.coordinator.tick()

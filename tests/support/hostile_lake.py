@@ -48,7 +48,7 @@ def change_metadata(catalog_file: Path, change: Callable[[dict[str, Any]], None]
 
 def head_of(document: dict[str, Any]) -> dict[str, Any]:
     """The snapshot that a metadata file's `main` is at."""
-    [head] = [one for one in document["snapshots"] if one["snapshot-id"] == document["current-snapshot-id"]]
+    [head] = [snapshot for snapshot in document["snapshots"] if snapshot["snapshot-id"] == document["current-snapshot-id"]]
     return head
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from support.embedded import scan_all
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import SplitSource
 from tiering.model.tables import ChangeType, TableInfo
 
 SIGNS = {
@@ -19,7 +19,7 @@ SIGNS = {
 CHANGES = {sign: int(kind) for kind, sign in SIGNS.items()}
 
 
-def changes(cluster: Cluster, table: TableInfo) -> list[tuple[str, int, str | None]]:
+def changes(cluster: SplitSource, table: TableInfo) -> list[tuple[str, int, str | None]]:
     """All records of a table of (id, city), in their order."""
     return [(SIGNS[row["__change_type"]], row["id"], row["city"]) for row in scan_all(cluster, table).to_pylist()]
 

@@ -36,7 +36,7 @@ def commit(kit: Any, table: TableInfo, result: Any) -> Any:
 def commit_all(kit: Any, table: TableInfo, results: list[Any]) -> Any:
     """The table as pyiceberg loads it, after one round with these results."""
     prepared = kit.prepare(table, "round", {})
-    marker = replace(prepared.marker, buckets={one.bucket: TieredRange(0, one.reached_offset) for one in results})
+    marker = replace(prepared.marker, buckets={result.bucket: TieredRange(0, result.reached_offset) for result in results})
     committer = prepared.committer()
     committer.commit(Committable("round", tuple(results)), prepared.base, marker)
     return kit.catalog().load_table(str(table.path))

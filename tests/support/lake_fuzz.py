@@ -24,7 +24,7 @@ from support.lake_kit import LakeKit
 from support.repository import ROOT
 from support.watched_folder import Watch
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import LakewardError
 from tiering.lake.iceberg.commit.staging import FileChanges
 from tiering.lake.iceberg.lake import IcebergLake
@@ -157,14 +157,14 @@ class Subjects:
 
 def places_in(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a JSON document."""
-    found = [path] if path else []
+    paths = [path] if path else []
     if isinstance(node, dict):
         for key, value in node.items():
-            found += places_in(value, (*path, key))
+            paths += places_in(value, (*path, key))
     elif isinstance(node, list):
         for number, value in enumerate(node):
-            found += places_in(value, (*path, number))
-    return found
+            paths += places_in(value, (*path, number))
+    return paths
 
 
 def changed(document: Any, path: tuple[Any, ...], value: Any) -> None:
@@ -175,8 +175,8 @@ def changed(document: Any, path: tuple[Any, ...], value: Any) -> None:
 
 def main(folder: Path, examples: int) -> None:
     outside, code = folder.parent / "outside", folder.parent / "code"
-    for one in (folder, outside, code):
-        one.mkdir(exist_ok=True)
+    for location in (folder, outside, code):
+        location.mkdir(exist_ok=True)
     for name in ("x", "x.avro", "x.metadata.json"):
         (outside / name).write_text("not for you")
     plant(code)
@@ -224,9 +224,9 @@ def main(folder: Path, examples: int) -> None:
 
     @options
     @given(tables, tables)
-    def table_options(made: dict[str, str], later: dict[str, str]) -> None:
+    def table_options(created: dict[str, str], later: dict[str, str]) -> None:
         with contextlib.suppress(LakewardError):
-            subjects.make(made, later)
+            subjects.make(created, later)
         guard.check()
 
     metadata()

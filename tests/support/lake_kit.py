@@ -99,7 +99,7 @@ class LakeKit:
             "__bucket": pa.array(np.full(stop - start, key.bucket_id, np.int32)),
             "__offset": pa.array(offsets),
             "__timestamp": pa.array(
-                [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=int(one)) for one in offsets], pa.timestamp("us", "UTC")
+                [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=int(offset)) for offset in offsets], pa.timestamp("us", "UTC")
             ),
         }
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=table.lake_schema())

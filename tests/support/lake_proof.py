@@ -36,11 +36,11 @@ def marker_of(lake_properties: Mapping[str, str], path: TablePath) -> Marker | N
 def assert_every_offset_once(lake_properties: Mapping[str, str], path: TablePath, ends: Mapping[int, int]) -> pa.Table:
     """Each bucket's offsets are 0 .. end-1, none missing, none doubled; commits form a chain. Returns the rows."""
     rows = lake_rows(lake_properties, path)
-    found: dict[int, list[int]] = {bucket: [] for bucket in ends}
+    by_bucket: dict[int, list[int]] = {bucket: [] for bucket in ends}
     for bucket, offset in zip(rows["__bucket"].to_pylist(), rows["__offset"].to_pylist(), strict=True):
-        found[bucket].append(offset)
+        by_bucket[bucket].append(offset)
     for bucket, end in ends.items():
-        assert sorted(found[bucket]) == list(range(end)), f"bucket {bucket} of {path}"
+        assert sorted(by_bucket[bucket]) == list(range(end)), f"bucket {bucket} of {path}"
     assert_chain(lake_properties, path)
     return rows
 

@@ -29,5 +29,5 @@ def rows_by_duckdb(kit: LakeKit, table: TableInfo) -> pa.Table:
         live = live_rows(run, files, LakeColumns(dict.fromkeys(names, "INTEGER")), table.path)
         columns = ", ".join(f"{live.expressions[name]} AS {quoted(name)}" for name in names)
         reader: Any = connection.sql(f"SELECT {columns} FROM {live.relation}")
-        found: pa.Table = reader.to_arrow_table()
-        return found
+        rows: pa.Table = reader.to_arrow_table()
+        return rows

@@ -18,7 +18,7 @@ from support.memory_store import MemoryStore
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.server.coordinator import Coordinator

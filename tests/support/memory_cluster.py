@@ -42,7 +42,7 @@ class MemoryReader:
 
 
 class MemoryCluster:
-    """A `Cluster` of log tables without partitions."""
+    """A `ClusterOwner` of log tables without partitions."""
 
     cluster_id = "cluster-1"
 
@@ -102,6 +102,9 @@ class MemoryCluster:
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         return ()
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         return self.recorded.get(table.table_id)

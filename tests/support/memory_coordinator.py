@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
-from tiering.coordinator.calls.open_calls import OpenCall, OpenCalls
-from tiering.coordinator.interface import (
-    CheckResult,
-    LeaseCall,
-    LeaseResult,
-    Progress,
-    ReconcileLake,
-    ReconcileResult,
-    RetryResult,
-    RetryTiering,
-    TierTable,
-    TierTableResult,
-    ValidateTable,
-)
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
+from tiering.coordinator.calls.retry_tiering import RetryResult, RetryTiering
+from tiering.coordinator.calls.tier_table import TierTable
+from tiering.coordinator.interface import CheckResult
+from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
+from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
@@ -136,7 +130,7 @@ class MemoryView:
 
 @dataclass
 class MemoryCoordinator:
-    """CoordinatorHandle and CoordinatorControl. `tier` is what `tier_table` does; `calls` are those that came."""
+    """CoordinatorHandle and CoordinatorControl. `tier` is the effect of TierTable; `calls` are its requests, `others` the rest."""
 
     infos: Iterable[TableInfo] = ()
     statuses: Iterable[TableStatus] = ()
@@ -144,7 +138,7 @@ class MemoryCoordinator:
     now: datetime = NOON
     tier: Callable[[TierTable], TierSteps] | None = None
     calls: list[TierTable] = field(default_factory=list)
-    others: list[ReconcileLake | RetryTiering | LeaseCall] = field(default_factory=list)
+    others: list[CallRequest[Any]] = field(default_factory=list)
     lookups: list[tuple[str | None, str | None]] = field(default_factory=list)
     cluster_answers: bool = True
     leases: Sequence[KvSnapshotLease] = ()
@@ -166,26 +160,26 @@ class MemoryCoordinator:
     async def knows(self, idempotency_key: str) -> bool:
         return False
 
-    async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
-        self.others.append(call)
-        outcome = "would_reconcile" if call.dry_run else "reconciled"
-        return ReconcileResult(call.path, call.action, "r9", 77, outcome, {"0": 5, "1": 6}, records_left_out=3)
+    async def perform(self, request: CallRequest[ResultT]) -> ResultT:
+        self.others.append(request)
+        return cast(ResultT, _answer(request))
 
-    async def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
-        raise AssertionError("nothing is validated here")
-        yield ""
+    def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
+        assert isinstance(request, TierTable)
+        self.calls.append(request)
+        return cast("AsyncGenerator[Progress | ResultT, None]", (self.tier or nothing_to_do)(request))
 
-    async def lease(self, call: LeaseCall) -> LeaseResult:
-        self.others.append(call)
-        return LeaseResult(call.lease_id, "ACTIVE", 4, 1, NOON)
 
-    async def retry_tiering(self, call: RetryTiering) -> RetryResult:
-        self.others.append(call)
-        return RetryResult(call.path, "Pending", None)
-
-    def tier_table(self, call: TierTable) -> TierSteps:
-        self.calls.append(call)
-        return (self.tier or nothing_to_do)(call)
+def _answer(request: CallRequest[Any]) -> object:
+    match request:
+        case ReconcileLake():
+            outcome = "would_reconcile" if request.dry_run else "reconciled"
+            return ReconcileResult(request.path, request.action, "r9", 77, outcome, {"0": 5, "1": 6}, records_left_out=3)
+        case LeaseRequest():
+            return LeaseResult(request.lease_id, "ACTIVE", 4, 1, NOON)
+        case RetryTiering():
+            return RetryResult(request.path, "Pending", None)
+    raise AssertionError(f"nobody asks for {request} here")
 
 
 async def nothing_to_do(call: TierTable) -> TierSteps:

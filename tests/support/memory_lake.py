@@ -77,6 +77,7 @@ class MemoryLake:
         self.now: Callable[[], datetime] = lambda: WHEN
         self.faults: Callable[[], str] = lambda: "ok"
         self._ids = itertools.count(1)
+        self._ensured: dict[TablePath, str] = {}
 
     def databases(self) -> list[str]:
         return sorted({path.database_name for path in self.tables})
@@ -104,6 +105,7 @@ class MemoryLake:
         self.tables.setdefault(table.path, MemoryTable(f"lake-{next(self._ids)}"))
         view = self.view(table.path)
         assert view is not None
+        self._ensured[table.path] = view.table_uuid
         return view
 
     def check_schema(self, table: TableInfo) -> None:
@@ -113,7 +115,8 @@ class MemoryLake:
         return {}
 
     def tiering_factory(self, table: TableInfo) -> MemoryFactory:
-        return MemoryFactory(self, table.path)
+        uuid = self._ensured.get(table.path) or self.tables[table.path].uuid
+        return MemoryFactory(self, table.path, uuid)
 
     def rows(self, path: TablePath) -> tuple[Range, ...]:
         """What a reader of the head sees."""
@@ -182,14 +185,14 @@ class MemoryLake:
 class MemoryFactory:
     """A `LakeTieringFactory` whose write results name their file."""
 
-    def __init__(self, lake: MemoryLake, path: TablePath) -> None:
+    def __init__(self, lake: MemoryLake, path: TablePath, uuid: str) -> None:
         self._lake = lake
         self._path = path
+        self._uuid = uuid
 
     def create_writer(self, context: WriterInitContext) -> MemoryWriter:
-        table = self._lake.tables.get(self._path)
-        if table is None or table.uuid != context.lake_table_uuid:
-            raise LakeTableReplaced(f"the lake table {self._path} is not {context.lake_table_uuid}")
+        if self._uuid != context.lake_table_uuid:
+            raise LakeTableReplaced(f"the lake table {self._path} is {self._uuid}, not {context.lake_table_uuid}")
         return MemoryWriter(self._lake, context)
 
     def create_committer(self) -> MemoryCommitter:
@@ -244,4 +247,4 @@ class MemoryCommitter:
 
 def ranges_of(committable: Committable) -> tuple[Range, ...]:
     """What its write results hold, and in which files."""
-    return tuple((one.bucket, one.starting_offset, one.reached_offset, one.payload.decode()) for one in committable.results)
+    return tuple((result.bucket, result.starting_offset, result.reached_offset, result.payload.decode()) for result in committable.results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
+from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.log import batches
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.model.tables import TablePath
@@ -19,5 +19,5 @@ def older_write(storage: EmbeddedStorage, path: TablePath, rows: pa.RecordBatch 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "check_map_keys", lambda _: None)
         if not applied:
-            patch.setattr(KeyedTables, "_apply", lambda *_: None)
+            patch.setattr(PrimaryKeyTables, "_apply", lambda *_: None)
         assert storage.upsert(path, rows, "older", sequence)

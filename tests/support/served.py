@@ -25,7 +25,7 @@ from tiering.rpc.v1.control_pb2 import TierTableRequest, TierTableResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
-from tiering.wire.error_status import error_from_rpc
+from tiering.wire.channel import calling
 
 OPTIONS = CoordinatorOptions(
     tick_interval_ms=5,
@@ -119,9 +119,10 @@ def over_grpc(test: Callable[[Served], Awaitable[None]], world: World | None = N
 
 
 async def error_of(call: Awaitable[object]) -> tuple[grpc.StatusCode, LakewardError]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
+    with pytest.raises(LakewardError) as raised, calling("test"):
         await call
-    return caught.value.code(), error_from_rpc(caught.value, "test")
+    assert isinstance(raised.value.__cause__, grpc.aio.AioRpcError)
+    return raised.value.__cause__.code(), raised.value
 
 
 def many(count: int, freshness_ms: int = 180_000) -> World:

@@ -20,8 +20,8 @@ from support.memory_lake import MemoryTable, Range, ranges_of
 from support.memory_store import MemoryStore
 from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
 from support.swept_lake import SweptMemoryLake
-from tiering.coordinator.calls.sweep_lake import Sweeper
-from tiering.coordinator.interface import ReconcileLake, SweepLake
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.coordinator.calls.sweep_lake import Sweeper, SweepLake
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -108,7 +108,7 @@ class Simulation:
         sweeper = Sweeper(self.coordinator.table_records, Lakes(self.cluster, lambda _: self.lake))
         self.lake.meanwhile = self._meanwhile
         try:
-            results = sweeper.sweep(SweepLake(None, "alice", 0, False))
+            results = sweeper.sweep(SweepLake(None, 0, False, caller="alice"))
         finally:
             self.lake.meanwhile = lambda: None
         for result in results:
@@ -157,7 +157,7 @@ class Simulation:
         assert "'retier')" in record.error.hint, f"{record.error}"
         meanwhile, self.lake.meanwhile = self.lake.meanwhile, lambda: None  # it holds the table's lock: in one thread, acks would hang
         try:
-            done = self.coordinator.control._reconciler.reconcile(ReconcileLake(TABLE.path, "retier", caller="alice"))
+            done = reconcile_lake(self.coordinator.call_parts, ReconcileLake(TABLE.path, "retier", caller="alice"))
             assert done.records_left_out == 0
             self.outcomes[done.outcome] += 1
         except (CommitOutcomeUnknown, CannotReconcile) as error:
@@ -172,7 +172,7 @@ class Simulation:
         """No more faults: within `limit` turns the lake has everything. Late requests arrive at the very end, too late."""
         self.faulty = False
         for _ in range(limit):
-            if self._tiered() == self._ends():
+            if self.tiered() == self.ends():
                 break
             self.reconcile()
             for tierer in self.tierers:
@@ -182,7 +182,7 @@ class Simulation:
                 self._beat(tierer)
             self._pass_time(FRESHNESS_MS)
             self.check()
-        assert self._tiered() == self._ends(), f"not everything was tiered: {self._tiered()} of {self._ends()}; {self.outcomes}"
+        assert self.tiered() == self.ends(), f"not everything was tiered: {self.tiered()} of {self.ends()}; {self.outcomes}"
         while self.lake.late:
             self.lake.deliver_late()
             self.check()
@@ -239,7 +239,7 @@ class Simulation:
         assert table.head is not None
         tiered = self.lake.tiered(table)
         assert tiered is not None
-        marker, ends = table.markers[tiered], self._ends()
+        marker, ends = table.markers[tiered], self.ends()
         for bucket, end in ends.items():
             ranges = sorted((start, stop) for at, start, stop, _ in table.rows[table.head] if at == bucket)
             reached = 0
@@ -254,14 +254,14 @@ class Simulation:
         for before, after in zip([None, *markers], markers, strict=False):
             assert after.base_round_id == (None if before is None else before.round_id)
 
-    def _ends(self) -> dict[BucketKey, int]:
+    def ends(self) -> dict[BucketKey, int]:
         return {bucket: end for bucket, (_, end) in self.cluster.logs[TABLE.table_id].items()}
 
-    def _tiered(self) -> dict[BucketKey, int]:
+    def tiered(self) -> dict[BucketKey, int]:
         return self._reached(TABLE.path)
 
     def _reached(self, path: TablePath) -> dict[BucketKey, int]:
-        reached = dict.fromkeys(self._ends(), 0)
+        reached = dict.fromkeys(self.ends(), 0)
         for bucket, _, stop, _ in self.lake.rows(path):
             reached[bucket] = max(reached[bucket], stop)
         return reached
@@ -310,7 +310,7 @@ class Simulation:
         if record is None or record.round is None:
             return
         named = {"table_id": record.table_id, "tiering_epoch": record.tiering_epoch, "round_id": record.round.round_id}
-        far = offsets_to_pb({bucket: end + 5 for bucket, end in self._ends().items()})
+        far = offsets_to_pb({bucket: end + 5 for bucket, end in self.ends().items()})
         ref = pb.PbRound(**named, tierer_id=record.round.tierer_id or "")
         commits, heartbeats = self.coordinator.commits, self.coordinator.heartbeats
         report = pb.PbHeartbeatReqForTable(**named, error_message="made up", error_retryable=False, passed_head=4_711)

@@ -84,7 +84,7 @@ def test_a_key_that_is_missing_is_not_made_up_for_by_one_older_than_the_log(worl
         world.storage.take_kv_snapshots(table.path)
         world.tier(table)
         world.clock.advance(60 * (1 - sequence))
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     assert [log.log_start for log in world.storage.offsets(table).values()] == [2]
     for file in data_files(world, table):
         rewrite(file, read(file).slice(0, 1))

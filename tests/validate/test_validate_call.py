@@ -142,7 +142,7 @@ def test_a_caller_that_goes_while_the_child_is_started_takes_it_along_too(tiered
     coordinator = validating(tiered, tmp_path, MemoryStore(), children, stop=True, stopped=stopped)
 
     async def scenario() -> None:
-        steps = coordinator.control.validate_table(ValidateTable(TablePath("sales", "orders"), "offsets", None, "ann"))
+        steps = coordinator.control.perform_with_progress(ValidateTable(TablePath("sales", "orders"), "offsets", None, caller="ann"))
 
         async def drawn() -> None:
             async for _ in steps:

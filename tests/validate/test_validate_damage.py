@@ -70,7 +70,7 @@ def test_a_log_whose_old_part_was_cut_is_said_and_the_rest_is_compared(world: La
         world.clock.advance(60)
     world.tier(table)
     world.clock.advance(3_600 - 150)  # the last segment is younger than an hour
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     [log] = world.storage.offsets(table).values()
     assert 0 < log.log_start < 30
     results = check(world, table)
@@ -95,7 +95,7 @@ def test_a_log_that_is_cut_while_it_is_read_is_read_again(world: LakeWorld, tabl
         readings.append(1)
         if len(readings) == 1:
             world.clock.advance(7_200)
-            world.storage.upkeep.run()
+            world.storage.maintenance.run()
         return opened
 
     monkeypatch.setattr(world.storage, "reader", cut_first)

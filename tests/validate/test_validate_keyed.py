@@ -144,7 +144,7 @@ def test_what_the_log_no_longer_holds_of_a_kv_snapshot_is_said_and_the_rest_comp
     world.clock.advance(60)
     upsert(world, planes, 1, {2: "newer", 30: "new"})
     world.tier(planes)
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     [log] = world.storage.offsets(planes).values()
     assert log.log_start == 10
     results = check(world, planes)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from support.lake_world import FRESHNESS_S, LakeWorld
 from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
@@ -159,7 +159,7 @@ def test_a_former_partition_is_told_also_where_the_log_of_the_new_one_was_cut(wo
         world.clock.advance(3_600 * number + 5)
         world.storage.append(log_table.path, visits(*range(100, 110), day="d0"), "w", 2 + number)
     world.tier(log_table)
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     assert {log.log_start for log in world.storage.offsets(log_table).values()} == {20, 10}
     results = check(world, log_table)
     assert not faults(results), results

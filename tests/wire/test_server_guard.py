@@ -17,7 +17,8 @@ from support import http2
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogServicer, SysCatalogStub, add_SysCatalogServicer_to_server
 from tiering.errors import InvalidArgument, LakewardError, PeerTooOld, RoundFailed, ServiceBusy
-from tiering.wire import error_status, server_guard
+from tiering.wire import server_guard
+from tiering.wire.channel import calling
 from tiering.wire.server import open_server
 from tiering.wire.server_guard import CALLS, CLUSTER, HELD_BYTES, LISTINGS, MAX_CALLS, MAX_STREAMS, READS, REQUEST_BYTES, TIERERS, RpcGuard
 
@@ -88,9 +89,9 @@ async def until(probe: Callable[[], object]) -> None:
 
 
 async def raised_by(call: Awaitable[object]) -> LakewardError:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
+    with pytest.raises(LakewardError) as raised, calling("test"):
         await call
-    return error_status.error_from_rpc(caught.value, "test")
+    return raised.value
 
 
 async def to_the_end(answer: Any) -> None:

@@ -1,9 +1,16 @@
-"""What Lakeward needs of a streaming store. Two faces: `Cluster` on a driver or coordinator, `SplitReader` on executors.
+"""What Lakeward needs of a streaming store, cut by who needs it; every cluster kind of `tiering.cluster.registry` offers it.
 
-The embedded cluster and Apache Fluss both fit it: databases and tables (ListDatabases, ListTables, GetTableInfo),
-partitions (ListPartitionInfos), offsets (ListOffsets), the cluster's own record of the lake (GetLakeSnapshot,
-PrepareLakeTableSnapshot + CommitLakeTableSnapshot), bounded Arrow scans, KV snapshots (GetLatestKvSnapshots) and
-leases on them (Acquire-, Release-, DropKvSnapshotLease).
+    TableCatalog   databases, tables, partitions, and what the cluster remembers of a table's lake copy
+    LogOffsets     how far each bucket's log reaches
+    SplitSource    a tierer's view: both of them, KV snapshots, and readers of splits
+    ClusterOwner   the coordinator's view: a SplitSource with leases on KV snapshots and the lake record to write
+
+Apache Fluss answers them with ListDatabases, ListTables, GetTableInfo, ListPartitionInfos and GetLakeSnapshot; ListOffsets;
+GetLatestKvSnapshots, FetchLog and remote files; Acquire-, Release- and DropKvSnapshotLease, PrepareLakeTableSnapshot and
+CommitLakeTableSnapshot. What only some clusters can do is in `tiering.cluster.capabilities`, writing in `tiering.cluster.writable`.
+
+Whatever stands on a driver or in the coordinator is safe to call from several threads, and every call may raise ClusterUnavailable;
+a `SplitReader` alone goes to executors.
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ class SplitReader(Protocol):
 
     @property
     def split(self) -> TieringSplit:
-        """What it reads."""
+        """The split that it reads."""
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -41,8 +48,8 @@ class SplitReader(Protocol):
 
 
 @runtime_checkable
-class Cluster(Protocol):
-    """The driver side. Safe to call from several threads; every call may raise ClusterUnavailable."""
+class TableCatalog(Protocol):
+    """What tables there are."""
 
     @property
     def cluster_id(self) -> str:
@@ -62,8 +69,17 @@ class Cluster(Protocol):
         ...
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """Partitions as they are now; empty in a table without partition keys."""
+        """Partitions as they are now; empty in a table without partition keys. Raises UnknownTable if the table id is gone."""
         ...
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        """What the cluster remembers of the table's lake copy, which may be behind the lake; None = nothing yet."""
+        ...
+
+
+@runtime_checkable
+class LogOffsets(Protocol):
+    """How far each bucket's log reaches."""
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """Start and end of every bucket's log now. Raises UnknownTable if the table id is gone."""
@@ -72,7 +88,7 @@ class Cluster(Protocol):
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         """The same of many tables by table id, in as few questions as the cluster allows.
 
-        Left out are tables that are gone, and those whose log alone does not answer.
+        Tables that are gone are left out, and so are those whose log alone does not answer.
         """
         ...
 
@@ -80,13 +96,43 @@ class Cluster(Protocol):
         """Commit time of the first record at or after each offset; buckets with none are left out."""
         ...
 
-    def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
-        """How an executor reads `split`. Raises KvSnapshotGone for a snapshot that is not there any more."""
-        ...
+
+@runtime_checkable
+class SplitSource(TableCatalog, LogOffsets, Protocol):
+    """A tierer's view: everything that a round is planned from and reads."""
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """The newest KV snapshot of each bucket that has one; none for a log table. Raises UnknownTable."""
         ...
+
+    def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
+        """How an executor reads `split`.
+
+        Raises KvSnapshotGone for a snapshot that is not there any more, LogTruncated for records that retention removed, InvalidArgument
+        for a bucket or a range that the table does not have.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections, files and locks. Readers that were handed out go on."""
+        ...
+
+
+@runtime_checkable
+class LeaseListing(Protocol):
+    """Leases on KV snapshots, to be looked at."""
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """All leases by id, expired ones that were not swept yet included.
+
+        A cluster that lists no leases, such as Fluss, answers with those that were acquired through it here.
+        """
+        ...
+
+
+@runtime_checkable
+class KvSnapshotLeases(LeaseListing, Protocol):
+    """Leases on KV snapshots, to be acquired, renewed and ended."""
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
@@ -106,48 +152,43 @@ class Cluster(Protocol):
         """Lets go of all of a lease; False if there was none."""
         ...
 
-    def leases(self) -> Sequence[KvSnapshotLease]:
-        """All leases the cluster knows, expired ones that were not swept yet included, by id."""
-        ...
 
-    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """What the cluster remembers of the lake; None = nothing yet."""
-        ...
+@runtime_checkable
+class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
+    """The coordinator's view. Only the coordinator has it, and writes the lake record under the table's lock (FLUSS.md H1, H2)."""
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """Tells the cluster. Only the coordinator calls this, under the table's lock (FLUSS.md H1, H2).
+        """Tells the cluster which lake snapshot holds the table up to which offsets.
 
-        Harmless to repeat: an implementation reads what is recorded before it writes.
+        Harmless to repeat: an implementation reads what is recorded before it writes. Raises Fenced if an offset would go back,
+        UnknownTable.
         """
         ...
 
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """The same for a user who said that the lake is right (`reconcile_lake`): offsets may go back."""
+        """The same for a user who said that the lake is right (`reconcile_lake`): offsets may go back. Raises UnknownTable."""
         ...
 
 
-class TableOffsets(Protocol):
-    """What is asked of one table at a time."""
-
-    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """As `Cluster.offsets`."""
-        ...
+@runtime_checkable
+class ReadOnlyCluster(SplitSource, LeaseListing, Protocol):
+    """A cluster's folder, read while nothing runs or beside a running coordinator: one moment a question, and nothing is written."""
 
 
-def offsets_one_by_one(cluster: TableOffsets, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-    """`Cluster.offsets_of` for a cluster that answers about one table at a time, as Fluss does (ListOffsets).
+def offsets_one_by_one(cluster: LogOffsets, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+    """`LogOffsets.offsets_of` for a cluster that answers about one table at a time, as Fluss does (ListOffsets).
 
     Raises ClusterUnavailable if no table's log answers.
     """
-    found: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
-    silent: ClusterUnavailable | None = None
+    offsets: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
+    last_error: ClusterUnavailable | None = None
     for table in tables:
         try:
-            found[table.table_id] = cluster.offsets(table)
+            offsets[table.table_id] = cluster.offsets(table)
         except UnknownTable:
             continue
         except ClusterUnavailable as error:
-            silent = error
-    if silent is not None and not found:
-        raise silent
-    return found
+            last_error = error
+    if last_error is not None and not offsets:
+        raise last_error
+    return offsets

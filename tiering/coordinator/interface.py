@@ -1,7 +1,7 @@
 """What the coordinator offers inside its own process: to the gRPC services and to the system tables.
 
-Reads (`CoordinatorView`) see one moment and never wait for tiering. Controls (`CoordinatorControl`) are coroutines:
-a CALL may wait for minutes and must not hold a thread.
+Reads (`CoordinatorView`) see one moment and never wait for tiering. Whatever changes something, or takes its time, is a request that
+`CoordinatorControl` performs: `calls/` has one module a procedure with its request, its result and its effect.
 """
 
 from __future__ import annotations
@@ -10,56 +10,20 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
-from tiering.coordinator.calls.lease_calls import DEFAULT_TTL_MS as DEFAULT_LEASE_TTL_MS
-from tiering.coordinator.calls.lease_calls import AcquireLease, DropLease, LeaseCall, LeaseResult, ReleaseLease, RenewLease, lease_state
-from tiering.coordinator.calls.mutations import (
-    CallOptions,
-    CancelResult,
-    CancelTiering,
-    PauseResult,
-    PauseTiering,
-    ResetErrors,
-    ResetResult,
-    ResumeTiering,
-    RetryResult,
-    RetryTiering,
-)
-from tiering.coordinator.calls.open_calls import OpenCall, OpenCalls
-from tiering.coordinator.calls.requests import ReconcileLake, ReconcileResult, SweepLake, TierTable
-from tiering.coordinator.calls.skip_record import SkipRecord, SkipRecordResult
-from tiering.coordinator.calls.validate_table import ValidateTable
-from tiering.model.call_results import Progress, SweepResult, TierTableResult
+from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
+from tiering.coordinator.requests import CallRequest, ResultT
+from tiering.model.call_results import Progress
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 __all__ = [
-    "DEFAULT_LEASE_TTL_MS",
-    "AcquireLease",
-    "CallOptions",
     "CheckResult",
+    "Columns",
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
-    "DropLease",
-    "LeaseCall",
-    "LeaseResult",
-    "Progress",
-    "ReconcileLake",
-    "ReconcileResult",
-    "ReleaseLease",
-    "RenewLease",
-    "RetryResult",
-    "RetryTiering",
-    "SkipRecord",
-    "SkipRecordResult",
-    "SweepLake",
-    "SweepResult",
-    "TierTable",
-    "TierTableResult",
-    "ValidateTable",
-    "lease_state",
 ]
 
 
@@ -140,60 +104,21 @@ class CoordinatorView(Protocol):
 
 
 class CoordinatorControl(Protocol):
-    """What may be asked of the coordinator. Errors are of `tiering.errors`."""
+    """What may be asked of the coordinator. Coroutines: a CALL may wait for minutes and must not hold a thread.
 
-    def tier_table(self, call: TierTable) -> AsyncGenerator[Progress | TierTableResult]:
-        """Zero or more progress lines, then exactly one result. Closing the iterator ends the wait, not the round.
+    Errors are of `tiering.errors`; the effect of each request says which it raises.
+    """
 
-        Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
-        """
+    async def perform(self, request: CallRequest[ResultT]) -> ResultT:
+        """Does what the request asks for, once for its idempotency key."""
         ...
 
-    async def reconcile_lake(self, call: ReconcileLake) -> ReconcileResult:
-        """Makes a lake table that failed its base check for good one to build on again.
-
-        Raises CannotReconcile, UnknownTable, InvalidArgument, CommitOutcomeUnknown (call again), LakeUnavailable.
-        """
-        ...
-
-    async def retry_tiering(self, call: RetryTiering) -> RetryResult:
-        """Ends a failed table's back-off; also of one that failed for good. Raises UnknownTable."""
+    def perform_with_progress(self, request: CallRequest[ResultT]) -> AsyncGenerator[Progress | ResultT, None]:
+        """The same: any number of progress lines, then exactly one result. Closing the iterator ends the wait."""
         ...
 
     async def knows(self, idempotency_key: str) -> bool:
         """Whether the key names an operation already."""
-        ...
-
-    def validate_table(self, call: ValidateTable) -> AsyncGenerator[str | CheckResult, None]:
-        """Lines of progress, then a row a check. Closing the iterator ends the validation. Raises InvalidArgument, LakeUnavailable."""
-        ...
-
-    async def lease(self, call: LeaseCall) -> LeaseResult:
-        """Acquires, renews, releases or drops a lease on KV snapshots. Raises UnknownLease, UnknownTable, InvalidArgument."""
-        ...
-
-    async def pause_tiering(self, call: PauseTiering) -> PauseResult:
-        """The table is not assigned any more; a running round ends normally. Raises UnknownTable, InvalidArgument."""
-        ...
-
-    async def resume_tiering(self, call: ResumeTiering) -> PauseResult:
-        """Ends a pause. Raises UnknownTable."""
-        ...
-
-    async def cancel_tiering(self, call: CancelTiering) -> CancelResult:
-        """Asks a running round to end without a commit. Raises InvalidArgument for one that has not begun."""
-        ...
-
-    async def reset_errors(self, call: ResetErrors) -> ResetResult:
-        """Counts a table's errors anew. Raises UnknownTable."""
-        ...
-
-    async def skip_record(self, call: SkipRecord) -> SkipRecordResult:
-        """Leaves out the record at which a bucket stands. Raises UnknownTable, UnknownPartition, InvalidArgument."""
-        ...
-
-    async def sweep_lake(self, call: SweepLake) -> Sequence[SweepResult]:
-        """Deletes what dead rounds left; a result a table. Raises UnknownTable, InvalidArgument."""
         ...
 
 
@@ -205,7 +130,7 @@ class CoordinatorHandle(Protocol):
 
     @property
     def open_calls(self) -> OpenCalls:
-        """Where a service that takes CALLs says which are under way."""
+        """Where a service that takes CALLs enters those under way."""
         ...
 
     def view(self) -> CoordinatorView:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
-from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, key_schema
-from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options, parse_upkeep_options
+from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
+from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options, parse_maintenance_options
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import AppendedRange, EmbeddedCluster, TableSpec
+from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.ingest.files import FileFormat, ParsedFile, Shape, parsed_file
@@ -76,7 +76,7 @@ class IngestResult:
 
 
 def ingest_file(
-    cluster: EmbeddedCluster,
+    cluster: WritableCluster,
     path: TablePath,
     file: Path,
     options: IngestOptions | None = None,
@@ -101,7 +101,7 @@ def ingest_file(
     )
 
 
-def _find(cluster: EmbeddedCluster, path: TablePath, options: IngestOptions) -> TableInfo | None:
+def _find(cluster: WritableCluster, path: TablePath, options: IngestOptions) -> TableInfo | None:
     try:
         table = cluster.table(path)
     except (UnknownTable, UnknownDatabase):
@@ -116,7 +116,7 @@ def _find(cluster: EmbeddedCluster, path: TablePath, options: IngestOptions) -> 
 def _check_options(properties: Mapping[str, str]) -> None:
     """As the cluster will, before the file is read. Raises InvalidArgument naming the option."""
     parse_lake_options(properties)
-    parse_upkeep_options(properties)
+    parse_maintenance_options(properties)
     check_table_options(properties)
 
 
@@ -125,12 +125,12 @@ def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
         required = {*(options.bucket_keys or ()), *(options.primary_key or ())}
         return Shape(required=required, partition_keys=options.partition_by or ())
     if options.deletes:
-        check_keyed_table(existing)
+        check_primary_key_table(existing)
         return Shape(key_schema(existing), keys_of=existing)
     return Shape(existing.schema, (), existing.partition_keys, existing.added_columns, options.add_columns)
 
 
-def _widened(cluster: EmbeddedCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
+def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
     """The table with the columns of the file that it lacked; a file of keys has none."""
     added = [field for field in schema if field.name not in table.schema.names]
     return cluster.alter_table(table.path, {}, added) if added else table
@@ -174,7 +174,7 @@ def _properties(options: IngestOptions) -> dict[str, str]:
     return properties
 
 
-def _create(cluster: EmbeddedCluster, path: TablePath, schema: pa.Schema, options: IngestOptions) -> TableInfo:
+def _create(cluster: WritableCluster, path: TablePath, schema: pa.Schema, options: IngestOptions) -> TableInfo:
     buckets = DEFAULT_BUCKETS if options.buckets is None else options.buckets
     spec = TableSpec(
         schema, buckets, options.bucket_keys or (), _properties(options), options.primary_key or (), options.partition_by or ()

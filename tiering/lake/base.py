@@ -70,7 +70,7 @@ class LakeView:
 
 @dataclass(frozen=True)
 class WriterInitContext:
-    """What a writer is told: one split's bucket, and names for its files."""
+    """What a writer gets: one split's bucket, and names for its files."""
 
     table: TableInfo
     lake_table_uuid: str
@@ -95,7 +95,7 @@ class WriteResult:
     size_bytes: int
     payload: bytes = field(repr=False)
     deletes: int = 0
-    """Rows of the lake that die with it."""
+    """Rows of the lake that it deletes."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The properties of a lake's catalog: which of them may be set, and which may be shown. Pure.
 
-They come from the operator: from the command line, and secrets from each process's own environment. The coordinator tells
-tierers, and whoever asks, those alone that are listed in PUBLIC; whoever is told takes no others, so that neither side has to
-trust the other. What names code is refused wherever it comes from.
+They come from the operator: from the command line, and secrets from each process's own environment. The coordinator sends tierers
+and other clients only those that are listed in PUBLIC, and these accept no others, so that neither side has to trust the other.
+A property that names code is refused wherever it comes from.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
 
 
 def _check_uri(kind: str, uri: str) -> None:
-    """What a URI begins with chooses a database's driver, here and in a JVM. Not all of them are for lakes."""
+    """The beginning of a URI chooses a database's driver, here and in a JVM; only some of these are for lakes."""
     allowed = _URI_SCHEMES.get(kind, () if kind else tuple(chain.from_iterable(_URI_SCHEMES.values())))
     scheme = uri.partition(":")[0].partition("+")[0].lower()
     if allowed and scheme not in allowed:
@@ -75,24 +75,24 @@ def _check_uri(kind: str, uri: str) -> None:
 
 
 def public_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those that everybody may see; a URI without user, password, and parameters of which it is not known that they are none."""
+    """The properties that everybody may see; a URI without user, password and unknown parameters."""
     return {name: _public_value(name, value) for name, value in properties.items() if name in PUBLIC}
 
 
 def accepted_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """What counts of the properties that a service says its lake has: those that are public. Raises InvalidArgument."""
+    """The properties of a service's answer that a client goes by: only public ones. Raises InvalidArgument."""
     check_catalog_properties(properties)
     return public_properties(properties)
 
 
 def with_default_catalog(properties: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """`given`, and `own` before it unless that names a catalog or a warehouse itself: then it is another lake."""
+    """`properties`, completed by `defaults`. If they name a catalog or a warehouse they are another lake's: no defaults."""
     names_another = any(name in properties for name in ("type", "uri", "warehouse"))
     return dict(properties) if names_another else {**defaults, **properties}
 
 
 def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
-    """What a storage is opened with, of a catalog's properties. Secrets among them."""
+    """The properties of a catalog with which its storage is opened, secrets included."""
     return {name: value for name, value in properties.items() if isinstance(value, str) and _is_of_storage(name)}
 
 
@@ -126,7 +126,7 @@ def public_uri(value: str) -> str:
 
 
 def _without_user(scheme: str, rest: str) -> str:
-    """What follows `scheme://`, from the host on. Where it is not clear whether a user and a password stand there, they are left out."""
+    """`rest`, which follows `scheme://`, from the host on. What may be a user and a password is left out."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     before, at, _ = authority.rpartition("@")
     if scheme in _CONTAINER_SCHEMES and at and ":" not in before:

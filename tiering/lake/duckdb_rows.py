@@ -1,7 +1,7 @@
 """The rows of a lake snapshot in DuckDB, straight from its files: Parquet, less what its delete files name.
 
 Neither Spark nor the lake's own reader takes part. Columns are found by their names, whatever those are (DuckDB's own, `filename`
-and `file_row_number`, are told from the table's by renaming the latter on the way), or by the ids of their fields. Rules of
+and `file_row_number`, are kept apart from the table's by renaming the latter on the way), or by the ids of their fields. Rules of
 deletes: Iceberg spec, "Scan Planning"; of ids: "Column Projection".
 """
 
@@ -52,7 +52,7 @@ class LakeColumns:
 
 
 def live_rows(run: RunQuery, files: FileLists, wanted: LakeColumns, table: object, prefix: str = "") -> LiveRows:
-    """What is left of a snapshot's rows; at least one data file. `table`: for errors; `prefix` keeps the helpers of several apart.
+    """The live rows of a snapshot with at least one data file. `table`: for errors; `prefix`: of the helper tables' names.
 
     Raises duckdb.Error, InvalidArgument (equality deletes by a column that is not wanted; files without field ids).
     """
@@ -92,7 +92,7 @@ class _Reading:
         return f"schema = MAP {{{', '.join(fields)}}}"
 
     def check_field_ids(self, files: Sequence[LakeFile]) -> None:
-        """Without ids DuckDB would take every column for missing, and say nothing."""
+        """Raises InvalidArgument for a file without field ids: DuckDB would take all its columns for missing, without an error."""
         sql = f"SELECT file_name FROM parquet_schema({_paths(files)}) GROUP BY file_name HAVING count(field_id) = 0 LIMIT 1"
         for (path,) in self.run(sql, {}):
             raise InvalidArgument(
@@ -123,7 +123,7 @@ class _Reading:
         return [f"NOT EXISTS (SELECT 1 FROM {dead} AS x WHERE x.path = d.filename AND x.pos = d.file_row_number)"]
 
     def not_equal_to_dead(self, expressions: Mapping[str, str], deletes: Sequence[EqualityDeletes]) -> list[str]:
-        """One condition for all files that delete by the same columns: others write such a file with every checkpoint."""
+        """One condition for all files that delete by the same columns: Flink, for one, writes such a file with every checkpoint."""
         alike: dict[tuple[tuple[str, ...], bool], list[EqualityDeletes]] = {}
         for file in deletes:
             alike.setdefault((file.columns, file.everywhere), []).append(file)

@@ -1,4 +1,4 @@
-"""What a lake offers beside tiering: to look at a table that no round may build on, and to find what dead rounds left."""
+"""What a lake may offer beside tiering: a look at a table that no round may build on, and the files that dead rounds left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LakeSurvey:
 
 @dataclass(frozen=True)
 class ForeignOffsets:
-    """What another tiering service says it wrote: per partition id (None in a table without) and bucket the next offset."""
+    """How far another tiering service says that it wrote: per partition id (None in a table without) and bucket the next offset."""
 
     table_id: int
     offsets: Mapping[tuple[int | None, int], int]
@@ -46,7 +46,7 @@ class StoredFile:
 
 @runtime_checkable
 class LakeMaintenance(Protocol):
-    """Every call may raise LakeUnavailable."""
+    """A lake that can be reconciled and swept. Every call may raise LakeUnavailable."""
 
     def survey(self, path: TablePath) -> LakeSurvey | None:
         """A fresh look; None if there is no such lake table. Never raises MarkerCorrupt for a marker that cannot be read."""
@@ -55,8 +55,8 @@ class LakeMaintenance(Protocol):
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
         """The offsets that the head's rows have, in a partitioned table those of these partitions.
 
-        Of a primary-key table only where data files stand, as told by the manifests: rows in them may all be dead.
-        Raises SchemaDrift for files of which that cannot be told.
+        Of a primary-key table only where data files stand, as the manifests say: rows in them may all be dead.
+        Raises SchemaDrift for files whose bucket is unknown.
         """
         ...
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from tiering.errors import InvalidArgument
 from tiering.files.sqlite_files import sqlite_url
 from tiering.lake.base import Lake, LakeFormat
+from tiering.lake.catalog_properties import accepted_properties
 
 BUILT_IN: Mapping[str, str] = {
     "iceberg": "tiering.lake.iceberg.lake:LAKE_FORMAT",
@@ -81,6 +82,15 @@ def lake_opener(properties: Mapping[str, str]) -> Callable[[str], Lake]:
 def own_settings(name: str) -> Collection[str]:
     """Names of the catalog's properties that this process has of its own, from its environment or the user's configuration file."""
     return lake_format(name).own_settings()
+
+
+def properties_from_service(name: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """How this process opens the lake that a service describes, as far as the service may say. Raises InvalidArgument.
+
+    What its own environment says goes before that: there a URI has its user and password.
+    """
+    own = own_settings(name)
+    return {key: value for key, value in accepted_properties(properties).items() if key not in own}
 
 
 def local_lake_properties(data_folder: Path) -> dict[str, str]:

@@ -8,6 +8,9 @@ from datetime import datetime
 
 from tiering.model.tables import TableBucket
 
+EXPIRING_SHARE = 0.1
+"""A lease with less than this of its time left is about to expire."""
+
 
 @dataclass(frozen=True)
 class KvSnapshot:
@@ -38,3 +41,10 @@ class KvSnapshotLease:
     ttl_ms: int
     snapshots: Collection[LeasedSnapshot] = ()
     owner: str | None = None
+
+    def state(self, now: datetime) -> str:
+        """ACTIVE, EXPIRING or EXPIRED (not swept yet, and to be renewed still)."""
+        left_ms = (self.expires_at - now).total_seconds() * 1_000
+        if left_ms <= 0:
+            return "EXPIRED"
+        return "EXPIRING" if left_ms < self.ttl_ms * EXPIRING_SHARE else "ACTIVE"

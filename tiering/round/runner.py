@@ -11,7 +11,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from tiering import crash_points
 from tiering.clock import Clock, Ids
-from tiering.cluster.base import Cluster, SplitReader
+from tiering.cluster.base import SplitReader, SplitSource
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import Lake, LakeCommitter, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
@@ -41,7 +41,7 @@ class RoundWorld:
     """Everything outside that a round touches."""
 
     transport: Transport
-    cluster: Cluster
+    cluster: SplitSource
     lake: Callable[[str], Lake]
     """Opens the lake of a format."""
     inline: TaskRunner

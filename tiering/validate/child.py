@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tiering.child_process import module_command
+from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
 from tiering.model.names import table_path
 from tiering.model.tables import TablePath
@@ -28,7 +29,7 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is to be validated. `cluster_folder`: of the embedded cluster; it is only read."""
+    """What is to be validated. `cluster_folder`: of a cluster of `cluster_kind`; it is only read."""
 
     cluster_folder: str
     lake_format: str
@@ -38,12 +39,14 @@ class ValidationRequest:
     snapshot_id: int | None = None
     memory_limit: str = DEFAULT_MEMORY_LIMIT
     lake_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cluster_kind: str = EMBEDDED
 
 
 @dataclass(frozen=True)
 class FolderValidation:
     """Validates tables of one data folder, each in a child process."""
 
+    cluster_kind: str
     cluster_folder: Path
     lake_format: str
     lake_properties: Mapping[str, str] = field(repr=False)
@@ -62,6 +65,7 @@ class FolderValidation:
             snapshot_id,
             self.memory_limit,
             self.lake_properties,
+            self.cluster_kind,
         )
         return run_validation(request, started)
 
@@ -97,13 +101,12 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
 
 def main(source: IO[str], sink: IO[str]) -> None:
     """The child's side."""
-    from tiering.cluster.embedded.read_only import OfflineCluster
     from tiering.lake.registry import open_lake
     from tiering.validate.run import validate
 
     try:
         request = ValidationRequest(**json.load(source))
-        cluster = OfflineCluster(Path(request.cluster_folder))
+        cluster = cluster_kind(request.cluster_kind).open_read_only(Path(request.cluster_folder))
         try:
             lake = open_lake(request.lake_format, request.lake_properties)
             path = table_path(request.database_name, request.table_name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from tiering.clock import Clock, SystemClock
+from tiering.cluster.base import SplitSource
 from tiering.errors import DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock
@@ -18,14 +19,14 @@ from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart
 from tiering.validate.report import Report
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
-from tiering.validate.subject import LogSource, Subject, read_subject
+from tiering.validate.subject import Subject, read_subject
 
 READS = 3
 """How often a validation begins again because what it reads was changed meanwhile."""
 
 
 def validate(
-    source: LogSource,
+    source: SplitSource,
     lake: Lake,
     path: TablePath,
     level: Level,

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from tiering.cluster.base import SplitReader
+from tiering.cluster.base import SplitSource
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import FileLists, ReadableLake
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import KnownLake, check_base
-from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
-
-
-class LogSource(Protocol):
-    """What is needed of a `Cluster`: less than all of it, so that a folder nobody runs can have it."""
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    def table(self, path: TablePath) -> TableInfo: ...
-
-    def partitions(self, table: TableInfo) -> Sequence[Partition]: ...
-
-    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]: ...
-
-    def reader(self, table: TableInfo, split: TieringLogSplit) -> SplitReader: ...
-
-    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None: ...
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 
 
 @dataclass(frozen=True)
@@ -70,7 +50,7 @@ class Stretch:
 class Subject:
     """`problem`: why nothing can be compared (the base check's error). `vanished`: buckets of partitions that were dropped."""
 
-    source: LogSource
+    source: SplitSource
     table: TableInfo
     view: LakeView
     marker: Marker | None
@@ -81,7 +61,7 @@ class Subject:
     problem: LakewardError | None = None
 
 
-def read_subject(source: LogSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
+def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: int | None) -> Subject:
     """Looks everything up. Raises UnknownTable, InvalidArgument (never tiered, no such snapshot), LakeUnavailable."""
     table = source.table(path)
     recorded = source.lake_snapshot(table)  # before the lake: a round that lands in between leaves it behind, never ahead

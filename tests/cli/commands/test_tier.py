@@ -15,7 +15,7 @@ from support.served import OPTIONS, at_uri
 from support.terminals import Terminal
 from tiering.cli.commands.tier import splits_of
 from tiering.cli.terminal.exit_status import ExitStatus
-from tiering.coordinator.calls.tier_table_rows import progress_line
+from tiering.coordinator.calls.tier_table import progress_line
 from tiering.rpc.v1.coordinator_pb2 import ReportProgressRequest
 
 

@@ -244,7 +244,7 @@ def test_a_file_that_holds_other_rows_than_recorded_is_corrupt(storage: Embedded
     table = make_table(storage)
     storage.append(PATH, orders(0, 10), "writer", 0)
     reader = storage.reader(table, split_of(table, 0, 0, 10))
-    with storage._metadata.write() as connection:
+    with storage.metadata.write() as connection:
         connection.execute(sa.update(segments).values(stopping_offset=9))
     assert next(iter(reader.read())).num_rows == 10
 
@@ -365,12 +365,12 @@ def test_a_path_that_leaves_the_folder_is_neither_read_nor_removed(tmp_path: Pat
         table = make_table(storage, properties={"table.log.ttl": "1 s"})
         storage.append(PATH, orders(0, 10), "writer", 0)
         storage.append(PATH, orders(10, 10), "writer", 1)
-        with storage._metadata.write() as connection:
+        with storage.metadata.write() as connection:
             connection.execute(sa.update(segments).where(segments.c.starting_offset == 0).values(path=path, size_bytes=4))
         with pytest.raises(DataCorrupt, match="none of its own"):
             scan(storage, table, 0, 0, 20)
         clock.advance(3_600)
-        storage.upkeep.run()
+        storage.maintenance.run()
     assert precious.read_bytes() == b"mine"
     assert (root / "meta.db").exists()
 
@@ -379,12 +379,12 @@ def test_a_folder_of_the_format_before_refused_records_is_brought_up_to_date(tmp
     with EmbeddedStorage(tmp_path) as storage:
         make_table(storage, primary_key=("id",))
         storage.upsert(PATH, cities((1, "Oslo")), "writer", 0)
-        with storage._metadata.write() as connection:
+        with storage.metadata.write() as connection:
             connection.execute(sa.text("DROP TABLE refused_records"))
             connection.execute(sa.text("UPDATE facts SET value = '3' WHERE name = 'format_version'"))
     with EmbeddedStorage(tmp_path) as storage:
         storage.upsert(PATH, cities((1, "Lima")), "writer", 1)
         assert scan_all(storage, storage.table(PATH)).num_rows == 3
-        with storage._metadata.read() as connection:
+        with storage.metadata.read() as connection:
             version = connection.scalar(sa.text("SELECT value FROM facts WHERE name = 'format_version'"))
     assert version == str(FORMAT_VERSION)

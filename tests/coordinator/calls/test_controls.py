@@ -10,22 +10,25 @@ import pytest
 
 from support.coordinator_world import World
 from tiering import errors
-from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering, ResetErrors, ResumeTiering
+from tiering.coordinator.calls.cancel_tiering import CancelTiering
+from tiering.coordinator.calls.pause_tiering import PauseTiering
+from tiering.coordinator.calls.reset_errors import ResetErrors
+from tiering.coordinator.calls.resume_tiering import ResumeTiering
 from tiering.model.rounds import RoundState
 
 
 def pause(world: World, **more: Any) -> tuple[bool, bool, str]:
-    result = asyncio.run(world.coordinator.control.pause_tiering(PauseTiering(world.table.path, caller="ann", **more)))
+    result = asyncio.run(world.coordinator.control.perform(PauseTiering(world.table.path, caller="ann", **more)))
     return result.previous_paused, result.paused, result.status
 
 
 def resume(world: World) -> tuple[bool, bool, str]:
-    result = asyncio.run(world.coordinator.control.resume_tiering(ResumeTiering(world.table.path, caller="bob")))
+    result = asyncio.run(world.coordinator.control.perform(ResumeTiering(world.table.path, caller="bob")))
     return result.previous_paused, result.paused, result.status
 
 
 def cancel(world: World, round_id: str, **more: Any) -> tuple[str | None, str]:
-    result = asyncio.run(world.coordinator.control.cancel_tiering(CancelTiering(round_id, caller="ann", **more)))
+    result = asyncio.run(world.coordinator.control.perform(CancelTiering(round_id, caller="ann", **more)))
     return result.state, result.outcome.value
 
 
@@ -117,12 +120,12 @@ def test_errors_are_counted_anew_and_what_a_failing_table_says_stays(world: Worl
     tierer, given = world.assigned()
     tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
     call = ResetErrors(world.table.path, caller="ann")
-    assert asyncio.run(world.coordinator.control.reset_errors(call)).cleared == 1
+    assert asyncio.run(world.coordinator.control.perform(call)).cleared == 1
     record = world.record()
     assert (record.error_count, record.state) == (0, "Failed")
     assert record.error is not None
     assert told(world)[0][:2] == ("ERRORS_RESET", "ann")
-    assert asyncio.run(world.coordinator.control.reset_errors(call)).cleared == 0
+    assert asyncio.run(world.coordinator.control.perform(call)).cleared == 0
 
 
 def test_a_text_that_would_be_kept_is_bounded(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from tiering.coordinator.calls.lease_calls import LeaseCalls
-from tiering.coordinator.interface import AcquireLease, DropLease, LeaseResult, ReleaseLease, RenewLease
-from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
+from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseResult
+from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
+from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease
 from tiering.errors import InvalidArgument, UnknownLease, UnknownTable
 from tiering.model.tables import TableInfo, TablePath
 
@@ -33,8 +36,8 @@ class Leasing:
         self.world.storage.take_kv_snapshots(self.table.path)
 
     def run(self, call: Any) -> LeaseResult:
-        table_records = self.world.coordinator.table_records
-        return LeaseCalls(table_records, self.world.storage, IdempotentOperations(table_records)).run(call)
+        result: LeaseResult = asyncio.run(self.world.coordinator.control.perform(call))
+        return result
 
     def acquire(self, lease_id: str = "mine", **more: Any) -> LeaseResult:
         return self.run(AcquireLease(lease_id, self.table.path, caller="ann", **{"ttl_ms": 10 * MINUTE_MS, **more}))
@@ -110,7 +113,7 @@ def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: 
     assert all(one.available for one in held.snapshots)
     files = set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
     leasing.run(DropLease("mine", caller="ann"))
-    leasing.world.storage.upkeep.run()
+    leasing.world.storage.maintenance.run()
     gone = files - set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
     assert len(gone) == len(held.snapshots)
 

@@ -12,11 +12,14 @@ import pytest
 
 from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
-from tiering.coordinator.interface import ReconcileLake, ReconcileResult, RetryTiering, TierTable, TierTableResult
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
+from tiering.coordinator.calls.retry_tiering import RetryTiering
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
+from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
@@ -31,7 +34,7 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 
 def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: object) -> ReconcileResult:
     call = ReconcileLake(table.path, action, caller="alice", **more)  # type: ignore[arg-type]
-    return asyncio.run(world.coordinator.control.reconcile_lake(call))
+    return asyncio.run(world.coordinator.control.perform(call))
 
 
 def tiered(world: LakeWorld, rounds: int = 2) -> TableInfo:
@@ -206,7 +209,7 @@ def test_a_coordinator_that_dies_after_its_commit_is_ended_by_the_same_call(worl
         reconcile(world, table, "retier")
     del world.storage.rewind_lake_snapshot
     world.restart()
-    asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob")))
+    asyncio.run(world.coordinator.control.perform(RetryTiering(table.path, caller="bob")))
     assert isinstance(world.begin(table).end().error, errors.RecordAheadOfLake)
     assert reconcile(world, table, "retier").outcome == "reconciled"
     run_due(world, table)
@@ -236,7 +239,7 @@ def test_wherever_a_reconciliation_dies_the_same_call_goes_on(
         with pytest.raises(UnexpectedEnd, match="Killed"):
             reconcile(world, table, action, idempotency_key=key)
     world.restart()
-    asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob")))
+    asyncio.run(world.coordinator.control.perform(RetryTiering(table.path, caller="bob")))
     unharmed = world.begin(table).end()
     assert unharmed.error is None or not unharmed.error.retryable
     again = reconcile(world, table, action, idempotency_key=key)
@@ -314,7 +317,7 @@ def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(
     world.tier(table)
     world.storage.take_kv_snapshots(table.path)
     world.clock.advance(3_601)
-    world.storage.upkeep.run()
+    world.storage.maintenance.run()
     [log] = world.storage.offsets(table).values()
     assert (log.log_start, log.log_end) == (10, 10)
     world.lake._open().drop_table(str(table.path))
@@ -328,7 +331,7 @@ def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(
 
 
 async def all_of(world: LakeWorld, call: TierTable) -> list[TierTableResult]:
-    return [one async for one in world.coordinator.control.tier_table(call) if isinstance(one, TierTableResult)]
+    return [one async for one in world.coordinator.control.perform_with_progress(call) if isinstance(one, TierTableResult)]
 
 
 def test_adopt_takes_over_what_flusss_tiering_wrote(world: LakeWorld, tmp_path: Path) -> None:
@@ -385,7 +388,7 @@ def test_retry_tries_a_failed_table_now_and_leaves_others_alone(world: LakeWorld
     table = tiered(world)
 
     def retry(**more: bool) -> tuple[str, object]:
-        result = asyncio.run(world.coordinator.control.retry_tiering(RetryTiering(table.path, caller="bob", **more)))
+        result = asyncio.run(world.coordinator.control.perform(RetryTiering(table.path, caller="bob", **more)))
         return result.status, result.next_retry_time
 
     assert retry() == ("Scheduled", None)

@@ -13,7 +13,7 @@ import pytest
 from support.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.coordinator.interface import ReconcileLake, ReconcileResult
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
@@ -59,7 +59,7 @@ def parked(world: LakeWorld, table: TableInfo, error: type[errors.LakewardError]
 
 
 def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> ReconcileResult:
-    return asyncio.run(world.coordinator.control.reconcile_lake(ReconcileLake(table.path, action, caller="alice", **more)))
+    return asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, action, caller="alice", **more)))
 
 
 def regions(world: LakeWorld, table: TableInfo, result: ReconcileResult) -> dict[str, int]:

@@ -48,7 +48,7 @@ class Stuck:
 
     def skip(self, offset: int, **more: Any) -> SkipRecordResult:
         call = SkipRecord(self.table.path, 0, offset, **{"caller": "ann", "reason": "a test", **more})
-        return asyncio.run(self.world.coordinator.control.skip_record(call))
+        return asyncio.run(self.world.coordinator.control.perform(call))
 
     def in_lake(self) -> dict[int, str]:
         found = lake_rows(self.world.lake_properties, self.table.path).to_pylist()
@@ -134,7 +134,7 @@ def test_the_other_buckets_of_the_table_go_on_into_the_lake(tmp_path: Path) -> N
     assert in_lake() == expected
     offset = int(failed.error.ids["offset"]) if failed.error else -1
     bucket = int(re.search(r"bucket (\d+)", failed.error.message if failed.error else "")[1])  # type: ignore[index]
-    asyncio.run(world.coordinator.control.skip_record(SkipRecord(table.path, bucket, offset, caller="ann", reason="a test")))
+    asyncio.run(world.coordinator.control.perform(SkipRecord(table.path, bucket, offset, caller="ann", reason="a test")))
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert in_lake() == expected
     assert not faults(check(world, table))

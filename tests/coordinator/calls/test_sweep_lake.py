@@ -14,13 +14,16 @@ import pytest
 from typer.testing import CliRunner
 
 from support.lake_world import LakeWorld
+from support.operators import pause
 from tiering import errors
 from tiering.cli.main import app
 from tiering.client import AsyncLakewardClient, LakewardClient
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.sweep_lake import SweepLake
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.interface import ReconcileLake, SweepLake, SweepResult
 from tiering.coordinator.server.serving import serve
 from tiering.lake.marker import encode
+from tiering.model.call_results import SweepResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
@@ -35,8 +38,8 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
 
 
 def sweep(world: LakeWorld, table: TableInfo | None, *, dry_run: bool = False, older_than_ms: int = 0) -> SweepResult:
-    call = SweepLake(None if table is None else table.path, "alice", older_than_ms, dry_run)
-    [result] = asyncio.run(world.coordinator.control.sweep_lake(call))
+    call = SweepLake(None if table is None else table.path, older_than_ms, dry_run, caller="alice")
+    [result] = asyncio.run(world.coordinator.control.perform(call))
     return result
 
 
@@ -167,7 +170,7 @@ def test_the_files_of_a_renamed_lake_table_are_alive_in_whatever_folder(
     world.iceberg_catalog().rename_table("sales.orders", "sales.former")
     monkeypatch.setattr("tiering.lake.iceberg.lake.new_location", lambda *_: former.location())
     assert isinstance(world.tier(table).error, errors.LakeTableReplaced)
-    asyncio.run(world.coordinator.control.reconcile_lake(ReconcileLake(table.path, "retier", caller="alice")))
+    asyncio.run(world.coordinator.control.perform(ReconcileLake(table.path, "retier", caller="alice")))
     assert world.begin(table).end().state is RoundState.SUCCEEDED
     assert world.iceberg(table).location() == former.location()
     world.assert_exact(table)
@@ -201,7 +204,7 @@ def test_a_table_whose_metadata_is_damaged_is_named_and_the_others_are_swept(wor
     world.due()
     world.begin(orders).advance_to(act.BeginCommit)
     silence(world)
-    world.coordinator.pause_tiering(orders.path, "alice")
+    pause(world.coordinator, orders.path, "alice")
     broken = world.table("broken")
     world.append(broken, 0, 20)
     world.tier(broken)
@@ -210,7 +213,7 @@ def test_a_table_whose_metadata_is_damaged_is_named_and_the_others_are_swept(wor
     manifests = Path(head.manifest_list.removeprefix("file://"))
     manifests.write_bytes(manifests.read_bytes()[:-30])
     before = own_files(world, broken)
-    results = asyncio.run(world.coordinator.control.sweep_lake(SweepLake(None, "alice", 0, False)))
+    results = asyncio.run(world.coordinator.control.perform(SweepLake(None, 0, False, caller="alice")))
     assert [(one.path.table_name, one.removed) for one in results] == [("broken", 0), ("orders", 2)]
     assert results[0].error is not None
     assert "LakeUnavailable: cannot read the manifests of sales.broken: its metadata cannot be read" in results[0].error

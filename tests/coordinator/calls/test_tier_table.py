@@ -9,6 +9,7 @@ import pytest
 
 from support.calling import connect, during
 from support.coordinator_world import World
+from support.operators import pause
 from tiering import errors
 from tiering.model.tables import TablePath
 
@@ -168,7 +169,7 @@ def test_a_failed_table_with_nothing_to_do_gets_an_empty_round_that_clears_it(wo
 
 
 def test_a_paused_table_is_an_error(world: World) -> None:
-    world.coordinator.pause_tiering(world.table.path, "bob", "moving house")
+    pause(world.coordinator, world.table.path, "bob", "moving house")
     with pytest.raises(errors.TablePaused, match="paused by bob: moving house"):
         world.call()
 
@@ -178,7 +179,7 @@ def test_a_pause_ends_the_wait_for_a_queued_round(world: World) -> None:
     connect(world)
 
     async def act() -> None:
-        world.coordinator.pause_tiering(world.table.path, "bob")
+        pause(world.coordinator, world.table.path, "bob")
 
     with pytest.raises(errors.TablePaused):
         during(world, act)

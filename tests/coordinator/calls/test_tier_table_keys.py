@@ -10,7 +10,7 @@ import pytest
 from support.calling import connect, during, until
 from support.coordinator_world import World
 from tiering import errors
-from tiering.coordinator.interface import TierTableResult
+from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TablePath
 

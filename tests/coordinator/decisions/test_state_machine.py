@@ -16,11 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from support.coordinator_world import START, World
 from support.memory_lake import Request
+from support.operators import cancel, pause, resume
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState
+from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.rounds import RoundState
 from tiering.model.states import LASTING, TRANSITIONS, TableState
-from tiering.model.tables import BucketKey
+from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 TIERERS = st.sampled_from(["one", "two"])
@@ -94,7 +96,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def get_as_far_as_the_grant(self, name: str, records: int) -> None:
         """The way to where it gets interesting, in one step."""
         self.switch_the_lake(enabled=True)
-        self.pause_or_resume(pause=False)
+        self.pause_or_resume(resume)
         self.world.append(records)
         self.renew(name)
         self.world.due()
@@ -157,17 +159,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def call(self, caller: str) -> None:
         self._quietly(lambda: self.world.call(caller=caller, wait=False))
 
-    @rule(pause=st.booleans())
-    def pause_or_resume(self, pause: bool) -> None:
-        coordinator = self.world.coordinator
-        act = coordinator.pause_tiering if pause else coordinator.resume_tiering
-        self._quietly(lambda: act(self.world.table.path, "alice"))
+    @rule(request=st.sampled_from([pause, resume]))
+    def pause_or_resume(self, request: Callable[[Coordinator, TablePath, str], None]) -> None:
+        self._quietly(lambda: request(self.world.coordinator, self.world.table.path, "alice"))
 
     @rule()
     def cancel(self) -> None:
         for record in self.world.coordinator.table_records.live():
-            if record.round is not None:
-                cancelled = self.world.coordinator.cancel_tiering(record.round.round_id, "alice")
+            if record.round is not None and record.round.state is not RoundState.QUEUED:
+                cancelled = cancel(self.world.coordinator, record.round.round_id, "alice")
                 assert not (cancelled and record.granted)
 
     @rule()
@@ -257,7 +257,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         for round_id in aborted & pending:
             request = next(candidate for candidate in self.requests if candidate.marker.round_id == round_id)
             assert table is not None
-            assert request.tag != table.tag, "a grant is given up only when it cannot land any more"
+            assert request.tiered != self.world.lake.tiered(table), "a grant is given up only when it cannot land any more"
 
     def teardown(self) -> None:
         self.world.coordinator.close()

@@ -16,7 +16,8 @@ import pytest
 from support.coordinator_world import FRESHNESS, START, World
 from support.memory_cluster import log_table
 from support.memory_store import MemoryStore
-from tiering.coordinator.calls.mutations import RetryTiering
+from support.operators import pause, resume
+from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
@@ -82,13 +83,13 @@ def test_a_round_that_began_while_the_clock_was_ahead_is_followed_by_the_next_in
 
 def test_a_table_that_waits_since_the_future_waits_no_longer_than_others() -> None:
     world = World((log_table(1), log_table(2, TablePath("sales", "returns"))))
-    world.coordinator.pause_tiering(world.tables[1].path, "alice")
+    pause(world.coordinator, world.tables[1].path, "alice")
     restarted(world, AHEAD)
     world.due()
     assert [world.state(table) for table in world.tables] == ["Pending", "Scheduled"]
     restarted(world, BACK)
     world.later(1)
-    world.coordinator.resume_tiering(world.tables[1].path, "alice")
+    resume(world.coordinator, world.tables[1].path, "alice")
     world.due()
     tierer = world.tierer()
     assert [tierer.get().table_id for _ in range(2)] == [1, 2]
@@ -123,7 +124,7 @@ def test_a_pause_ends_at_the_wall_time_that_was_named_also_after_the_clock_was_m
     world.restart()
     world.clock.wall += by
     until = world.clock.now() + timedelta(hours=1)
-    world.coordinator.pause_tiering(world.table.path, "alice", until=until)
+    pause(world.coordinator, world.table.path, "alice", until=until)
     world.restart()
     [status] = world.coordinator.view().table_statuses()
     assert status.paused_until == until
@@ -135,18 +136,18 @@ def test_a_pause_ends_at_the_wall_time_that_was_named_also_after_the_clock_was_m
 
 def test_a_pause_until_a_far_day_is_somebodys_wish_and_stays(world: World) -> None:
     until = world.clock.now() + YEARS
-    world.coordinator.pause_tiering(world.table.path, "alice", until=until)
+    pause(world.coordinator, world.table.path, "alice", until=until)
     world.restart()
     world.due()
     assert world.record().pause is not None
     assert world.coordinator.view().table_statuses()[0].paused_until == until
-    world.coordinator.resume_tiering(world.table.path, "alice")
+    resume(world.coordinator, world.table.path, "alice")
     world.coordinator.tick()
     assert world.state() == "Pending"
 
 
 def test_a_clock_that_is_set_ends_no_pause_while_the_coordinator_runs(world: World) -> None:
-    world.coordinator.pause_tiering(world.table.path, "alice", until=world.clock.now() + timedelta(hours=1))
+    pause(world.coordinator, world.table.path, "alice", until=world.clock.now() + timedelta(hours=1))
     world.clock.wall += AHEAD
     world.due()
     assert world.record().pause is not None
@@ -170,7 +171,7 @@ def test_what_is_read_again_after_a_write_that_failed_is_within_reach_too() -> N
     restarted(world, BACK)  # a failed table is restored as it is stored, deadlines of four years and all
     store.fail = True
     with pytest.raises(StoreError):
-        world.coordinator.pause_tiering(world.table.path, "alice")
+        pause(world.coordinator, world.table.path, "alice")
     store.fail = False
     world.coordinator.tick()
     world.later(world.coordinator.options.backoff_max_ms / 1_000)
@@ -181,7 +182,7 @@ def test_what_is_read_again_after_a_write_that_failed_is_within_reach_too() -> N
 def test_a_key_still_names_its_call_after_the_clock_was_set_ahead(world: World) -> None:
     async def retry() -> object:
         call = RetryTiering(path=world.table.path, caller="alice", idempotency_key="k")
-        return await world.coordinator.control.retry_tiering(call)
+        return await world.coordinator.control.perform(call)
 
     asyncio.run(retry())
     world.clock.wall += AHEAD

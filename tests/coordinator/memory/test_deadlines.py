@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.coordinator_world import START, HandTierer, World
 from support.memory_cluster import log_table
 from support.memory_store import MemoryStore
+from support.operators import pause, resume
 from tiering import errors
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
@@ -159,11 +160,11 @@ class TimeMachine(RuleBasedStateMachine):
     @rule(table_id=TABLE_IDS, seconds=st.none() | st.sampled_from([1, 30, 200]))
     def pause(self, table_id: int, seconds: int | None) -> None:
         until = None if seconds is None else self.world.clock.now() + timedelta(seconds=seconds)
-        self._quietly(lambda: self.world.coordinator.pause_tiering(TablePath("sales", f"t{table_id}"), "ann", until=until))
+        self._quietly(lambda: pause(self.world.coordinator, TablePath("sales", f"t{table_id}"), "ann", until=until))
 
     @rule(table_id=TABLE_IDS)
     def resume(self, table_id: int) -> None:
-        self._quietly(lambda: self.world.coordinator.resume_tiering(TablePath("sales", f"t{table_id}"), "ann"))
+        self._quietly(lambda: resume(self.world.coordinator, TablePath("sales", f"t{table_id}"), "ann"))
 
     @rule(table_id=TABLE_IDS, freshness_ms=st.sampled_from([1_000, 30_000, 90_000]), enabled=st.sampled_from([True, True, True, False]))
     def alter(self, table_id: int, freshness_ms: int, enabled: bool) -> None:

@@ -14,8 +14,9 @@ from support.calling import connect
 from support.coordinator_world import World
 from support.lake_world import LakeWorld
 from support.memory_store import MemoryStore
-from tiering import errors
-from tiering.coordinator.interface import ReconcileLake, ReconcileResult, RetryTiering
+from tiering import crash_points, errors
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult, reconcile_lake
+from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
 from tiering.coordinator.memory.store import Writes
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
@@ -45,9 +46,9 @@ def test_a_retry_that_died_has_one_effect_when_it_is_repeated(moment: str) -> No
     call = RetryTiering(world.table.path, caller="bob", idempotency_key="k")
     store.dies = moment
     with pytest.raises(KeyboardInterrupt):
-        world.coordinator.control._controls.retry(call)
+        retry_tiering(world.coordinator.call_parts, call)
     world.restart()
-    answers = [asyncio.run(world.coordinator.control.retry_tiering(call)) for _ in range(2)]
+    answers = [asyncio.run(world.coordinator.control.perform(call)) for _ in range(2)]
     assert answers[0] == answers[1]
     assert answers[0].status == "Pending"
     assert len([event for event in store.events() if event.event_type == "TABLE_RETRIED"]) == 1
@@ -56,12 +57,12 @@ def test_a_retry_that_died_has_one_effect_when_it_is_repeated(moment: str) -> No
 
 def test_a_repeat_is_answered_though_its_table_is_gone(world: World) -> None:
     call = RetryTiering(world.table.path, caller="bob", idempotency_key="k")
-    first = asyncio.run(world.coordinator.control.retry_tiering(call))
+    first = asyncio.run(world.coordinator.control.perform(call))
     del world.cluster.by_path[world.table.path]
     world.coordinator.tick()
-    assert asyncio.run(world.coordinator.control.retry_tiering(call)) == first
+    assert asyncio.run(world.coordinator.control.perform(call)) == first
     with pytest.raises(errors.UnknownTable):
-        asyncio.run(world.coordinator.control.retry_tiering(replace(call, idempotency_key="another")))
+        asyncio.run(world.coordinator.control.perform(replace(call, idempotency_key="another")))
 
 
 def test_a_waiting_call_that_is_repeated_while_it_waits_shares_its_goal(world: World) -> None:
@@ -86,7 +87,8 @@ def rolled_back(tmp_path: Path) -> Iterator[tuple[LakeWorld, TableInfo]]:
 
 
 def reconcile(world: LakeWorld, table: TableInfo) -> ReconcileResult:
-    return world.coordinator.control._reconciler.reconcile(ReconcileLake(table.path, "retier", caller="alice", idempotency_key="k"))
+    request = ReconcileLake(table.path, "retier", caller="alice", idempotency_key="k")
+    return reconcile_lake(world.coordinator.call_parts, request)
 
 
 def killed(*_: object, **__: object) -> Any:
@@ -121,7 +123,7 @@ def test_a_reconciliation_that_died_before_its_commit_is_done_by_the_repeat(
     world, table = rolled_back
     head = world.view(table).head
     with monkeypatch.context() as patch:
-        patch.setattr(world.coordinator.control._reconciler, "_send", killed)
+        patch.setattr(crash_points, "reach", lambda point: killed() if point == crash_points.RECONCILE_CLAIMED else None)
         with pytest.raises(KeyboardInterrupt):
             reconcile(world, table)
     assert world.view(table).head == head

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from support.coordinator_world import START, CountingIds
@@ -13,9 +15,14 @@ from tiering.model.status import TableStatus
 BYTES = 100
 
 
-def few_bytes() -> Listings[TableStatus]:
+def sized(size_of: Callable[[TableStatus], int]) -> Listings[TableStatus, TableStatus]:
+    """Listings whose items are answered as they are, with a size of the test's."""
+    return Listings(CountingIds(), lambda status: status, size_of)
+
+
+def few_bytes() -> Listings[TableStatus, TableStatus]:
     """Listings whose items are small."""
-    return Listings(CountingIds(), lambda status: BYTES)
+    return sized(lambda status: BYTES)
 
 
 TWO = Listing((table_status("sales.a"), table_status("sales.b")), START)
@@ -58,7 +65,7 @@ def test_a_position_that_none_of_ours_has_is_refused(position: str) -> None:
 
 
 def test_a_page_ends_where_its_items_would_be_more_than_an_answer_carries() -> None:
-    listings = Listings(CountingIds(), lambda status: PAGE_BYTES // 3)
+    listings = sized(lambda status: PAGE_BYTES // 3)
     seven = Listing(tuple(table_status(f"sales.t{number}") for number in range(7)), START)
     pages = [listings.first(seven, 5)]
     while pages[-1].next_token:
@@ -68,12 +75,12 @@ def test_a_page_ends_where_its_items_would_be_more_than_an_answer_carries() -> N
 
 
 def test_an_item_larger_than_an_answer_is_a_page_of_its_own() -> None:
-    listings = Listings(CountingIds(), lambda status: PAGE_BYTES + 1)
+    listings = sized(lambda status: PAGE_BYTES + 1)
     first = listings.first(TWO, 0)
     assert (first.items, listings.next(first.next_token, 0).items) == (TWO.items[:1], TWO.items[1:])
 
 
 def test_a_whole_listing_is_one_page_or_an_error_that_names_page_size() -> None:
-    assert Listings(CountingIds(), lambda status: PAGE_BYTES // 2).whole(TWO).items == TWO.items
+    assert sized(lambda status: PAGE_BYTES // 2).whole(TWO).items == TWO.items
     with pytest.raises(InvalidArgument, match="page_size"):
-        Listings(CountingIds(), lambda status: PAGE_BYTES // 2 + 1).whole(TWO)
+        sized(lambda status: PAGE_BYTES // 2 + 1).whole(TWO)

@@ -11,6 +11,7 @@ import pytest
 
 from support.calling import until
 from support.coordinator_world import World
+from support.operators import pause
 from support.served import Served, error_of, many, over_grpc
 from tiering.coordinator.server.serving import serve
 from tiering.errors import Fenced, InvalidArgument, SetupError, UnknownTable
@@ -148,7 +149,7 @@ def test_waiting_calls_starve_neither_reads_nor_tierers() -> None:
 
 def test_errors_of_a_call_travel_with_class_hint_and_ids() -> None:
     async def test(served: Served) -> None:
-        served.world.coordinator.pause_tiering(served.world.table.path, "bob", "moving house")
+        pause(served.world.coordinator, served.world.table.path, "bob", "moving house")
         code, error = await error_of(served.tier().read())  # type: ignore[arg-type]
         assert code is grpc.StatusCode.FAILED_PRECONDITION
         assert error.error_class == "TablePaused"
@@ -185,7 +186,7 @@ def test_stopping_answers_held_requests_and_waiting_calls() -> None:
     async def test(served: Served) -> None:
         served.world.append()
         await served.heartbeat(served.world.tierer("stays"))
-        served.world.coordinator.pause_tiering(served.world.table.path, "bob")
+        pause(served.world.coordinator, served.world.table.path, "bob")
         [held] = await served.held(served.world.tierer())
         async with asyncio.timeout(5):
             await served.server.stop()

@@ -10,6 +10,7 @@ import pytest
 
 from support.coordinator_world import START, World
 from support.memory_cluster import log_table
+from support.operators import pause
 from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.model.status import TableStatus
@@ -168,7 +169,7 @@ def test_reasons_for_waiting(world: World) -> None:
     assert status.status_reason == "permanent error: SchemaDrift; resumed by CALL sys.tier_table or a change of the table"
     assert (status.error_class, status.error_phase, status.error_hint, status.error_retryable) == ("SchemaDrift", "WRITE", "mend it", False)
     assert (status.error_count, status.consecutive_failures, status.next_retry_time) == (2, 2, None)
-    world.coordinator.pause_tiering(world.table.path, "alice", "moving house", until=START.replace(year=2027))
+    pause(world.coordinator, world.table.path, "alice", "moving house", until=START.replace(year=2027))
     status = look(world)
     assert status.status_reason == "paused by alice until 2027-01-01 00:00:00 UTC: moving house"
     assert (status.paused, status.paused_by, status.paused_until) == (True, "alice", START.replace(year=2027))

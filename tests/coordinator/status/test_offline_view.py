@@ -11,9 +11,10 @@ import pytest
 
 from support.data_folders import FolderWorld, create
 from support.lake_world import LakeWorld
+from support.operators import pause, resume
 from support.processes import wait_for
 from tiering.cli.processes.data_folder import DataFolder
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.offline_view import offline_view
@@ -36,7 +37,7 @@ class Look:
 
     def __init__(self, world: FolderWorld) -> None:
         self.store = SqlStore.for_reading(world.folder.root / "coordinator.db")
-        self.cluster = OfflineCluster(world.folder.cluster)
+        self.cluster = ReadOnlyEmbeddedCluster(world.folder.cluster)
         self.view: View = offline_view(self.store, self.cluster, world.clock)
 
     def __enter__(self) -> View:
@@ -62,11 +63,11 @@ def in_states(world: LakeWorld) -> list[TableInfo]:
     wait_until_measured(world, rested)
     waiting, running, paused = (world.table(name) for name in ("b_waiting", "c_running", "d_paused"))
     for table in (waiting, paused):
-        world.coordinator.pause_tiering(table.path, "ann", "a move")
+        pause(world.coordinator, table.path, "ann", "a move")
     world.append(waiting, 0, 10)
     world.due()
     world.begin(running)
-    world.coordinator.resume_tiering(waiting.path, "ann")
+    resume(world.coordinator, waiting.path, "ann")
     world.coordinator.tick()
     return [rested, waiting, running, paused]
 

@@ -9,7 +9,8 @@ import pytest
 from support.coordinator_world import World
 from support.served import Served, error_of, over_grpc
 from tiering.cluster.lease_rules import check_lease
-from tiering.coordinator.calls.mutations import CancelTiering, PauseTiering
+from tiering.coordinator.calls.cancel_tiering import CancelTiering
+from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.errors import InvalidArgument, LakeUnavailable, RoundFailed
 from tiering.model.tables import TablePath
 from tiering.redaction.redact import MESSAGE_LIMIT

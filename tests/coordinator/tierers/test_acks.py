@@ -336,7 +336,7 @@ def test_a_round_is_granted_one_commit_and_no_other(world: World) -> None:
 
 
 def test_a_table_that_is_at_work_for_too_long_is_told_so(world: World) -> None:
-    world.coordinator.commits._locks._wait_seconds = 0
+    world.coordinator.commits.locks.wait_seconds = 0
     world.append()
     tierer, assignment = world.assigned()
     tierer.commit(assignment)
@@ -347,7 +347,7 @@ def test_a_table_that_is_at_work_for_too_long_is_told_so(world: World) -> None:
 
 
 def test_locks_of_tables_are_gone_once_nobody_holds_them(world: World) -> None:
-    locks = world.coordinator.commits._locks
+    locks = world.coordinator.commits.locks
     for table_id in range(100):
         with locks.held(table_id):
             assert len(locks) == 1

@@ -15,8 +15,8 @@ from support.calling import until
 from support.coordinator_world import HandTierer, World
 from support.served import Served, error_of, over_grpc
 from tiering import errors
-from tiering.coordinator.calls.mutations import PauseTiering
-from tiering.coordinator.calls.requests import ReconcileLake
+from tiering.coordinator.calls.pause_tiering import PauseTiering
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.rpc.v1 import common_pb2, status_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -106,7 +106,7 @@ def test_a_client_that_gives_its_ack_up_takes_it_from_nobody_else() -> None:
 
 def test_another_ack_of_a_blocked_table_is_told_to_try_again() -> None:
     async def test(served: Served) -> None:
-        served.world.coordinator.commits._locks._wait_seconds = 0.01
+        served.world.coordinator.commits.locks.wait_seconds = 0.01
         tierer, assignment = committed(served.world)
         late = tierer.ack_message(assignment)
         served.world.later(120)  # the round is over; the next one acks too
@@ -176,17 +176,16 @@ def test_a_cluster_that_hangs_while_a_name_is_looked_for_holds_up_no_other_reade
 
 def test_reconciliations_of_a_blocked_table_hold_up_no_other_call(world: World) -> None:
     """CALLs that wait for the lake, for a table's lock and for the store have threads of their own."""
-    world.coordinator.commits._locks._wait_seconds = 0.01
+    world.coordinator.commits.locks.wait_seconds = 0.01
 
     async def test() -> None:
         control, path = world.coordinator.control, world.table.path
         with hanging(world.lake, "view"), world.coordinator.commits.table_lock(1):
             busy = [
-                asyncio.ensure_future(control.reconcile_lake(ReconcileLake(path=path, action="accept", caller="alice")))
-                for _ in range(REPEATS)
+                asyncio.ensure_future(control.perform(ReconcileLake(path=path, action="accept", caller="alice"))) for _ in range(REPEATS)
             ]
             tiering = [asyncio.ensure_future(world.calling(wait=False)) for _ in range(REPEATS)]
-            assert (await control.pause_tiering(PauseTiering(path=path, caller="alice"))).paused
+            assert (await control.perform(PauseTiering(path=path, caller="alice"))).paused
             outcomes = await asyncio.gather(*busy, return_exceptions=True)
             assert {type(outcome) for outcome in outcomes} == {errors.TableBusy}
         await asyncio.gather(*tiering, return_exceptions=True)
@@ -209,9 +208,9 @@ def test_skips_that_wait_for_the_cluster_hold_up_no_other_call(world: World) -> 
 
     async def test() -> None:
         with hanging(world.cluster, "skip_record") as skips:
-            calls = [asyncio.ensure_future(control.skip_record(SkipRecord(path, 0, 1, caller="alice"))) for _ in range(REPEATS)]
+            calls = [asyncio.ensure_future(control.perform(SkipRecord(path, 0, 1, caller="alice"))) for _ in range(REPEATS)]
             await until(lambda: skips.inside > 0)
-            assert (await control.pause_tiering(PauseTiering(path=path, caller="alice"))).paused
+            assert (await control.perform(PauseTiering(path=path, caller="alice"))).paused
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {errors.ClusterUnavailable}
 

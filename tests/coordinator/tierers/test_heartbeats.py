@@ -6,6 +6,7 @@ import pytest
 
 from support.coordinator_world import FRESHNESS, World
 from support.memory_cluster import log_table
+from support.operators import cancel
 from tiering.coordinator.decisions.records import CommitState
 from tiering.coordinator.tierers.messages import UNEXPLAINED
 from tiering.model.rounds import RoundState
@@ -240,7 +241,7 @@ def test_a_called_table_goes_first_then_the_overdue_then_the_one_that_waits_long
 def test_answers_name_the_round_that_they_are_about(world: World) -> None:
     world.append()
     tierer, old = world.assigned()
-    world.coordinator.cancel_tiering(old.round_id, "alice")
+    cancel(world.coordinator, old.round_id, "alice")
     tierer.fail(old)
     world.due()
     new = tierer.get()

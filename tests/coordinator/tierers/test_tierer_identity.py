@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from support.coordinator_world import FRESHNESS, HandTierer, World
 from support.memory_cluster import log_table
+from support.operators import cancel
 from support.served import Served, over_grpc
 from tiering import errors
 from tiering.coordinator.tierers import heartbeats, known_tierers
@@ -160,7 +161,7 @@ def test_a_cancelled_round_of_a_former_process_stays_cancelled(world: World) -> 
     world.due()
     former = world.process("first")
     assignment = former.get()
-    assert world.coordinator.cancel_tiering(assignment.round_id, "alice")
+    assert cancel(world.coordinator, assignment.round_id, "alice")
     world.process("second").beat(request=True)
     stored = world.store.round(assignment.round_id)
     assert stored is not None

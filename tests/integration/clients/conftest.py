@@ -18,7 +18,7 @@ from support.doc_blocks import DocBlocks
 from support.processes import Process, wait_for
 from support.repository import ROOT
 from support.sql_clients import COMMANDS, run
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
 PAGE = ROOT / "docs" / "connect.md"

@@ -25,7 +25,8 @@ from pyspark.sql import SparkSession
 
 from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from support.processes import Process, wait_for
-from tiering.coordinator.interface import Progress, TierTable
+from tiering.coordinator.calls.tier_table import TierTable
+from tiering.model.call_results import Progress
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WITHIN_S = 1.0

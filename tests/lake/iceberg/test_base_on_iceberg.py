@@ -39,7 +39,7 @@ def test_appends_and_deletes_of_users_are_passed(kit: Any) -> None:
     assert view.head != view.tiered
     assert check_base(view, kit.known(table)).marker.round_id == "r1"
     after = kit.tier(table, "r2", {B0: 12})
-    assert kit.offsets_in_lake(table) == sorted([*((0, one) for one in range(12) if one != 3), (0, 900)])
+    assert kit.offsets_in_lake(table) == sorted([*((0, offset) for offset in range(12) if offset != 3), (0, 900)])
     assert check_base(after, kit.known(table)).marker.round_id == "r2"
 
 
@@ -64,7 +64,7 @@ def test_the_mend_that_the_hint_names_brings_a_rolled_back_table_on(kit: Any) ->
     iceberg(kit, table).manage_snapshots().set_current_snapshot(second.tiered).commit()
     check_base(kit.view(table), kit.known(table, second))
     kit.tier(table, "r3", {B0: 30})
-    assert kit.offsets_in_lake(table) == [(0, one) for one in range(30)]
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(30)]
 
 
 def test_expiry_keeps_the_marker_and_recovery_goes_on(kit: Any) -> None:
@@ -76,7 +76,7 @@ def test_expiry_keeps_the_marker_and_recovery_goes_on(kit: Any) -> None:
     assert set(view.snapshots) == {view.tiered}
     assert check_base(view, kit.known(table, view)).marker.round_id == "r4"
     kit.tier(table, "r5", {B0: 30})
-    assert kit.offsets_in_lake(table) == [(0, one) for one in range(30)]
+    assert kit.offsets_in_lake(table) == [(0, offset) for offset in range(30)]
 
 
 def test_expiry_between_tag_and_head_is_undecided_unless_the_head_passed_before(kit: Any) -> None:

@@ -22,10 +22,10 @@ EXAMPLES = 60
 
 @pytest.fixture
 def table(kit: Any) -> TableInfo:
-    made: TableInfo = kit.table()
+    table: TableInfo = kit.table()
     for number in (1, 2):
-        kit.tier(made, f"before-{number}", {bucket(0): number * ROWS, bucket(1): number * ROWS})
-    return made
+        kit.tier(table, f"before-{number}", {bucket(0): number * ROWS, bucket(1): number * ROWS})
+    return table
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def test_damaged_metadata_is_said_to_be_damaged(
     damage: Callable[[bytes, random.Random], bytes],
     use: Callable[[LakeKit, TableInfo], None],
 ) -> None:
-    seed, said = random.Random(f"{pattern} {use.__name__}"), Counter[str]()
+    seed, answers = random.Random(f"{pattern} {use.__name__}"), Counter[str]()
     file = newest(kit, pattern)
     whole = file.read_bytes()
     for _ in range(EXAMPLES):
@@ -99,8 +99,8 @@ def test_damaged_metadata_is_said_to_be_damaged(
         try:
             use(kit, table)
         except LakewardError as error:
-            said["damaged" if "is damaged" in error.hint and "backup" in error.hint else error.error_class] += 1
-    assert said["damaged"] >= EXAMPLES * 3 // 4, said
+            answers["damaged" if "is damaged" in error.hint and "backup" in error.hint else error.error_class] += 1
+    assert answers["damaged"] >= EXAMPLES * 3 // 4, answers
     file.write_bytes(whole)
     kit.tier(table, "restored", {bucket(0): 3 * ROWS, bucket(1): 3 * ROWS})
     assert kit.offsets_in_lake(table) == [(number, offset) for number in (0, 1) for offset in range(3 * ROWS)]

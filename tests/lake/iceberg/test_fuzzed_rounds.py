@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from support.fuzzed_values import KEYS, Kind, kinds, nullable
-from support.keyed_table import KeyedTable, keyed_info
 from support.lake_kit import LakeKit
 from support.lake_rows import rows_by_duckdb
 from support.plain_rows import plain_rows
+from support.primary_key_table import PrimaryKeyTable, primary_key_info
 from support.unaligned import unaligned
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import TieredRange
@@ -76,7 +76,7 @@ def test_the_lake_of_a_log_table_holds_every_row_as_it_was(data: st.DataObject) 
         for number in range(data.draw(st.integers(1, ROUNDS), label="rounds")):
             count = data.draw(st.integers(1, 12), label="rows")
             columns = [pa.array(data.draw(st.lists(key.values, min_size=count, max_size=count)), key.type)]
-            columns += [pa.array(data.draw(st.lists(nullable(one), min_size=count, max_size=count)), one.type) for one in others]
+            columns += [pa.array(data.draw(st.lists(nullable(field), min_size=count, max_size=count)), field.type) for field in others]
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             parts = {bucket: batch.filter(pa.array(bucket_ids_of(columns[0], BUCKETS) == bucket)) for bucket in range(BUCKETS)}
             ready = {bucket: with_system_columns(table, part, bucket, logs[bucket]) for bucket, part in parts.items()}
@@ -116,7 +116,7 @@ def tier_log(
     committer.commit(Committable(round_id, tuple(results)), prepared.base, replace(prepared.marker, buckets=buckets))
 
 
-class FuzzedTable(KeyedTable):
+class FuzzedTable(PrimaryKeyTable):
     """A primary-key table of one bucket, whose batches lie `shift` bytes off."""
 
     shift = 0
@@ -144,7 +144,7 @@ def test_the_lake_of_a_primary_key_table_holds_the_last_row_of_every_key(data: s
     names = tuple(f"k{number}" for number in range(len(keys)))
     pool = data.draw(st.lists(st.tuples(*(key.values for key in keys)), min_size=1, max_size=8, unique=True), label="keys")
     with TemporaryDirectory() as folder:
-        info = keyed_info("fuzzed", schema, names, bucket_count=1)
+        info = primary_key_info("fuzzed", schema, names, bucket_count=1)
         table = FuzzedTable(LakeKit(Path(folder)), info, lambda _: (BucketKey(None, 0), None), batch_rows=3)
         for number in range(data.draw(st.integers(1, ROUNDS), label="rounds")):
             for key in data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=10), label="changes"):

@@ -36,13 +36,13 @@ def imported(file: Path) -> set[str]:
 
 
 def test_there_is_one_way_to_a_table() -> None:
-    found = {}
+    importers = {}
     for package in ("tiering", "sys_tables"):
         for file in (ROOT / package).rglob("*.py"):
             ways = imported(file) & WAYS
             if ways:
-                found[str(file.relative_to(ROOT))] = ways
-    assert found == MAY
+                importers[str(file.relative_to(ROOT))] = ways
+    assert importers == MAY
 
 
 def test_no_table_is_loaded_but_by_a_catalog_of_lakewards() -> None:

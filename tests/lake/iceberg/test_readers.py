@@ -153,7 +153,7 @@ def test_partition_columns_are_partition_values(kit: Any) -> None:
     view = kit.lake.ensure_table(table)
     key = BucketKey(17, 0)
     system = kit.rows(kit.table(), B0, 0, 3)
-    columns = [pa.array([date(2024, 2, 29)] * 3), pa.array(["north-1"] * 3), *(system.column(one) for one in system.schema.names[-3:])]
+    columns = [pa.array([date(2024, 2, 29)] * 3), pa.array(["north-1"] * 3), *(system.column(name) for name in system.schema.names[-3:])]
     writer = kit.lake.tiering_factory(table).create_writer(context(table, view, key, "2024-02-29$north-1"))
     writer.write(pa.RecordBatch.from_arrays(columns, schema=table.lake_schema()))
     iceberg = commit(kit, table, writer.complete(0, 3))

@@ -20,7 +20,7 @@ from tiering.lake.iceberg.schema.layout import table_layout
 from tiering.lake.registry import open_lake
 from tiering.model.tables import SYSTEM_COLUMNS, BucketKey, TableInfo, TableType
 
-KEYED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
+SALES = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
 
 
 def spec_of(view: Any) -> list[tuple[str, str, str]]:
@@ -54,22 +54,22 @@ def test_a_log_table_without_a_key_is_laid_out_as_fluss_does_it(kit: Any) -> Non
 
 
 def test_one_bucket_key_partitions_by_its_hash(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), bucket_count=3))
+    view = kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), bucket_count=3))
     assert spec_of(view) == [("id_bucket", "id", "bucket[3]")]
 
 
 def test_partition_columns_come_first(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), partition_keys=("region",), bucket_count=3))
+    view = kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), partition_keys=("region",), bucket_count=3))
     assert spec_of(view) == [("region", "region", "identity"), ("id_bucket", "id", "bucket[3]")]
 
 
 def test_several_bucket_keys_partition_by_the_bucket_column(kit: Any) -> None:
-    view = kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id", "region")))
+    view = kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id", "region")))
     assert spec_of(view) == [("__bucket", "__bucket", "identity")]
 
 
 def test_a_primary_key_table_has_its_key_as_identifier_and_is_merged_on_read(kit: Any) -> None:
-    table = kit.table(schema=KEYED, primary_key=("region", "id"), partition_keys=("region",))
+    table = kit.table(schema=SALES, primary_key=("region", "id"), partition_keys=("region",))
     layout = table_layout(TableInfo(**{**vars(table), "table_type": TableType.PRIMARY_KEY}))
     assert layout.schema.identifier_field_names() == {"region", "id"}
     assert [field.name for field in layout.spec.fields] == ["region", "id_bucket"]
@@ -229,9 +229,9 @@ def test_another_partition_spec_does_not_fit(kit: Any, fields: list[PartitionFie
 
 
 def test_another_number_of_buckets_does_not_fit(kit: Any) -> None:
-    kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), bucket_count=3))
+    kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), bucket_count=3))
     with pytest.raises(SchemaDrift, match=r"bucket\[4\]"):
-        kit.lake.ensure_table(kit.table(schema=KEYED, bucket_keys=("id",), bucket_count=4))
+        kit.lake.ensure_table(kit.table(schema=SALES, bucket_keys=("id",), bucket_count=4))
 
 
 def test_an_empty_table_made_by_hand_is_used_if_it_fits(kit: Any) -> None:
@@ -244,9 +244,9 @@ def test_an_empty_table_made_by_hand_is_used_if_it_fits(kit: Any) -> None:
         NestedField(6, "id", LongType(), required=True),
     )
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "__bucket"))
-    made = catalog.create_table("sales.orders", schema, partition_spec=spec)
+    foreign = catalog.create_table("sales.orders", schema, partition_spec=spec)
     table = kit.table()
-    assert kit.lake.ensure_table(table).table_uuid == str(made.metadata.table_uuid)
+    assert kit.lake.ensure_table(table).table_uuid == str(foreign.metadata.table_uuid)
     kit.tier(table, "r1", {BucketKey(None, 1): 30})
     assert kit.offsets_in_lake(table) == [(1, offset) for offset in range(30)]
 

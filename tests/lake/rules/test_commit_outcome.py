@@ -61,8 +61,8 @@ def test_our_round_in_any_snapshot_is_ours() -> None:
     base = check_base(view(), KNOWN)
     tagged = replace(MARKER, round_id="r4")
     lake = view(*OURS, snapshot(3, 2, round_id="r3"), snapshot(4, 3, round_id="r4"), head=4, tiered=4, marker=tagged)
-    found = resolve_commit(lake, "r3", base)
-    assert (found.outcome, found.snapshot_id) == (CommitOutcome.OURS, 3)
+    resolved = resolve_commit(lake, "r3", base)
+    assert (resolved.outcome, resolved.snapshot_id) == (CommitOutcome.OURS, 3)
 
 
 def test_the_tag_on_another_round_is_the_other_rounds() -> None:

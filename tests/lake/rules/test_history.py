@@ -114,7 +114,7 @@ def test_a_verdict_is_never_wrong_whatever_expired(parents: list[int], head: int
     while current:
         descends = descends or current == tag
         current = whole[current].parent_id or 0
-    left = {n: one for n, one in whole.items() if n in (head, tag) or n not in expired}
+    left = {n: version for n, version in whole.items() if n in (head, tag) or n not in expired}
     lake = LakeView(PATH, "uuid", head, tag, MARKER, left)
     try:
         check_base(lake, KNOWN)

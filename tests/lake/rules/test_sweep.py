@@ -26,8 +26,8 @@ DEAD = RoundFate(ended=True)
 
 def verdict(file: StoredFile = FILE, fate: RoundFate | None = DEAD, tag: int | None = 5, **lake: object) -> Verdict:
     now = SweptTable("here", lake.get("snapshots", ()), tag, lake.get("live", ()), lake.get("rounds", ()))  # type: ignore[arg-type]
-    [(_, found)] = sweep_verdicts([file], {} if fate is None else {UUID: fate}, now, NOW, DAY)
-    return found
+    [(_, verdict_of_file)] = sweep_verdicts([file], {} if fate is None else {UUID: fate}, now, NOW, DAY)
+    return verdict_of_file
 
 
 def test_what_a_round_without_a_grant_left_goes() -> None:
@@ -141,6 +141,6 @@ def test_no_history_of_rounds_loses_a_file_that_was_or_could_be_committed(steps:
                 list(files.values()), rounds, SweptTable(table, range(tag + 1), tag, live[table], ()), NOW, DAY
             ):
                 if verdict_of_file is Verdict.REMOVE:
-                    files = {round_id: one for round_id, one in files.items() if one is not file}
+                    files = {round_id: kept_file for round_id, kept_file in files.items() if kept_file is not file}
     left = {file.location for file in files.values()}
     assert all(named <= left for named in live.values()), "a file went that a lake table names"

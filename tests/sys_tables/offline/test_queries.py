@@ -13,6 +13,7 @@ from pyiceberg.types import LongType
 
 from support.data_folders import FolderWorld
 from support.lake_world import PRIMARY_KEY_SCHEMA
+from support.operators import pause
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import StatementFailed
@@ -164,7 +165,7 @@ def test_a_table_that_is_not_in_the_lake_yet_says_how_it_comes_there(own: Opened
 
 
 def test_rows_are_those_of_the_newest_snapshot_less_the_deleted_ones(own: Opened) -> None:
-    own.world.coordinator.pause_tiering(own.orders.path, "test")
+    pause(own.world.coordinator, own.orders.path, "test")
     table = own.world.primary_key_table("stock")
     writer = LogWriter(own.world.storage, table.path, "test")
     writer.upsert(pa.table({"id": range(1, 21), "text": ["a"] * 20}, schema=PRIMARY_KEY_SCHEMA))

@@ -24,8 +24,8 @@ from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.calls.validate_table import ValidateTable, level_of
-from tiering.coordinator.interface import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
@@ -74,7 +74,7 @@ class CalledWorld(FolderWorld):
             self.begin(tiered).end()
 
     async def _asked_for(self, path: TablePath) -> None:
-        async for _ in self.coordinator.control.tier_table(TierTable(path, wait=False, caller="ann")):
+        async for _ in self.coordinator.control.perform_with_progress(TierTable(path, wait=False, caller="ann")):
             pass
 
     def everything(self) -> list[object]:

@@ -13,8 +13,11 @@ from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.registry import Registry, default_registry
-from tiering.coordinator.interface import Progress, ReconcileLake, RetryTiering, TierTable, TierTableResult
+from tiering.coordinator.calls.reconcile_lake import ReconcileLake
+from tiering.coordinator.calls.retry_tiering import RetryTiering
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.errors import InvalidArgument, SchemaDrift, TablePaused, UnknownDatabase, UnknownProcedure, UnknownTable
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.tables import TablePath
 
 Run = Callable[[Any], None]

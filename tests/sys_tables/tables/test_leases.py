@@ -12,10 +12,14 @@ import pytest
 
 from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from support.memory_coordinator import NOON, MemoryCoordinator, table_info
+from sys_tables.declare.parameters import CallOptions
 from sys_tables.declare.procedure import Call
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
-from tiering.coordinator.interface import AcquireLease, DropLease, ReleaseLease, RenewLease
+from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
+from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
+from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
+from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import BucketKey, Partition, TableBucket, TablePath, TableType
 
@@ -48,7 +52,7 @@ def call(name: str, **given: Any) -> tuple[list[Any], MemoryCoordinator]:
     found = REGISTRY.procedure(name)
 
     async def run() -> list[Any]:
-        return [step async for step in found.run(Call(handle, "ann", "k", False), found.input_class(**given))]
+        return [step async for step in found.run(Call(handle, "ann", CallOptions(idempotency_key="k")), found.input_class(**given))]
 
     return asyncio.run(run()), handle
 

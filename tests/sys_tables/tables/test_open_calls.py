@@ -19,7 +19,7 @@ from support.calling import until
 from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from support.sys_catalog import error_of, pb, serving
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
-from tiering.coordinator.interface import TierTable
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.errors import TablePaused
 from tiering.wire.server import server_options
 

@@ -22,7 +22,7 @@ from tiering.cli.spark.reader import open_reader_spark
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import RoundFailed
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.model.names import table_path

@@ -14,11 +14,10 @@ from tiering.cli.processes.data_folder import read_data_folder
 from tiering.client import LakewardClient
 from tiering.errors import ServiceUnreachable
 from tiering.lake.catalog_properties import public_uri
-from tiering.lake.registry import open_lake
+from tiering.lake.registry import open_lake, properties_from_service
 from tiering.model.status import TableStatus
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text, remember_secrets
-from tiering.round.connect import own_lake_properties
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.channel import target
@@ -74,7 +73,7 @@ class Service:
         lake_format: str = DEFAULT_LAKE_FORMAT
         properties: Mapping[str, str]
         if self.config is not None:
-            lake_format, properties = self.config.lake_format, own_lake_properties(self.config)
+            lake_format, properties = self.config.lake_format, properties_from_service(self.config.lake_format, self.config.lake_properties)
         elif (root / "lake-catalog.db").exists():
             properties = read_data_folder(root).read_only_lake_properties
         else:

@@ -14,10 +14,9 @@ import grpc.aio
 import structlog
 
 import sys_tables.server.service
-import tiering.cluster.embedded.rpc.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
-from tiering.cluster.embedded.maintenance import running_upkeep
-from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.kinds import HostedCluster
+from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
@@ -84,11 +83,12 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
         if not await _acquired(lock, stopping):
             yield None
             return
-        coordinator, storage = _open(settings, folder, stack)
+        coordinator, cluster = _open(settings, folder, stack)
 
         def register(server: grpc.aio.Server) -> None:
             sys_tables.server.service.add_to_server(server, coordinator)
-            tiering.cluster.embedded.rpc.service.add_to_server(server, storage)
+            if cluster.add_to_server is not None:
+                cluster.add_to_server(server)
 
         server = await serve(coordinator, settings.host, settings.port, [register])
         try:
@@ -109,7 +109,7 @@ async def _acquired(lock: FolderLock, stopping: asyncio.Event) -> bool:
     return True
 
 
-def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, EmbeddedStorage]:
+def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -> tuple[Coordinator, HostedCluster]:
     lake_properties = with_default_catalog(settings.lake_properties or {}, folder.lake_properties)
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
@@ -119,15 +119,13 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
     lake_of = lake_opener(lake_properties)
-    storage = EmbeddedStorage(folder.cluster, check_lake=lambda table: lake_of(table.lake_format).check_schema(table))
-    stack.callback(storage.close)
-    stack.enter_context(running_upkeep(storage.upkeep))
-    validator = _validator(folder, options)
-    return Coordinator(store, storage, lake_of, options, validator=validator), storage
+    kind = cluster_kind(options.cluster_kind)
+    cluster = stack.enter_context(kind.host(folder.cluster, lambda table: lake_of(table.lake_format).check_schema(table)))
+    return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
-    validation = FolderValidation(folder.cluster, options.lake_format, options.lake_properties)
+    validation = FolderValidation(options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties)
     return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 

@@ -15,9 +15,10 @@ import structlog
 from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
+from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.instants import to_milliseconds
-from tiering.round.connect import connect_cluster, lakes_of
+from tiering.lake.registry import lake_opener, properties_from_service
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -62,8 +63,8 @@ def run_tierer(settings: TiererSettings) -> None:
     leases = LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}")
     world = RoundWorld(
         transport=transport,
-        cluster=connect_cluster(config, settings.uri),
-        lake=lakes_of(config),
+        cluster=cluster_kind(config.cluster_kind).connect(settings.uri),
+        lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
         inline=InlineTaskRunner(),
         spark=SparkTaskRunner(spark),
         clock=clock,

@@ -22,7 +22,8 @@ from tiering.cli.sql.engine import Result
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
-from tiering.coordinator.interface import CoordinatorView, ValidateTable
+from tiering.coordinator.calls.validate_table import ValidateTable
+from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.registry import lake_opener
 from tiering.model.status import TableStatus

@@ -11,12 +11,12 @@ from pathlib import Path
 import structlog
 
 from tiering.clock import Clock
-from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
+from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.snapshot_files import remove_files
 from tiering.cluster.embedded.log.retention import cut_logs, plan_cuts
 from tiering.cluster.embedded.metadata.database import Metadata
 from tiering.cluster.embedded.metadata.listing import TableListing
-from tiering.cluster.embedded.metadata.options import UpkeepOptions, parse_upkeep_options
+from tiering.cluster.embedded.metadata.options import MaintenanceOptions, parse_maintenance_options
 from tiering.cluster.embedded.metadata.snapshot_rows import last_snapshot_times
 from tiering.cluster.embedded.metadata.table_rows import table_exists
 from tiering.errors import LakewardError, UnknownTable
@@ -28,15 +28,15 @@ PERIOD_S = 10.0
 _log = structlog.get_logger(__name__)
 
 
-class Upkeep:
+class Maintenance:
     """One pass at a time; each may be repeated, or die, at any point."""
 
-    def __init__(self, root: Path, metadata: Metadata, listing: TableListing, keyed: KeyedTables, clock: Clock) -> None:
+    def __init__(self, root: Path, metadata: Metadata, listing: TableListing, primary_key_tables: PrimaryKeyTables, clock: Clock) -> None:
         self._root = root
         self._metadata = metadata
         self._listing = listing
-        self._kept_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, UpkeepOptions]]] = ((), ())
-        self._keyed = keyed
+        self._kept_of: tuple[Sequence[TableInfo], Sequence[tuple[TableInfo, MaintenanceOptions]]] = ((), ())
+        self._primary_key_tables = primary_key_tables
         self._clock = clock
 
     def run(self) -> None:
@@ -50,32 +50,32 @@ class Upkeep:
             except UnknownTable:
                 continue  # dropped meanwhile
             except (LakewardError, OSError) as error:
-                _log.warning("upkeep_failed", table=str(table.path), error=str(error))
-        self._keyed.sweep()
+                _log.warning("maintenance_failed", table=str(table.path), error=str(error))
+        self._primary_key_tables.sweep()
 
-    def _kept(self) -> Iterator[tuple[TableInfo, UpkeepOptions, datetime]]:
+    def _kept(self) -> Iterator[tuple[TableInfo, MaintenanceOptions, datetime]]:
         """Tables that need anything, often none of very many, with their options and when they had their last KV snapshot."""
         tables = self._listing.all()
         if self._kept_of[0] is not tables:
-            known = ((table, parse_upkeep_options(table.properties)) for table in tables)
-            self._kept_of = (tables, [each for each in known if _needs_upkeep(*each)])
+            known = ((table, parse_maintenance_options(table.properties)) for table in tables)
+            self._kept_of = (tables, [each for each in known if _needs_maintenance(*each)])
         if kept := self._kept_of[1]:
             with self._metadata.read() as connection:
                 last = last_snapshot_times(connection)
             for table, options in kept:
                 yield table, options, last.get(table.table_id, table.created_at)
 
-    def _take_snapshot(self, table: TableInfo, options: UpkeepOptions, last: datetime) -> None:
+    def _take_snapshot(self, table: TableInfo, options: MaintenanceOptions, last: datetime) -> None:
         since = self._clock.now() - last
         # One from the future is from when the clock was ahead: its age is not known, so the next one is due.
         if since < timedelta(0) or since >= timedelta(milliseconds=options.kv_snapshot_interval_ms):
-            self._keyed.snapshot(table.path)
+            self._primary_key_tables.snapshot(table.path)
 
     def _cut_log(self, table: TableInfo, ttl_ms: int) -> None:
         with self._metadata.read() as connection:
             if not plan_cuts(connection, table, ttl_ms, self._clock.now()):
                 return
-        with self._keyed.exclusive(table.table_id):  # a state that is being made anew reads the log
+        with self._primary_key_tables.exclusive(table.table_id):  # a state that is being made anew reads the log
             with self._metadata.write() as connection:
                 if not table_exists(connection, table.table_id):
                     return
@@ -84,25 +84,25 @@ class Upkeep:
             remove_files(self._root, paths)
 
 
-def _needs_upkeep(table: TableInfo, options: UpkeepOptions) -> bool:
+def _needs_maintenance(table: TableInfo, options: MaintenanceOptions) -> bool:
     return table.table_type is TableType.PRIMARY_KEY or options.log_ttl_ms is not None
 
 
 @contextmanager
-def running_upkeep(upkeep: Upkeep, period_s: float = PERIOD_S) -> Iterator[None]:
+def running_maintenance(maintenance: Maintenance, period_s: float = PERIOD_S) -> Iterator[None]:
     """Keeps house in a thread while the context is open."""
     ended = threading.Event()
 
     def keep() -> None:
         while not ended.wait(period_s):
             try:
-                upkeep.run()
+                maintenance.run()
             except LakewardError as error:
-                _log.warning("upkeep_failed", error=str(error))
+                _log.warning("maintenance_failed", error=str(error))
             except BaseException:  # a panic, too: without this thread no log is cut and no snapshot taken any more
-                _log.exception("upkeep_failed")
+                _log.exception("maintenance_failed")
 
-    thread = threading.Thread(target=keep, name="embedded-cluster-upkeep")
+    thread = threading.Thread(target=keep, name="embedded-cluster-maintenance")
     thread.start()
     try:
         yield

@@ -7,26 +7,22 @@ cluster and record it.
 Dying in between is safe. Before the commit landed nothing changed but the epoch, and an empty lake table may stand there that no
 round builds on, for its uuid is not the recorded one. After it, records that are ahead of the new marker, or the uuid, keep rounds
 away (RecordAheadOfLake, LakeTableReplaced), and the same CALL again decides the same and ends it. A late request of an older round,
-or of a reconciliation whose answer was lost, meets the compare-and-set on uuid, head and tag.
+or of a reconciliation whose answer was lost, meets the compare-and-set on uuid, head and newest tiering commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.base import Cluster
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
-from tiering.coordinator.interface import ReconcileLake, ReconcileResult
-from tiering.coordinator.memory.idempotency import IdempotentOperations
-from tiering.coordinator.memory.table_records import TableRecords
-from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView
 from tiering.lake.maintenance import LakeMaintenance, LakeSurvey
 from tiering.lake.marker import Marker
@@ -47,7 +43,7 @@ from tiering.lake.rules.reconcile import (
     retiered,
 )
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import TableInfo
+from tiering.model.tables import TableInfo, TablePath
 
 _log = structlog.get_logger(__name__)
 
@@ -55,8 +51,40 @@ NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """A table as it was found. `passes`: a round may build on it as it is, and finds what follows in the log."""
+class ReconcileResult:
+    """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
+
+    A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
+    """
+
+    path: TablePath
+    action: str
+    round_id: str | None
+    lake_snapshot_id: int | None
+    outcome: str
+    offsets: Mapping[str, int]
+    records_left_out: int | None = None
+
+
+@dataclass(frozen=True)
+class ReconcileLake(Mutation[ReconcileResult]):
+    """Its arguments (SYS.md, DESIGN 6). `action`: adopt, accept or retier."""
+
+    procedure = "reconcile_lake"
+    result_class = ReconcileResult
+    path: TablePath
+    action: str
+
+
+@effect(ReconcileLake, pool=Pool.REPAIR)
+def reconcile_lake(parts: CallParts, request: ReconcileLake) -> ReconcileResult:
+    """Raises CannotReconcile, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
+    return _Reconciler(parts).reconcile(request)
+
+
+@dataclass(frozen=True)
+class _Inspection:
+    """How a table stands. `passes`: a round may build on its lake table as it is, and what follows is in the log."""
 
     record: TableRecord
     info: TableInfo
@@ -85,73 +113,67 @@ class _Decision:
         return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
 
 
-class Reconciler:
-    """`table_lock` is the one that acks take; `noticed` is told the table ids whose lake changed."""
+class _Reconciler:
+    """One call of it. The records of one table change under `parts.table_lock`."""
 
-    def __init__(
-        self,
-        table_records: TableRecords,
-        cluster: Cluster,
-        lakes: Lakes,
-        table_lock: Callable[[int], AbstractContextManager[object]],
-        noticed: Callable[[int], None],
-        operations: IdempotentOperations,
-    ) -> None:
-        self._table_records = table_records
-        self._cluster = cluster
-        self._lakes = lakes
-        self._table_lock = table_lock
-        self._noticed = noticed
-        self._operations = operations
+    def __init__(self, parts: CallParts) -> None:
+        self._table_records = parts.table_records
+        self._cluster = parts.cluster
+        self._lakes = parts.lakes
+        self._operations = parts.operations
+        self._table_lock = parts.table_lock
+        self._lake_changed = parts.observer.observe_soon
 
-    def reconcile(self, call: ReconcileLake) -> ReconcileResult:
-        """Blocks. Raises CannotReconcile, UnknownTable, LakeUnavailable, ClusterUnavailable, CommitOutcomeUnknown, InvalidArgument."""
-        if (answered := self._operations.answer(call)) is not None:
+    def reconcile(self, request: ReconcileLake) -> ReconcileResult:
+        """Decides and carries out, or answers as an earlier call with this key was answered."""
+        if (answered := self._operations.answer(request)) is not None:
             return answered
-        info = self._cluster.table(call.path)
+        info = self._cluster.table(request.path)
         with self._table_lock(info.table_id):
-            if (answered := self._operations.answer(call)) is not None:
-                return answered  # by one who had the lock before
-            result = self._left_open(call, info) or self._decide(call, info)
-        if not call.dry_run:
-            self._noticed(info.table_id)
+            if (answered := self._operations.answer(request)) is not None:
+                return answered  # a repeat that had the lock before
+            result = self._left_open(request, info) or self._decide(request, info)
+        if not request.dry_run:
+            self._lake_changed(info.table_id)
         return result
 
-    def _decide(self, call: ReconcileLake, info: TableInfo) -> ReconcileResult:
-        looked = self._look(info)
-        reconciliation.check_no_open_grant(looked.record)
-        action = ReconcileAction(call.action)
-        if looked.passes and (action is not ReconcileAction.RETIER or looked.marker is None):
-            return self._not_needed(call, looked)
-        decision = self._decision(action, looked)
-        if looked.passes and looked.marker is not None and is_same(looked.situation, decision.ranges, looked.marker):
-            return self._not_needed(call, looked)
-        if call.dry_run:
-            return ReconcileResult(call.path, call.action, None, None, WOULD, decision.offsets, decision.records_left_out)
-        if looked.survey is None:
-            looked = self._with_new_table(looked)
-        return self._carry_out(call, looked, decision)
+    def _decide(self, request: ReconcileLake, info: TableInfo) -> ReconcileResult:
+        inspection = self._inspect(info)
+        reconciliation.check_no_open_grant(inspection.record)
+        action = ReconcileAction(request.action)
+        if inspection.passes and (action is not ReconcileAction.RETIER or inspection.marker is None):
+            return self._not_needed(request, inspection)
+        decision = self._decision(action, inspection)
+        if inspection.passes and inspection.marker is not None and is_same(inspection.situation, decision.ranges, inspection.marker):
+            return self._not_needed(request, inspection)
+        if request.dry_run:
+            return ReconcileResult(request.path, request.action, None, None, WOULD, decision.offsets, decision.records_left_out)
+        if inspection.survey is None:
+            inspection = self._with_new_table(inspection)
+        return self._carry_out(request, inspection, decision)
 
-    def _with_new_table(self, looked: _Looked) -> _Looked:
+    def _with_new_table(self, inspection: _Inspection) -> _Inspection:
         """After the decision, so that one that is refused makes none. Somebody else's table is not what was decided about."""
-        self._lake(looked.record).ensure_table(looked.info)
+        self._lake(inspection.record).ensure_table(inspection.info)
         crash_points.reach(crash_points.RECONCILE_TABLE_MADE)
-        again = self._look(looked.info)
+        again = self._inspect(inspection.info)
         if again.view is None or again.view.snapshots:
             raise errors.CommitOutcomeUnknown(
-                f"somebody else made or dropped the lake table {looked.info.path} meanwhile: it was not reconciled",
+                f"somebody else made or dropped the lake table {inspection.info.path} meanwhile: it was not reconciled",
                 hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
-                table_path=looked.info.path,
+                table_path=inspection.info.path,
             )
         return again
 
-    def _look(self, info: TableInfo) -> _Looked:
+    def _inspect(self, info: TableInfo) -> _Inspection:
         record = self._record(info)
         known = self._lakes.known(record, info)
         survey = self._care(record).survey(info.path)
         view = None if survey is None else survey.view
         log = self._cluster.offsets(info)
-        names: dict[int | None, str | None] = {one.partition_id: one.partition_name for one in self._cluster.partitions(info)}
+        names: dict[int | None, str | None] = {
+            partition.partition_id: partition.partition_name for partition in self._cluster.partitions(info)
+        }
         if not info.partition_keys:
             names = {None: None}
         # Partitions are read last: one that was made since is not in `log`, one that was dropped is not in `names`.
@@ -164,116 +186,117 @@ class Reconciler:
             passes = view is None or in_log(view.marker, log)
         except errors.PermanentTieringError:
             passes = False
-        return _Looked(record, info, survey, situation, passes)
+        return _Inspection(record, info, survey, situation, passes)
 
-    def _decision(self, action: ReconcileAction, looked: _Looked) -> _Decision:
+    def _decision(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
         try:
-            return self._decide_on(action, looked)
+            return self._decide_on(action, inspection)
         except errors.CannotReconcile as refusal:
-            path = looked.info.path
-            others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, looked)]
+            path = inspection.info.path
+            others = [other for other in ReconcileAction if other is not action and self._is_way_out(other, inspection)]
             ways = " or ".join(reconcile_call(path, other) for other in others)
             ways = f"{ways} would go through; dry_run => true shows what it does." if ways else new_table_hint(path)
             raise errors.CannotReconcile(refusal.message, hint=f"{refusal.hint} {ways}".strip(), **refusal.ids) from refusal
 
-    def _is_way_out(self, action: ReconcileAction, looked: _Looked) -> bool:
-        if action is ReconcileAction.ACCEPT and is_empty(looked.view):
+    def _is_way_out(self, action: ReconcileAction, inspection: _Inspection) -> bool:
+        if action is ReconcileAction.ACCEPT and is_empty(inspection.view):
             return False  # it would leave out everything
         try:
-            self._decide_on(action, looked)
+            self._decide_on(action, inspection)
         except errors.LakewardError:
             return False
         return True
 
-    def _decide_on(self, action: ReconcileAction, looked: _Looked) -> _Decision:
-        situation = looked.situation
+    def _decide_on(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
+        situation = inspection.situation
         check_own(situation.survey, situation.known)
         match action:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation)
             case ReconcileAction.RETIER:
-                held = self._held(looked)
+                held = self._held(inspection)
                 ranges = retiered(situation, held)
                 return _Decision(ranges, records_left_out(situation, action, ranges, held))
             case ReconcileAction.ADOPT:
                 snapshot = adoptable(situation.survey.view)
-                foreign = self._care(looked.record).foreign_offsets(situation.survey.view, snapshot.snapshot_id)
+                foreign = self._care(inspection.record).foreign_offsets(situation.survey.view, snapshot.snapshot_id)
                 ranges = adopted(situation, foreign)
-        return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(looked)))
+        return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
 
-    def _held(self, looked: _Looked) -> RowOffsets:
-        if looked.survey is None:
+    def _held(self, inspection: _Inspection) -> RowOffsets:
+        if inspection.survey is None:
             return RowOffsets()
-        partitions = {name for name, _ in looked.situation.places.values() if name is not None}
-        return self._care(looked.record).row_offsets(looked.info, looked.survey.view, partitions)
+        partitions = {name for name, _ in inspection.situation.places.values() if name is not None}
+        return self._care(inspection.record).row_offsets(inspection.info, inspection.survey.view, partitions)
 
-    def _held_if_readable(self, looked: _Looked) -> RowOffsets | None:
+    def _held_if_readable(self, inspection: _Inspection) -> RowOffsets | None:
         """For an action that does not go by the rows: those that cannot be read stop it not."""
         try:
-            return self._held(looked)
+            return self._held(inspection)
         except errors.LakewardError as error:
-            _log.warning("the rows of a lake table could not be counted", table=str(looked.info.path), error=error.message)
+            _log.warning("the rows of a lake table could not be counted", table=str(inspection.info.path), error=error.message)
             return None
 
-    def _carry_out(self, call: ReconcileLake, looked: _Looked, decision: _Decision) -> ReconcileResult:
-        view, info = looked.situation.survey.view, looked.info
+    def _carry_out(self, request: ReconcileLake, inspection: _Inspection, decision: _Decision) -> ReconcileResult:
+        view, info = inspection.situation.survey.view, inspection.info
         base_round = None if view.marker is None else view.marker.round_id
         with self._table_records.changing():
-            ctx = self._table_records.context(call.caller)
+            ctx = self._table_records.context(request.caller)
             wanted = Reconciliation(
-                call.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
+                request.action, ctx.new_round_id, view.table_uuid, base_round, view.tiered, decision.offsets, decision.records_left_out
             )
             change = reconciliation.claim(ctx, self._record(info), wanted)
             # The operation names the round before anything is sent: a repeat looks whether that one landed.
-            self._table_records.put(change, operations=self._operations.begun(call, info.table_id, wanted.round_id))
+            self._table_records.put(change, operations=self._operations.begun(request, info.table_id, wanted.round_id))
         row = change.commits[wanted.round_id]
-        cluster_id = looked.situation.known.cluster_id
+        cluster_id = inspection.situation.known.cluster_id
         marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, row.tiering_epoch, base_round, decision.ranges)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
-        self._send(looked, view, marker)
+        self._send(inspection, view, marker)
         crash_points.reach(crash_points.RECONCILE_SENT)
-        return self._settle(call, info, row, self._read_again(looked, row))
+        return self._settle(request, info, row, self._read_again(inspection, row))
 
-    def _settle(self, call: ReconcileLake, info: TableInfo, row: LakeCommitRecord, found: Reconciled) -> ReconcileResult:
+    def _settle(self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled) -> ReconcileResult:
         """The lake holds it: tells the cluster, then records it together with the answer."""
-        recorded = RecordedLakeSnapshot(found.snapshot_id, from_text(found.offsets))
+        recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
         self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
         left_out = row.records_left_out
-        result = ReconcileResult(call.path, call.action, row.round_id, found.snapshot_id, DONE, found.offsets, left_out)
+        result = ReconcileResult(request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out)
         crash_points.reach(crash_points.RECONCILE_TOLD)
         with self._table_records.changing():
-            change = reconciliation.reconciled(self._table_records.context(call.caller), self._record(info), row, call.action, found)
-            self._table_records.put(change, operations=self._operations.done(call, info.table_id, result))
+            ctx = self._table_records.context(request.caller)
+            change = reconciliation.reconciled(ctx, self._record(info), row, request.action, in_lake)
+            self._table_records.put(change, operations=self._operations.done(request, info.table_id, result))
         return result
 
-    def _left_open(self, call: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
+    def _left_open(self, request: ReconcileLake, info: TableInfo) -> ReconcileResult | None:
         """Ends an earlier call with this key whose commit landed, but which died before it was recorded; None = do it (again)."""
-        earlier = self._operations.known(call)
+        earlier = self._operations.known(request)
         if earlier is None or earlier.round_id is None:
             return None
-        looked = self._look(info)
-        row = self._own_commit(looked)
+        inspection = self._inspect(info)
+        row = self._own_commit(inspection)
         if row is None or row.round_id != earlier.round_id:
             return None  # not sent, not landed, or rounds went on from it: what is to be done is decided anew
-        reconciliation.check_no_open_grant(looked.record)
-        return self._settle(call, info, row, self._read_again(looked, row))
+        reconciliation.check_no_open_grant(inspection.record)
+        return self._settle(request, info, row, self._read_again(inspection, row))
 
-    def _own_commit(self, looked: _Looked) -> LakeCommitRecord | None:
+    def _own_commit(self, inspection: _Inspection) -> LakeCommitRecord | None:
         """The ledger's row of the round that wrote the lake's marker."""
-        wrote = None if looked.marker is None else looked.marker.round_id
-        return next((row for row in self._table_records.store.commits(looked.info.table_id) if row.round_id == wrote), None)
+        wrote = None if inspection.marker is None else inspection.marker.round_id
+        return next((row for row in self._table_records.store.commits(inspection.info.table_id) if row.round_id == wrote), None)
 
-    def _send(self, looked: _Looked, base: LakeView, marker: Marker) -> None:
+    def _send(self, inspection: _Inspection, base: LakeView, marker: Marker) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
-        factory = self._lake(looked.record).tiering_factory(looked.info)
+        factory = self._lake(inspection.record).tiering_factory(inspection.info)
         committer = factory.create_committer()
         try:
             committer.commit(Committable(marker.round_id, ()), base, marker)
         except errors.CommitOutcomeUnknown:
             return
         except errors.LakewardError:
-            self._give_up(looked.info, marker.round_id)  # it was not sent
+            self._give_up(inspection.info, marker.round_id)  # it was not sent
             raise
 
     def _give_up(self, info: TableInfo, round_id: str) -> None:
@@ -282,36 +305,36 @@ class Reconciler:
             record = self._record(info)
             self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
 
-    def _read_again(self, looked: _Looked, row: LakeCommitRecord) -> Reconciled:
-        again = self._care(looked.record).survey(looked.info.path)
+    def _read_again(self, inspection: _Inspection, row: LakeCommitRecord) -> Reconciled:
+        again = self._care(inspection.record).survey(inspection.info.path)
         view = None if again is None else again.view
-        landed = view is not None and any(one.round_id == row.round_id for one in view.snapshots.values())
+        landed = view is not None and any(snapshot.round_id == row.round_id for snapshot in view.snapshots.values())
         if view is None or not landed or view.tiered is None or view.marker is None or view.head is None:
             with self._table_records.changing():
-                self._table_records.put(reconciliation.abandoned(self._record(looked.info), row, CommitState.UNKNOWN))
+                self._table_records.put(reconciliation.abandoned(self._record(inspection.info), row, CommitState.UNKNOWN))
             raise errors.CommitOutcomeUnknown(
-                f"the lake table {looked.info.path} was changed by somebody else meanwhile, or does not answer: it was not reconciled",
+                f"the lake table {inspection.info.path} was changed by somebody else meanwhile, or does not answer: it was not reconciled",
                 hint="CALL sys.reconcile_lake again: it looks at the lake anew.",
-                table_path=looked.info.path,
+                table_path=inspection.info.path,
                 round_id=row.round_id,
             )
         return Reconciled(view.tiered, view.head, view.table_uuid, view.marker.round_id, to_text(tiered_offsets(view.marker)))
 
-    def _not_needed(self, call: ReconcileLake, looked: _Looked) -> ReconcileResult:
+    def _not_needed(self, request: ReconcileLake, inspection: _Inspection) -> ReconcileResult:
         """Nothing is wrong with the lake table (any more): a failed table goes on.
 
         If the last thing that happened to it was a reconciliation whose caller may never have got its answer, what that left out is
         said again.
         """
-        view, row = looked.view, self._own_commit(looked)
-        offsets = to_text(tiered_offsets(looked.marker))
+        view, row = inspection.view, self._own_commit(inspection)
+        offsets = to_text(tiered_offsets(inspection.marker))
         left_out = 0 if row is None or row.reconcile_action is None else row.records_left_out
-        tag = None if view is None else view.tiered
-        result = ReconcileResult(call.path, call.action, None, tag, NOT_NEEDED, offsets, left_out)
-        if not call.dry_run:
+        tiered = None if view is None else view.tiered
+        result = ReconcileResult(request.path, request.action, None, tiered, NOT_NEEDED, offsets, left_out)
+        if not request.dry_run:
             with self._table_records.changing():
-                change = reconciliation.retry(self._table_records.context(call.caller), self._record(looked.info))
-                self._table_records.put(change, operations=self._operations.done(call, looked.info.table_id, result))
+                change = reconciliation.retry(self._table_records.context(request.caller), self._record(inspection.info))
+                self._table_records.put(change, operations=self._operations.done(request, inspection.info.table_id, result))
         return result
 
     def _record(self, info: TableInfo) -> TableRecord:

@@ -1,22 +1,28 @@
-"""`lakeward sweep`: deletes what dead rounds left. The rules are in `tiering.lake.rules.sweep`; here: in which order things are read."""
+"""`lakeward sweep`: deletes what dead rounds left in the lake.
+
+Which files may go is decided by `tiering.lake.rules.sweep`; this module reads what it needs, in the order that makes the answer safe.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
 
 from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import CommitState, TableRecord
-from tiering.coordinator.interface import SweepLake, SweepResult
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
+from tiering.coordinator.requests import CallRequest
 from tiering.lake.maintenance import LakeMaintenance, StoredFile
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, sweep_verdicts
+from tiering.model.call_results import SweepResult
+from tiering.model.tables import TablePath
 
 _log = structlog.get_logger(__name__)
 
@@ -26,29 +32,47 @@ ALL_ROWS = 10_000_000
 LANDED = frozenset({CommitState.LAKE_COMMITTED, CommitState.ACKED, CommitState.RECONCILED})
 
 
+@dataclass(frozen=True)
+class SweepLake(CallRequest[Sequence[SweepResult]]):
+    """Arguments of `lakeward sweep`. `path` None = all lake tables; files younger than `older_than_ms` stay."""
+
+    procedure = "sweep_lake"
+    path: TablePath | None
+    older_than_ms: int
+    dry_run: bool = False
+
+
+@effect(SweepLake, pool=Pool.REPAIR)
+def sweep_lake(parts: CallParts, request: SweepLake) -> Sequence[SweepResult]:
+    """A result a table. Raises UnknownTable, InvalidArgument; what is wrong with one of several tables is in its result."""
+    if request.older_than_ms < 0:
+        raise errors.InvalidArgument(f"older_than must not be negative, but is {request.older_than_ms} ms")
+    return Sweeper(parts.table_records, parts.lakes).sweep(request)
+
+
 class Sweeper:
-    """Sweeps one table or all; blocks."""
+    """Sweeps one table or all. Its methods block."""
 
     def __init__(self, table_records: TableRecords, lakes: Lakes) -> None:
         self._table_records = table_records
         self._lakes = lakes
 
-    def sweep(self, call: SweepLake) -> list[SweepResult]:
+    def sweep(self, request: SweepLake) -> list[SweepResult]:
         """A result a table. Raises UnknownTable; what is wrong with one of several tables is in its result."""
-        if call.path is not None:
-            record = self._table_records.by_path(call.path)
+        if request.path is not None:
+            record = self._table_records.by_path(request.path)
             if record is None:
-                raise errors.UnknownTable(f"{call.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
-            return [self._sweep(call, record)]
+                raise errors.UnknownTable(f"{request.path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
+            return [self._sweep(request, record)]
         results = []
-        for record in sorted(self._table_records.live(), key=lambda one: one.path):
+        for record in sorted(self._table_records.live(), key=lambda record: record.path):
             try:
-                results.append(self._sweep(call, record))
+                results.append(self._sweep(request, record))
             except errors.LakewardError as error:
                 results.append(SweepResult(record.path, 0, 0, 0, {}, f"{error.error_class}: {error.message}"))
         return results
 
-    def _sweep(self, call: SweepLake, record: TableRecord) -> SweepResult:
+    def _sweep(self, request: SweepLake, record: TableRecord) -> SweepResult:
         lake = self._lakes.of(record.lake_format)
         if not isinstance(lake, LakeMaintenance):
             raise errors.InvalidArgument(f"the lake format {record.lake_format} cannot be swept by this version")
@@ -66,40 +90,38 @@ class Sweeper:
                 table_path=record.path,
             )
         view = survey.view
-        rounds = {one.round_id for one in view.snapshots.values() if one.round_id is not None}
+        rounds = {snapshot.round_id for snapshot in view.snapshots.values() if snapshot.round_id is not None}
         now = SweptTable(view.table_uuid, view.snapshots.keys(), view.tiered, lake.live_files(view), rounds)
-        verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=call.older_than_ms))
+        verdicts = sweep_verdicts(files, fates, now, self._table_records.now().wall, timedelta(milliseconds=request.older_than_ms))
         doomed = [file for file, verdict in verdicts if verdict is Verdict.REMOVE]
         kept = Counter(verdict.value for _, verdict in verdicts if verdict is not Verdict.REMOVE)
-        for file in () if call.dry_run else doomed:
+        for file in () if request.dry_run else doomed:
             lake.delete_file(view, file.location)
-        if doomed and not call.dry_run:
-            self._note(call, record, doomed)
+        if doomed and not request.dry_run:
+            self._note(request, record, doomed)
         return SweepResult(record.path, len(files), len(doomed), sum(file.size_bytes for file in doomed), dict(kept))
 
     def fates(self, record: TableRecord) -> Mapping[str, RoundFate]:
         """Every round of the table that the store knows. Read before anything in the lake is looked at.
 
-        Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that their tag is not the
-        tag any more; a round that is not known at all keeps its files.
+        Grants are forgotten only once they are resolved, not before their round, and with so many newer ones that what
+        they were granted on is not the newest tiering commit any more; a round that is not known at all keeps its files.
         """
         with self._table_records.changing():
             rounds = self._table_records.store.rounds(record.table_id, ALL_ROWS)
             commits = self._table_records.store.commits(record.table_id, ALL_ROWS)
-        fates = {one.round_id: RoundFate(one.state.is_final) for one in rounds}
+        fates = {round_record.round_id: RoundFate(round_record.state.is_final) for round_record in rounds}
         for row in commits:
             fate = fates.get(row.round_id, RoundFate(ended=True))
             grants = (*fate.granted_on, row.base_tag)
             fates[row.round_id] = replace(fate, granted_on=grants, landed=row.state in LANDED, granted_for=row.lake_table_uuid)
         return fates
 
-    def _note(self, call: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:
+    def _note(self, request: SweepLake, record: TableRecord, doomed: list[StoredFile]) -> None:
         names = [file.name for file in doomed[:100]]
         with self._table_records.changing():
             latest = self._table_records.get(record.table_id)
             if latest is not None:
-                told = Change(latest).note(
-                    self._table_records.context(call.caller), "LAKE_SWEPT", f"{len(doomed)} files deleted", files=names
-                )
-                self._table_records.put(told)
+                ctx = self._table_records.context(request.caller)
+                self._table_records.put(Change(latest).note(ctx, "LAKE_SWEPT", f"{len(doomed)} files deleted", files=names))
         _log.info("swept a lake table", table=str(record.path), files=len(doomed))

@@ -52,24 +52,24 @@ class Change:
     """False for what a restart may forget: heartbeats and progress."""
 
     def update(self, **fields: Any) -> Change:
-        """With these fields of the record."""
+        """The change with these fields of the record."""
         return replace(self, record=replace(self.record, **fields))
 
     def update_round(self, **fields: Any) -> Change:
-        """With these fields of the latest round, in the record and in its row."""
+        """The change with these fields of the latest round, in the record and in its row."""
         assert self.record.round is not None
         changed = replace(self.record.round, **fields)
         return replace(self, record=replace(self.record, round=changed), rounds={**self.rounds, changed.round_id: changed})
 
     def update_commit(self, row: LakeCommitRecord) -> Change:
-        """With this row of the ledger; the record keeps its own round's."""
+        """The change with this row of the ledger; the record keeps the row of its own round."""
         record = self.record
         if record.commit is not None and record.commit.round_id == row.round_id:
             record = replace(record, commit=row)
         return replace(self, record=record, commits={**self.commits, row.round_id: row})
 
     def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
-        """With an event about this table and its latest round."""
+        """The change with an event about this table and its latest round."""
         record = self.record
         event = EventRecord(
             occurred_at=ctx.now.wall,
@@ -85,7 +85,7 @@ class Change:
         return replace(self, events=(*self.events, event))
 
     def move(self, ctx: Context, target: TableState | None, why: str, level: Level = Level.INFO) -> Change:
-        """In another state: checked against the table of transitions, with an event that says why."""
+        """The change with the table in another state: checked against the table of transitions, with an event that says why."""
         source = self.record.state
         check_transition(source, target)
         moved = self.update(state=target, status_time=ctx.now.wall)
@@ -131,7 +131,7 @@ def _attempt(record: TableRecord) -> int:
 def end_round(
     change: Change, ctx: Context, state: RoundState, *, stats: RoundStats | None = None, error: ErrorInfo | None = None
 ) -> Change:
-    """Closes the running round. A grant whose end nobody learned stays in the ledger as UNKNOWN."""
+    """Ends the round. A grant of which the outcome is unknown stays in the ledger as UNKNOWN."""
     current = change.record.round
     assert current is not None
     began = change.record.checked_since if current.started_time is not None else None
@@ -163,5 +163,5 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
 
 
 def clear_error(change: Change) -> Change:
-    """What success clears (SYS.md); the count of errors stays."""
+    """Clears what success clears (SYS.md); the count of errors stays."""
     return change.update(error=None, consecutive_failures=0, retry_deadline=None)

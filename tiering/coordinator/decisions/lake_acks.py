@@ -29,7 +29,7 @@ def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
 
 
 def record_passed_head(record: TableRecord, head: int | None) -> Change:
-    """The head that the coordinator's own base check passed: what expiry leaves of history has to reach only that."""
+    """Records the head that the coordinator's own base check passed: later checks need the lake's history only back to it."""
     if head is None or head == record.lake.passed_head:
         return Change(record, durable=False)
     return Change(record).update(lake=replace(record.lake, passed_head=head))
@@ -65,7 +65,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
 def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
     """Settles the ledger rows about which the marker decides: its round is in the lake, and so are the rounds it builds on.
 
-    A grant of an earlier epoch outside that chain can never land: its base is no longer the tag.
+    A grant of an earlier epoch outside that chain can never land: its base is no longer the newest tiering commit.
     """
     rows = {row.round_id: row for row in ledger}
     if change.record.commit is not None:

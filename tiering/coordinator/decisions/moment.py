@@ -49,7 +49,7 @@ def milliseconds(span: timedelta) -> int:
 
 
 class Timebase:
-    """Reads both clocks."""
+    """Reads wall clock and monotonic clock as one `Moment`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

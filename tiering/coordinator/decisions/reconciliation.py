@@ -27,7 +27,7 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """What the lake holds afterwards: the marker that its tag names, which may be of a round that already went on from ours."""
+    """What the lake holds afterwards: the marker of its newest tiering commit, which may be of a round that already went on from ours."""
 
     snapshot_id: int
     head: int

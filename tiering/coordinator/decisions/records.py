@@ -105,7 +105,7 @@ class QueuedCall:
 
 @dataclass(frozen=True)
 class LakeSize:
-    """Totals of a whole lake table, as its head says; None = its writers kept no totals."""
+    """Totals of a whole lake table, from its newest snapshot; None = its writers kept no totals."""
 
     records: int | None
     size_bytes: int | None
@@ -160,7 +160,7 @@ class RoundRecord:
     idempotency_key: str | None = None
     tierer_id: str | None = None
     incarnation: str | None = None
-    """Of the process that has it; shown to nobody, so that no other can report for it. None = an older tierer's."""
+    """The process that runs it; shown to no one, so that no other can report for it. None = an older tierer's."""
     started_time: datetime | None = None
     finished_time: datetime | None = None
     planned_stops: TextOffsets | None = None
@@ -176,7 +176,7 @@ class RoundRecord:
 
     @property
     def fraction_completed(self) -> float | None:
-        """Of the running round, by records or else by splits; between 0 and 1."""
+        """The part of the round that is done, by records or else by splits; between 0 and 1."""
         for done, total in ((self.records_done, self.records_total), (self.splits_done, self.splits_total)):
             if done is not None and total:
                 return min(1.0, done / total)
@@ -185,7 +185,7 @@ class RoundRecord:
 
 @dataclass(frozen=True)
 class LakeCommitRecord:
-    """A grant: a row of `sys.lake_commits`. `base_tag` is the snapshot that the tag named when it was granted (the sweep's condition).
+    """A grant: a row of `sys.lake_commits`. `base_tag` was the newest tiering commit when it was granted (the sweep's condition).
 
     `lake_table_uuid` is the lake table that it was granted for; None in rows of older versions. The last two are those of a commit of
     `reconcile_lake`; `records_left_out` None = it could not be told.
@@ -274,7 +274,7 @@ class TiererRecord:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names it: another process may have the same id."""
+        """Id and incarnation: another process may have the same id."""
         return self.tierer_id, self.incarnation
 
 

@@ -107,7 +107,7 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
 
 
 def renew(ctx: Context, record: TableRecord) -> Change:
-    """The tierer still runs the round."""
+    """Renews the service timeout: the tierer still runs the round."""
     return _beat(replace(Change(record), durable=False), ctx)
 
 
@@ -116,7 +116,7 @@ def _beat(change: Change, ctx: Context) -> Change:
 
 
 def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
-    """What the round will do. The log was looked at just before: freshness counts from here."""
+    """Records what the round will do. The log was read just before: freshness counts from here."""
     before = record.lake
     backlog = backlog_begun(before.backlog, before.offsets, planned.stops)
     lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog=backlog)
@@ -126,7 +126,7 @@ def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
 
 
 def progress(record: TableRecord, done: int, total: int, records_done: int, records_total: int) -> Change:
-    """How far the round is; never written for its own sake."""
+    """Records how far the round is; this alone is never stored."""
     change = Change(record).update_round(
         splits_done=done, splits_total=total or (record.round.splits_total if record.round else None), records_done=records_done
     )
@@ -136,7 +136,7 @@ def progress(record: TableRecord, done: int, total: int, records_done: int, reco
 def grant(ctx: Context, record: TableRecord, request: Grant) -> Change:
     """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
 
-    One commit a round: the tag it is granted on is what keeps the sweep from its files, so no later request changes that.
+    One commit a round: the newest tiering commit that it is granted on keeps the sweep from its files, so no later request changes that.
     Raises Fenced for another one, and for a round that was cancelled. That the round is the running one was checked before.
     """
     current = record.round

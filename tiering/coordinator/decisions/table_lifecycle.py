@@ -22,7 +22,7 @@ def fingerprint(info: TableInfo) -> str:
 
 
 def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) -> Change:
-    """A lake-enabled table appeared. `earlier` is its record from before its lake was disabled: epochs go on from there."""
+    """The record of a lake-enabled table that appeared. `earlier`: its record of before its lake was disabled; epochs go on."""
     since = info.lake_enabled_at or info.created_at
     record = TableRecord(
         table_id=info.table_id,
@@ -46,7 +46,7 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
 
 
 def restore(ctx: Context, record: TableRecord) -> Change:
-    """A coordinator started and met this record in its store. Work that is under way gets a fresh service timeout."""
+    """A record of the store when its coordinator starts. A round that is under way gets a fresh service timeout."""
     if record.state is None:
         return Change(within_reach(ctx, record), durable=False)
     record = within_reach(ctx, replace(record, pause=_until_its_wall_time(ctx, record.pause)))
@@ -110,7 +110,7 @@ def is_as_defined(record: TableRecord, info: TableInfo) -> bool:
 
 
 def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
-    """The source table as it is now; None = as it was. A change resumes a table that failed for good."""
+    """Takes over how the source table is defined now; None = as it was. A change resumes a table that failed for good."""
     if is_as_defined(record, info):
         return None
     definition = fingerprint(info)
@@ -133,7 +133,7 @@ def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | Non
 
 
 def drop(ctx: Context, record: TableRecord) -> Change | None:
-    """The cluster lists the table no more; None = that is known. Its record is forgotten after `forget_dropped_ms`."""
+    """Removes a table that the cluster does not list any more; None = that is known. Its record is forgotten after `forget_dropped_ms`."""
     if record.forget_deadline is not None:
         return None
     removed = Change(record) if record.state is None else _remove(ctx, record, "the table was dropped")
@@ -141,14 +141,14 @@ def drop(ctx: Context, record: TableRecord) -> Change | None:
 
 
 def disable(ctx: Context, record: TableRecord) -> Change | None:
-    """The table has no lake any more; None = that is known. Its record is kept: epochs go on from there if it gets one again."""
+    """Removes a table whose lake was disabled; None = that is known. Its record is kept: epochs go on from there if it gets one again."""
     if record.state is not None:
         return _remove(ctx, record, "its lake was disabled")
     return None if record.forget_deadline is None else Change(record).update(forget_deadline=None)
 
 
 def agrees(record: TableRecord, *, listed: bool) -> bool:
-    """Whether the record of a removed table says rightly whether it was dropped; `listed`: the cluster has the table."""
+    """Whether the record of a removed table is right in whether the table was dropped; `listed`: the cluster has the table."""
     return record.state is not None or listed == (record.forget_deadline is None)
 
 
@@ -169,14 +169,14 @@ def is_forgotten(now: Moment, record: TableRecord) -> bool:
     """Whether nothing needs the record of a dropped table any more.
 
     What could still arrive is fenced without it: reports and acks of its rounds name a table that is not there, and a commit that
-    was granted is fenced by the lake's tag. Should the cluster list the table once more, its epochs begin anew, and its round ids
+    was granted is fenced by the lake. Should the cluster list the table once more, its epochs begin anew, and its round ids
     are new in any case.
     """
     return record.state is None and now.passed(record.forget_deadline)
 
 
 def due(ctx: Context, record: TableRecord) -> Change | None:
-    """Pending, if it is time: freshness over, back-off over, or a CALL waits; None = not yet."""
+    """Moves the table to Pending if its freshness or its back-off is over or a CALL waits; None = not yet."""
     if record.pause is not None and ctx.now.passed(record.pause.until_deadline):
         ended = replace(record, pause=None)
         change = Change(ended).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")

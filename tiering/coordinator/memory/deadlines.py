@@ -1,4 +1,4 @@
-"""When to look at a record again: so that a tick costs what is due, not what there is.
+"""When each record has to be looked at again, so that a tick costs as much as is due and not as much as there is.
 
 A deadline kept here is a hint that may come too early, never too late: it is only ever lowered while it is kept, and what it
 is about is checked against the record once it has passed. All are steady times (`moment`).
@@ -22,7 +22,7 @@ SPARE_HINTS = 64
 
 
 def first_look(record: TableRecord) -> datetime | None:
-    """From when on `round_lifecycle.expire` or `table_lifecycle.due` makes a change of the record as it is; None = never."""
+    """The time from which `round_lifecycle.expire` or `table_lifecycle.due` changes the record as it is; None = never."""
     deadlines = [_round_deadline(record), _rest_deadline(record)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 

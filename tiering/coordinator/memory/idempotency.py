@@ -1,4 +1,4 @@
-"""What idempotency keys name (DESIGN 5): an operation and, once there is one, its outcome. The one place for it.
+"""What idempotency keys name (DESIGN 5): an operation and, once there is one, its outcome.
 
 A key is bound to the caller, the procedure and its arguments. The row is stored in the same write as the effect, so the
 coordinator cannot die between the two: a repeat, also after a restart, finds both or neither. What cannot be one write
@@ -8,6 +8,8 @@ A dry run has no key: it neither starts what an earlier call left open nor is ta
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,10 +18,10 @@ from typing import Any, Generic
 
 from pydantic import TypeAdapter
 
-from tiering.coordinator.calls.mutations import Mutation, ResultT
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord
 from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.requests import Mutation, ResultT
 from tiering.errors import InvalidArgument
 from tiering.wire.request_bounds import check_id
 
@@ -36,92 +38,103 @@ class Decided(Generic[ResultT]):
 
 
 class IdempotentOperations:
-    """All of them, in the book's store."""
+    """The operations that the store keeps."""
 
     def __init__(self, table_records: TableRecords) -> None:
         self._table_records = table_records
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def known(self, asked: Mutation[Any]) -> OperationRecord | None:
+    def known(self, request: Mutation[Any]) -> OperationRecord | None:
         """The earlier call with this key; None = a new key, or none.
 
         Raises InvalidArgument for a key that cannot be, and for one that names something else.
         """
-        key = asked.idempotency_key
+        key = request.idempotency_key
         if key is None:
             return None
         check_id(key, "idempotency_key")
-        found = None if asked.dry_run else self._table_records.store.operation(key)
-        if found is not None and _names(found) != (asked.caller, asked.procedure, asked.arguments):
+        operation = None if request.dry_run else self._table_records.store.operation(key)
+        if operation is not None and _bound_to(operation) != (request.caller, request.procedure, request.arguments):
             raise InvalidArgument(
-                f"the idempotency key {key!r} already names {found.procedure} of {dict(found.arguments)} by {found.caller}",
+                f"the idempotency key {key!r} already names {operation.procedure} of {dict(operation.arguments)} by {operation.caller}",
                 hint="Use a new key for another call.",
             )
-        return found
+        return operation
 
-    def answer(self, asked: Mutation[ResultT]) -> ResultT | None:
+    def answer(self, request: Mutation[ResultT]) -> ResultT | None:
         """What an earlier call with this key was answered; None = it was not, or there was none. Raises as `known`."""
-        found = self.known(asked)
-        if found is None or found.outcome is None:
+        operation = self.known(request)
+        if operation is None or operation.outcome is None:
             return None
-        return _adapter(asked.result_class).validate_python(found.outcome)  # type: ignore[no-any-return]
+        return _adapter(request.result_class).validate_python(operation.outcome)  # type: ignore[no-any-return]
 
-    def once(self, asked: Mutation[ResultT], decide: Callable[[], Decided[ResultT]]) -> ResultT:
-        """Does what `decide` says, under the book's lock and in one write with the answer; a dry run only answers.
+    def once(self, request: Mutation[ResultT], decide: Callable[[], Decided[ResultT]]) -> ResultT:
+        """Does what `decide` says, under the records' lock and in one write with the answer; a dry run only answers.
 
         For what is done when the store has it. `decide` must not block. Raises what it raises, and as `known`.
         """
         with self._table_records.changing():
-            if (earlier := self.answer(asked)) is not None:
+            if (earlier := self.answer(request)) is not None:
                 return earlier
             decided = decide()
-            if not asked.dry_run:
-                self._table_records.put(*decided.changes, operations=self.done(asked, decided.table_id, decided.result))
+            if not request.dry_run:
+                self._table_records.put(*decided.changes, operations=self.done(request, decided.table_id, decided.result))
             return decided.result
 
+    def in_turn(self, turn: str, request: Mutation[ResultT], work: Callable[[], ResultT]) -> ResultT:
+        """What an earlier call with this key was answered, else what `work` answers. Calls with the same `turn` run one at a time.
+
+        For effects outside the store, which `work` records with `done`: a repeat that comes meanwhile waits for the answer. Raises what
+        `work` raises, and as `known`.
+        """
+        with self._turns[turn]:
+            earlier = self.answer(request)
+            return work() if earlier is None else earlier
+
     def begun(
-        self, asked: Mutation[Any], table_id: int | None, round_id: str | None = None, goal: Mapping[str, Any] = _NO_GOAL
+        self, request: Mutation[Any], table_id: int | None, round_id: str | None = None, goal: Mapping[str, Any] = _NO_GOAL
     ) -> list[OperationRecord]:
         """The row to store before or with the effect; none without a key. Of two calls that meet here the first one's goal stands.
 
-        `goal`: fields of an OperationRecord. Call it under the book's lock. Raises as `known`.
+        `goal`: fields of an OperationRecord. Call it under the records' lock. Raises as `known`.
         """
-        if asked.idempotency_key is None or asked.dry_run:
+        if request.idempotency_key is None or request.dry_run:
             return []
-        found = self.known(asked)
-        if found is not None:
-            return [replace(found, round_id=round_id or found.round_id)]
-        made = OperationRecord(
-            idempotency_key=asked.idempotency_key,
-            caller=asked.caller,
-            procedure=asked.procedure,
-            arguments=asked.arguments,
+        earlier = self.known(request)
+        if earlier is not None:
+            return [replace(earlier, round_id=round_id or earlier.round_id)]
+        operation = OperationRecord(
+            idempotency_key=request.idempotency_key,
+            caller=request.caller,
+            procedure=request.procedure,
+            arguments=request.arguments,
             table_id=table_id,
             started_time=self._table_records.now().wall,
             targets={},
             log_starts={},
             round_id=round_id,
         )
-        return [replace(made, **goal)]
+        return [replace(operation, **goal)]
 
     def done(
         self,
-        asked: Mutation[ResultT],
+        request: Mutation[ResultT],
         table_id: int | None,
         outcome: ResultT | ErrorInfo,
         round_id: str | None = None,
         goal: Mapping[str, Any] = _NO_GOAL,
     ) -> list[OperationRecord]:
-        """The row with how it ended. The first outcome stands. Call it under the book's lock."""
-        rows = self.begun(asked, table_id, round_id, goal)
+        """The row with how it ended. The first outcome stands. Call it under the records' lock."""
+        rows = self.begun(request, table_id, round_id, goal)
         if any(row.outcome is not None or row.error is not None for row in rows):
             return []
         if isinstance(outcome, ErrorInfo):
             return [replace(row, error=outcome) for row in rows]
-        return [replace(row, outcome=_adapter(asked.result_class).dump_python(outcome, mode="json")) for row in rows]
+        return [replace(row, outcome=_adapter(request.result_class).dump_python(outcome, mode="json")) for row in rows]
 
 
-def _names(found: OperationRecord) -> tuple[str, str, dict[str, Any]]:
-    return found.caller, found.procedure, dict(found.arguments)
+def _bound_to(operation: OperationRecord) -> tuple[str, str, dict[str, Any]]:
+    return operation.caller, operation.procedure, dict(operation.arguments)
 
 
 @cache

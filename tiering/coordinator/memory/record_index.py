@@ -10,7 +10,7 @@ from tiering.model.tables import TablePath
 
 
 def waits(record: TableRecord) -> bool:
-    """Whether the next request may get it."""
+    """Whether the next request may get this table."""
     return record.state is TableState.PENDING and record.pause is None
 
 

@@ -75,7 +75,7 @@ operations = sa.Table(
 
 
 def open_engine(url: str) -> sa.Engine:
-    """An engine; SQLite with a write-ahead log that is synced at every commit."""
+    """An engine for a URL; SQLite with a write-ahead log that is synced at every commit."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return bound_waits(sa.create_engine(parsed, pool_pre_ping=True))
@@ -93,7 +93,7 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def prepare(engine: sa.Engine) -> None:
-    """Makes what is missing; raises SetupError for a store that a newer version wrote."""
+    """Creates missing tables; raises SetupError for a store that a newer version wrote."""
     _metadata.create_all(engine)
     with engine.begin() as connection:
         version = connection.execute(sa.select(owner.c.version)).scalar_one_or_none()

@@ -34,7 +34,7 @@ _EVENT = TypeAdapter(EventRecord)
 _OPERATION = TypeAdapter(OperationRecord)
 
 KEEP_VALIDATIONS = 10_000
-"""Newest results of checks that are kept."""
+"""How many results of checks are kept, the newest."""
 
 
 def sqlite_url(path: Path) -> str:
@@ -52,7 +52,7 @@ class SqlStore:
 
     @classmethod
     def for_reading(cls, file: Path) -> SqlStore:
-        """A store in SQLite that others own: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
+        """Opens a store in SQLite that another process owns: read while nothing runs, or beside them. Writes fail. Raises SetupError."""
         store = cls.__new__(cls)
         store._engine = schema.open_for_reading(file)
         return store
@@ -147,7 +147,7 @@ class SqlStore:
 
 @contextmanager
 def _border(doing: str) -> Iterator[None]:
-    """Errors of the database as our own, with the cause kept."""
+    """Turns errors of the database into our own, with the cause kept."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -173,7 +173,7 @@ class _ReplacedRows:
         self._insert = sa.insert(table)
 
     def replace(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Of several rows with one key the last counts."""
+        """Deletes the rows with these keys and inserts the new ones. Of several rows with one key the last counts."""
         latest = {row[self._key]: dict(row) for row in rows}
         if latest:
             self.delete(connection, latest)

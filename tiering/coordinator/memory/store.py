@@ -31,7 +31,7 @@ class Writes:
 
     @staticmethod
     def of(changes: Sequence[Change], operations: Sequence[OperationRecord] = (), events: Sequence[EventRecord] = ()) -> Writes:
-        """What several changes of different tables leave behind."""
+        """The rows of several changes of different tables."""
         return Writes(
             tables=tuple(change.record for change in changes),
             rounds=tuple(row for change in changes for row in change.rounds.values()),
@@ -64,7 +64,7 @@ class Store(Protocol):
         ...
 
     def round(self, round_id: str) -> RoundRecord | None:
-        """One round."""
+        """A round by its id; None if it is unknown, or pruned."""
         ...
 
     def rounds(self, table_id: int | None = None, limit: int = 1_000) -> Sequence[RoundRecord]:

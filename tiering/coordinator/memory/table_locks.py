@@ -13,14 +13,14 @@ from weakref import WeakValueDictionary
 from tiering.errors import TableBusy
 
 WAIT_SECONDS = 10.0
-"""Longer than a lake takes that is well; shorter than a client waits for one answer (30 s), so that it hears the reason."""
+"""Longer than a healthy lake takes; shorter than a client waits for one answer (30 s), so that it gets the reason."""
 
 
 class TableLocks:
     """A lock exists while it is held or waited for: ids that a request makes up leave nothing behind."""
 
     def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._wait_seconds = wait_seconds
+        self.wait_seconds = wait_seconds
         self._guard = threading.Lock()
         self._locks: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
 
@@ -31,9 +31,9 @@ class TableLocks:
             lock = self._locks.get(table_id)
             if lock is None:
                 lock = self._locks[table_id] = threading.Lock()
-        if not lock.acquire(timeout=self._wait_seconds):
+        if not lock.acquire(timeout=self.wait_seconds):
             raise TableBusy(
-                f"another acknowledgement or reconciliation of table {table_id} has not ended within {self._wait_seconds:g} s",
+                f"another acknowledgement or reconciliation of table {table_id} has not ended within {self.wait_seconds:g} s",
                 table_id=table_id,
             )
         try:

@@ -71,28 +71,28 @@ class TableRecords:
         return self._timebase.now()
 
     def context(self, principal: str | None = None) -> Context:
-        """For one decision: now, with a fresh round id and jitter."""
+        """A context for one decision: this moment, a fresh round id and jitter."""
         return Context(self.now(), self.epoch, self.options, self._ids.new_id(), self._jitter(), principal)
 
     def all(self) -> Mapping[int, TableRecord]:
-        """All records by table id, those of removed tables included. Does not change any more."""
+        """All records by table id, those of removed tables included. The mapping returned never changes."""
         return self._records
 
     def live(self) -> list[TableRecord]:
-        """Records of the lake tables there are."""
+        """The records of all lake tables that are not removed."""
         return [record for record in {**self._records, **self._drafted()}.values() if record.state is not None]
 
     def get(self, table_id: int) -> TableRecord | None:
-        """The record of a lake table there is."""
+        """The record of a lake table; None if there is none, or it was removed."""
         record = self._drafted().get(table_id) or self._records.get(table_id)
         return record if record is not None and record.state is not None else None
 
     def waiting(self) -> list[TableRecord]:
-        """Those that could be assigned now, in no order. Call it inside `changing`, as `running`."""
+        """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
         return [record for record in self._among(self._index.waiting) if waits(record)]
 
     def running(self) -> list[TableRecord]:
-        """Those that a tierer has now, by table id."""
+        """The tables that a tierer has now, sorted by table id."""
         running = [record for record in self._among(self._index.running) if record.running is not None]
         return sorted(running, key=lambda record: record.table_id)
 
@@ -108,7 +108,7 @@ class TableRecords:
 
     @contextmanager
     def overdue(self) -> Iterator[list[int]]:
-        """Ids of tables for which time may have brought something; it is for the records to say.
+        """Ids of tables of which a deadline may have passed; their records decide.
 
         They are looked at again when their records say so then, however the block ends. Waits for no lock.
         """
@@ -202,7 +202,7 @@ class TableRecords:
         self._deadlines.watch(renewed.values())
 
     def _reload(self) -> None:
-        """What was really stored, with the heartbeats of now, which are in memory only."""
+        """Loads what was really stored; heartbeats, which are in memory only, stay as they are now."""
         ctx, before = self.context(), self._records
         self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
         self._index = RecordIndex(self._records.values())

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import structlog
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions import table_lifecycle
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.memory.table_records import TableRecords
@@ -23,13 +23,13 @@ CHUNK = 200
 """Tables stored in one transaction, so that the lock of `TableRecords` is never held for long."""
 
 REFRESH_SECONDS = 1.0
-"""A reader waits no longer for a slow cluster."""
+"""How long a reader waits for a slow cluster."""
 
 
 class Discovery:
     """One comparison at a time: an older listing never overwrites a newer one."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster) -> None:
+    def __init__(self, table_records: TableRecords, cluster: TableCatalog) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Discovery:
         return self._infos
 
     def run(self) -> None:
-        """Raises ClusterUnavailable; what is known stays as it was then."""
+        """Compares once. Raises ClusterUnavailable, and then changes nothing."""
         with self._lock:
             tables = self._cluster.tables()
             if tables is self._applied_list:  # as with clusters that keep their list while nothing changes
@@ -98,7 +98,7 @@ class Discovery:
         return list(dict.fromkeys([*gone, *misjudged, *(info.table_id for info in differing)]))
 
     def _doubt(self, table_ids: Sequence[int]) -> None:
-        """Until all of them are stored: whatever becomes of a write that fails, the next comparison looks at them again."""
+        """Forgets that these agree, until their changes are stored: after a write that failed the next comparison looks at them again."""
         self._applied_list = None
         for table_id in table_ids:
             self._applied.pop(table_id, None)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import LogOffsets
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TextOffsets, from_text
 from tiering.coordinator.memory.table_records import TableRecords
@@ -43,7 +43,7 @@ OBSERVER_THREADS = 4
 
 CHUNK = 200
 CHUNK_BUCKETS = 2_000
-"""Tables that the background asks about in one question, and buckets of theirs as far as they are known: some milliseconds of work."""
+"""At most so many tables, and buckets as far as known, are observed with one question to the cluster: some milliseconds of work."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,6 @@ def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets |
     return {bucket: (log, max(reached.get(bucket, log.log_start), log.log_start)) for bucket, log in buckets.items()}
 
 
-class Log(Protocol):
-    """The part of a `Cluster` that is observed."""
-
-    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]: ...
-
-    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]: ...
-
-
 class LagSource(Protocol):
     """Where a view of the coordinator gets lags from."""
 
@@ -114,8 +106,8 @@ class LagSource(Protocol):
     def refresh(self, records: Sequence[TableRecord]) -> None: ...
 
 
-def observe_log(log: Log, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
-    """Asks for the offsets, and for the age of the oldest row that the lake does not have. Raises what the cluster raises."""
+def observe_log(log: LogOffsets, info: TableInfo, tiered: TextOffsets | None, now: Callable[[], datetime]) -> Observation:
+    """Reads the log's offsets and the age of the oldest row that the lake does not have. Raises what the cluster raises."""
     return observation_of(dict(log.offsets(info)), tiered, now(), lambda missing: log.oldest_timestamps(info, missing))
 
 
@@ -154,7 +146,7 @@ def partitions_of(observation: Observation) -> int:
 class LagObserver:
     """Observes the logs of all lake tables, and keeps what it observed by table id. Thread-safe."""
 
-    def __init__(self, table_records: TableRecords, cluster: Cluster, lakes: Lakes, discovery: Discovery) -> None:
+    def __init__(self, table_records: TableRecords, cluster: LogOffsets, lakes: Lakes, discovery: Discovery) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._discovery = discovery
@@ -172,7 +164,7 @@ class LagObserver:
         return self._generation
 
     def lag(self, record: TableRecord) -> Lag | None:
-        """As last observed; None = not yet."""
+        """The table's lag as last observed; None = not observed yet."""
         observation, tiered = self._observations.get(record.table_id), record.lake.offsets
         if observation is None:
             return None
@@ -183,7 +175,7 @@ class LagObserver:
         return known[2]
 
     def partition_count(self, table_id: int) -> int | None:
-        """How many partitions the table had when last observed; None = not yet."""
+        """How many partitions the table had when last observed; None = not observed yet."""
         observation = self._observations.get(table_id)
         return None if observation is None else partitions_of(observation)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
@@ -18,7 +18,7 @@ LakeOpener = Callable[[str], Lake]
 class Lakes:
     """Lake tables as they are now. All methods do I/O: never call them under the lock of `TableRecords`."""
 
-    def __init__(self, cluster: Cluster, open_lake: LakeOpener) -> None:
+    def __init__(self, cluster: TableCatalog, open_lake: LakeOpener) -> None:
         self._cluster = cluster
         self._open = open_lake
 

@@ -1,4 +1,4 @@
-"""What the coordinator does by itself, while it serves: what time brings, looks at the cluster, and what is forgotten.
+"""The coordinator's background loops: deadlines, the comparison with the cluster's tables, heads, lags, and pruning.
 
 Answers come first: looks at the cluster take a share of the time, and the long ones are cut into short pieces (`pace`).
 """
@@ -24,18 +24,19 @@ PRUNE_INTERVAL_MS = 600_000
 """Short against the hour for which the record of a dropped table is kept; the deletions find little each time."""
 
 BACKGROUND_SHARE = 0.1
-"""Looks at the cluster take at most this share of the time: of very many tables each look is seconds of work, and news may wait for it."""
+"""Reading the cluster takes at most this share of the time: of very many tables one pass is seconds of work, and answers come first."""
 
 FIRST_SHARE = 0.5
-"""The first time all logs are looked at: until then nobody knows how far behind the lake is."""
+"""The share while all logs are observed for the first time: until then no lag is known."""
 
 MANY_TABLES = 10_000
-"""From here on, what is known of tables by then is no matter for Python's garbage collector any more: it stops everything while it walks
-over all of that, for nearly a second at 100,000 tables, and finds nothing. What is replaced is freed all the same, by its references."""
+"""From so many tables on, their records are taken out of the sight of Python's garbage collector: it would stop everything while it
+walks over them, for nearly a second at 100,000 tables, and find nothing. A record that is replaced is freed all the same, by its
+reference count."""
 
 
 class Background:
-    """Runs from when it is made, in an event loop, until `stop`. Calls `fenced` once another coordinator took the store over."""
+    """Runs in an event loop from its construction until `stop`. Calls `fenced` once another coordinator took the store over."""
 
     def __init__(self, coordinator: Coordinator, fenced: Callable[[], None]) -> None:
         self._coordinator = coordinator
@@ -53,7 +54,7 @@ class Background:
         ]
 
     async def stop(self) -> None:
-        """Begins nothing more; what a thread still does ends by itself. Harmless to repeat."""
+        """Starts no more work; work that a thread still does ends by itself. Harmless to repeat."""
         self._stopping.set()
         for task in self._tasks:
             task.cancel()
@@ -62,7 +63,7 @@ class Background:
         gc.unfreeze()
 
     def _observe(self) -> None:
-        """Rests between pieces by itself."""
+        """Observes all tables; rests between pieces of work, so that it keeps to its share of the time."""
         share = BACKGROUND_SHARE if self._observed else FIRST_SHARE
         self._coordinator.observer.observe_all(Pace.until(self._stopping, share).rest)
         many = len(self._coordinator.table_records.all()) >= MANY_TABLES

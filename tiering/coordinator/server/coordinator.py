@@ -1,31 +1,24 @@
 """The coordinator: assigns tables to tierers and remembers everything durably (DESIGN 3-6).
 
 Puts the parts together and drives what time brings. Thread-safe; its blocking methods are for threads, `control` is for
-event loops. `CoordinatorHandle` of `api` is what the system tables see of it.
+event loops. The system tables see it as a `CoordinatorHandle` (`interface`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable
 
-from tiering import errors
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
-from tiering.cluster.base import Cluster
-from tiering.coordinator.calls.control import Calls
-from tiering.coordinator.calls.controls import Controls
-from tiering.coordinator.calls.lease_calls import LeaseCalls
-from tiering.coordinator.calls.open_calls import OpenCalls
-from tiering.coordinator.calls.reconcile_lake import Reconciler
-from tiering.coordinator.calls.skip_record import RecordSkips
-from tiering.coordinator.calls.sweep_lake import Sweeper
-from tiering.coordinator.calls.tier_table_steps import CallSteps
-from tiering.coordinator.calls.validate_table import Validations, Validator
-from tiering.coordinator.decisions import operator_requests, round_lifecycle, table_lifecycle
+from tiering.cluster.base import ClusterOwner
+from tiering.coordinator.calls.control import Control
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.validate_table import Validator
+from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.idempotency import IdempotentOperations
+from tiering.coordinator.memory.open_calls import OpenCalls
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
@@ -37,7 +30,6 @@ from tiering.coordinator.status.status_columns import StatusColumns
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
-from tiering.model.tables import TablePath
 
 
 class Coordinator:
@@ -46,7 +38,7 @@ class Coordinator:
     def __init__(
         self,
         store: Store,
-        cluster: Cluster,
+        cluster: ClusterOwner,
         open_lake: LakeOpener,
         options: CoordinatorOptions | None = None,
         clock: Clock | None = None,
@@ -65,16 +57,18 @@ class Coordinator:
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
         self.leases = Leases(cluster)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
-        operations = IdempotentOperations(self.table_records)
-        steps = CallSteps(self.table_records, cluster, lakes, self.discovery, self.observer, operations)
-        controls = Controls(self.table_records, cluster, self.discovery, operations)
-        reconciler = Reconciler(self.table_records, cluster, lakes, self.commits.table_lock, self.observer.observe_soon, operations)
-        sweeper = Sweeper(self.table_records, lakes)
-        lease_calls = LeaseCalls(self.table_records, cluster, operations)
-        validations = Validations(self.table_records, validator)
-        connected = lambda: self.heartbeats.connected(self.table_records.now())  # noqa: E731
-        skips = RecordSkips(self.table_records, cluster, operations)
-        self.control = Calls(self.table_records, steps, controls, reconciler, sweeper, lease_calls, skips, validations, connected)
+        self.call_parts = CallParts(
+            self.table_records,
+            cluster,
+            lakes,
+            self.discovery,
+            self.observer,
+            IdempotentOperations(self.table_records),
+            table_lock=self.commits.table_lock,
+            tierer_connected=lambda: self.heartbeats.connected(self.table_records.now()),
+            validator=validator,
+        )
+        self.control = Control(self.call_parts)
 
     def view(self) -> View:
         """Now. Never waits."""
@@ -96,8 +90,8 @@ class Coordinator:
         with self.table_records.overdue() as late:
             for start in range(0, len(late), CHUNK):
                 with self.table_records.changing():
-                    found = [record for table_id in late[start : start + CHUNK] if (record := self.table_records.get(table_id))]
-                    changes = [self._overdue(self.table_records.context(), record) for record in found]
+                    records = [record for table_id in late[start : start + CHUNK] if (record := self.table_records.get(table_id))]
+                    changes = [self._overdue(self.table_records.context(), record) for record in records]
                     self.table_records.put(*(change for change in changes if change is not None))
         self.heartbeats.forget_lost()
         self.table_records.wake_ups.notify()
@@ -108,29 +102,6 @@ class Coordinator:
         self.commits.look_at_heads()
         self.advance()
         self.table_records.prune()
-
-    def pause_tiering(self, path: TablePath, by: str, reason: str | None = None, until: datetime | None = None) -> None:
-        """The table is not assigned any more; a running round ends normally. Raises UnknownTable."""
-        self._change(path, lambda record: operator_requests.pause(self.table_records.context(by), record, reason, until))
-
-    def resume_tiering(self, path: TablePath, by: str) -> None:
-        """Ends a pause. Raises UnknownTable."""
-        self._change(path, lambda record: operator_requests.resume(self.table_records.context(by), record))
-
-    def cancel_tiering(self, round_id: str, by: str) -> bool:
-        """Asks a running round to end without a commit; False = too late, or no such round runs."""
-        with self.table_records.changing():
-            for record in self.table_records.running():
-                if record.running is not None and record.running.round_id == round_id:
-                    change = operator_requests.cancel(self.table_records.context(by), record)
-                    if change is not None:
-                        self.table_records.put(change)
-                    return change is not None
-        return False
-
-    def known_paths(self) -> Sequence[TablePath]:
-        """Lake tables, sorted."""
-        return sorted(record.path for record in self.table_records.live())
 
     def end_waits(self) -> None:
         """Answers held requests without a table, and waiting calls with how their tables stand."""
@@ -147,10 +118,3 @@ class Coordinator:
 
     def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:
         return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)
-
-    def _change(self, path: TablePath, decide: Callable[[TableRecord], Change]) -> None:
-        with self.table_records.changing():
-            record = self.table_records.by_path(path)
-            if record is None:
-                raise errors.UnknownTable(f"{path} is not a lake table", hint="See sys.lake_tiering_status for the lake tables.")
-            self.table_records.put(decide(record))

@@ -13,6 +13,7 @@ from tiering.clock import Ids
 from tiering.errors import InvalidArgument
 
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 PAGE_LIMIT = 1_000
 """Items on one page at most: some 500 bytes each."""
@@ -39,61 +40,66 @@ class Listing(Generic[Item]):
 
 
 @dataclass(frozen=True)
-class Page(Generic[Item]):
+class Page(Generic[Answer]):
     """A piece of a listing; an empty token on the last one."""
 
-    items: tuple[Item, ...]
+    items: tuple[Answer, ...]
     observed_time: datetime
     next_token: str
 
 
-class Listings(Generic[Item]):
+class Listings(Generic[Item, Answer]):
     """Kept listings, by a random id: a token cannot be guessed from another.
 
-    `size_of` tells the bytes of an item in an answer. A page ends early where its items would have more than PAGE_BYTES.
+    `answer_of` makes an item as it is answered, and `size_of` tells the bytes of that. A page ends early where it would have more than
+    PAGE_BYTES.
     """
 
-    def __init__(self, ids: Ids, size_of: Callable[[Item], int]) -> None:
+    def __init__(self, ids: Ids, answer_of: Callable[[Item], Answer], size_of: Callable[[Answer], int]) -> None:
         self._ids = ids
+        self._answer_of = answer_of
         self._size_of = size_of
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Listing[Item]] = OrderedDict()
 
-    def whole(self, listing: Listing[Item]) -> Page[Item]:
+    def whole(self, listing: Listing[Item]) -> Page[Answer]:
         """All of it as one page. Raises InvalidArgument, which names `page_size`, if that is more than an answer can carry."""
-        if self._end(listing, 0, len(listing.items)) < len(listing.items):
+        answers = self._answers(listing, 0, len(listing.items))
+        if len(answers) < len(listing.items):
             raise InvalidArgument(
                 f"{len(listing.items)} entries do not fit into one answer of 4 MiB: ask with page_size",
                 hint=f"Ask with a page_size, of at most {PAGE_LIMIT}, and for the pages that follow with the answer's next_page_token.",
             )
-        return Page(listing.items, listing.observed_time, "")
+        return Page(answers, listing.observed_time, "")
 
-    def first(self, listing: Listing[Item], page_size: int) -> Page[Item]:
+    def first(self, listing: Listing[Item], page_size: int) -> Page[Answer]:
         """Its first page; kept only if there are more."""
-        end = self._end(listing, 0, checked_size(page_size))
-        if end == len(listing.items):
-            return Page(listing.items, listing.observed_time, "")
+        answers = self._answers(listing, 0, checked_size(page_size))
+        if len(answers) == len(listing.items):
+            return Page(answers, listing.observed_time, "")
         name = self._ids.new_id()
         with self._lock:
             self._kept[name] = listing
             while len(self._kept) > KEPT_LISTINGS or (len(self._kept) > 1 and self._kept_items() > KEPT_ITEMS):
                 self._kept.popitem(last=False)
-        return _page(name, listing, 0, end)
+        return _page(name, listing, 0, answers)
 
-    def _end(self, listing: Listing[Item], start: int, size: int) -> int:
-        """Where a page of at most `size` items ends that begins at `start`; it has one item at least, if there is one."""
-        stop = min(start + size, len(listing.items))
+    def _answers(self, listing: Listing[Item], start: int, size: int) -> tuple[Answer, ...]:
+        """At most `size` items from `start` that fit into an answer, and one at least if there is one."""
+        answers: list[Answer] = []
         left = PAGE_BYTES
-        for position in range(start, stop):
-            left -= self._size_of(listing.items[position])
-            if left < 0:
-                return max(position, start + 1)
-        return stop
+        for item in listing.items[start : start + size]:
+            answer = self._answer_of(item)
+            left -= self._size_of(answer)
+            if left < 0 and answers:
+                break
+            answers.append(answer)
+        return tuple(answers)
 
     def _kept_items(self) -> int:
         return sum(len(listing.items) for listing in self._kept.values())
 
-    def next(self, token: str, page_size: int) -> Page[Item]:
+    def next(self, token: str, page_size: int) -> Page[Answer]:
         """The page a token names; the same again for the same token. Raises InvalidArgument for an unknown or old one."""
         name, _, position = token.rpartition(":")
         with self._lock:
@@ -102,8 +108,8 @@ class Listings(Generic[Item]):
                 self._kept.move_to_end(name)
         if listing is None or not position.isdecimal() or len(position) > _POSITION_DIGITS:
             raise InvalidArgument("the page token is unknown or too old", hint="Ask for the first page again, without a token.")
-        start = min(int(position), len(listing.items))
-        return _page(name, listing, start, self._end(listing, start, checked_size(page_size)))
+        start = int(position)
+        return _page(name, listing, start, self._answers(listing, start, checked_size(page_size)))
 
 
 def checked_size(page_size: int) -> int:
@@ -113,6 +119,6 @@ def checked_size(page_size: int) -> int:
     return min(page_size, PAGE_LIMIT) or PAGE_LIMIT
 
 
-def _page(name: str, listing: Listing[Item], start: int, end: int) -> Page[Item]:
-    token = f"{name}:{end}" if end < len(listing.items) else ""
-    return Page(listing.items[start:end], listing.observed_time, token)
+def _page(name: str, listing: Listing[Item], start: int, answers: tuple[Answer, ...]) -> Page[Answer]:
+    end = start + len(answers)
+    return Page(answers, listing.observed_time, f"{name}:{end}" if end < len(listing.items) else "")

@@ -20,7 +20,8 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
-from tiering.coordinator.interface import SweepLake, TierTable
+from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
@@ -33,7 +34,6 @@ from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinato
 from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
 from tiering.wire.common import time_to_pb
 from tiering.wire.leases import joined, lease_to_pb, parts
-from tiering.wire.request_bounds import caller_name
 from tiering.wire.statuses import status_to_pb
 
 _ITEM_OVERHEAD_BYTES = 5
@@ -75,8 +75,10 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     def __init__(self, coordinator: Coordinator, pools: Pools) -> None:
         self._coordinator = coordinator
         self._pools = pools
-        self._listings: Listings[status_pb2.PbTableTieringStatus] = Listings(RandomIds(), _size_in_answer)
-        self._lease_listings: Listings[KvSnapshotLease] = Listings(RandomIds(), lambda lease: _LEASE_PART_BYTES)
+        self._listings = Listings(RandomIds(), status_to_pb, _size_in_answer)
+        self._lease_listings: Listings[KvSnapshotLease, KvSnapshotLease] = Listings(
+            RandomIds(), lambda part: part, lambda part: _LEASE_PART_BYTES
+        )
 
     async def ListTieringStatuses(
         self, request: status_pb2.ListTieringStatusesRequest, context: Context
@@ -126,7 +128,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
             database, table = self._known(request.table_path)
         view = self._coordinator.view()
         matching = (status for status in view.table_statuses(database, table) if not statuses or status.status in statuses)
-        listing = Listing(tuple(status_to_pb(status) for status in matching), view.now)
+        listing = Listing(tuple(matching), view.now)
         if request.HasField("page_size"):
             return self._listings.first(listing, request.page_size)
         return self._listings.whole(listing)
@@ -246,7 +248,8 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
             idempotency_key=request.idempotency_key if request.HasField("idempotency_key") else None,
         )
         with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
-            async with aclosing(self._coordinator.control.tier_table(call)) as steps:
+            steps = self._coordinator.control.perform_with_progress(call)
+            async with aclosing(steps):
                 async for step in steps:
                     yield tier_table_step_to_pb(step)
 
@@ -254,8 +257,8 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         path = None
         if request.HasField("table_path"):
             path = table_path(request.table_path.database_name, request.table_path.table_name)
-        call = SweepLake(path, caller_name(request.caller), request.older_than_ms, request.dry_run)
-        results = await self._coordinator.control.sweep_lake(call)
+        call = SweepLake(path, request.older_than_ms, request.dry_run, caller=request.caller)
+        results = await self._coordinator.control.perform(call)
         return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
 
 

@@ -16,7 +16,7 @@ from tiering.wire.channel import host_and_port
 from tiering.wire.server import open_server
 
 STOP_SECONDS = 2.0
-"""Calls that still run then are cut off."""
+"""Calls that still run so long after a stop began are cut off."""
 
 Registration = Callable[[grpc.aio.Server], None]
 """Adds a servicer to the server before it starts."""
@@ -41,7 +41,7 @@ class RunningServer:
         return host_and_port(self.host, self.port)
 
     async def wait(self) -> None:
-        """Until the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
+        """Returns when the server was stopped. Raises Fenced if another coordinator took the store over: then stop it."""
         await self._ended.wait()
         if self._coordinator.table_records.fenced is not None:
             raise self._coordinator.table_records.fenced

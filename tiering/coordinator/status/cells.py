@@ -54,7 +54,7 @@ def _of_pause(name: str) -> Cell:
 
 
 def _round_id(record: TableRecord) -> str | None:
-    """A Pending table's round has its id already, and no tierer yet."""
+    """The running or queued round: a Pending table's round has its id already, and no tierer yet."""
     latest: RoundRecord | None = record.running or record.round
     return None if latest is None or (record.running is None and latest.state.is_final) else latest.round_id
 

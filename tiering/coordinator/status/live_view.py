@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from tiering.coordinator.calls.open_calls import OpenCall
+from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
@@ -19,18 +20,8 @@ from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 
-class Source(Protocol):
-    """What is looked up in the cluster itself."""
-
-    def databases(self) -> Sequence[str]: ...
-
-    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]: ...
-
-    def table(self, path: TablePath) -> TableInfo: ...
-
-    def partitions(self, table: TableInfo) -> Sequence[Partition]: ...
-
-    def leases(self) -> Sequence[KvSnapshotLease]: ...
+class StatusSource(TableCatalog, LeaseListing, Protocol):
+    """The part of a cluster that a view reads."""
 
 
 class View:
@@ -40,7 +31,7 @@ class View:
         self,
         moment: Moment,
         records: Mapping[int, TableRecord],
-        cluster: Source,
+        cluster: StatusSource,
         observer: LagSource,
         columns: StatusColumns,
         *,

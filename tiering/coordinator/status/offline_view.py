@@ -12,22 +12,23 @@ from functools import cached_property
 from typing import Protocol
 
 from tiering.clock import Clock
+from tiering.cluster.base import LogOffsets
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.sql_store import SqlStore
-from tiering.coordinator.observing.lag import Lag, Log, Observation, lag_of, observe_log, partitions_of
-from tiering.coordinator.status.live_view import Source, View
+from tiering.coordinator.observing.lag import Lag, Observation, lag_of, observe_log, partitions_of
+from tiering.coordinator.status.live_view import StatusSource, View
 from tiering.coordinator.status.status_columns import StatusColumns
 from tiering.errors import UnknownTable
 from tiering.model.tables import TableInfo
 
 
-class OfflineSource(Source, Log, Protocol):
-    """What is read of a cluster."""
+class OfflineSource(StatusSource, LogOffsets, Protocol):
+    """The part of a cluster that an offline view reads."""
 
 
 def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock) -> View:
-    """The moment of the call. Raises StoreError."""
+    """A view of this moment. Raises StoreError."""
     now = clock.now()
     # Stored deadlines are wall times to a process other than the one that computed them (`moment`).
     moment = Moment(now, now)

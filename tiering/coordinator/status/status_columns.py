@@ -42,7 +42,7 @@ _LAG = "lag_ms"
 Rows = Version[TableRecord]
 """The records, those of removed tables included."""
 Lags = Version[Lag | None]
-"""The lag of each of them."""
+"""The lags of these records."""
 
 
 class StatusColumns:
@@ -88,7 +88,7 @@ class StatusColumns:
             return column.at(rows, order)
 
     def chosen(self, name: str, rows: Rows, positions: Positions) -> AnyArray:
-        """The same of the rows at `positions`."""
+        """A stored or steady column of the rows at `positions`."""
         with self._lock:
             return self._columns[name].array(rows).take(pa.array(positions))
 
@@ -134,7 +134,7 @@ class StatusLook:
         return len(self._positions)
 
     def take(self, indices: AnyArray) -> StatusLook:
-        """Those rows, in that order."""
+        """A look at the rows at these indices, in that order."""
         chosen = indices.to_numpy(zero_copy_only=False)
         taken = object.__new__(StatusLook)
         taken.__dict__.update(self.__dict__)
@@ -156,7 +156,7 @@ class StatusLook:
 
     @property
     def _shows_all(self) -> bool:
-        """Whether kept columns serve: many rows, and all there are."""
+        """Whether the kept columns can be used: this look has all rows, and they are many."""
         return self._positions is self._all and self.num_rows > DIRECT_ROWS
 
     def _records(self) -> list[TableRecord]:
@@ -192,7 +192,7 @@ class StatusLook:
             self._few_lags = [self._observer.lag(record) for record in self._records()]
 
     def _shown_lags(self) -> Sequence[Lag | None]:
-        """Of the rows shown, in their order."""
+        """The lags of the rows shown, in their order."""
         if self._few_lags is not None:
             return self._few_lags
         assert self._lags is not None
@@ -238,7 +238,7 @@ class _Resting:
 
 
 class _Order:
-    """Positions of live rows, by path."""
+    """Positions of the rows of tables that are not removed, sorted by path."""
 
     def __init__(self, versions: Versions[TableRecord]) -> None:
         self._versions = versions
@@ -267,17 +267,17 @@ def _place(record: TableRecord) -> tuple[bool, str, str]:
 
 
 def _of_live(cell: Cell) -> Cell:
-    """NULL in a removed table's row."""
+    """The cell, but NULL in the row of a removed table."""
     return lambda record: None if record.state is None else _plain(cell(record))
 
 
 def _of_lag(cell: Callable[[Lag, datetime], Any]) -> Callable[[Lag | None], Any]:
-    """NULL where nothing was observed; for columns that are the same at every moment."""
+    """The cell of a lag, but NULL where nothing was observed; only for columns that do not depend on the moment."""
     return lambda lag: None if lag is None else _plain(cell(lag, EPOCH))
 
 
 def _plain(value: Any) -> Any:
-    """As pyarrow takes it quickly: aware datetimes one by one are slow."""
+    """The value in the form that pyarrow takes quickly: converting aware datetimes one by one is slow."""
     return to_microseconds(value) if isinstance(value, datetime) else value
 
 

@@ -28,7 +28,7 @@ FEWEST_REMEMBERED = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Version(Generic[RowT]):
-    """All rows at one time."""
+    """All rows as they were at one time."""
 
     number: int
     rows: Sequence[RowT]

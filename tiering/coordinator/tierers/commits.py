@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
@@ -38,7 +38,7 @@ LEDGER_ROWS = 200
 """Rows of one table's ledger that an ack looks at: unresolved ones are settled by the next ack, so they are recent."""
 
 LAKE_THREADS = 8
-"""Acks, and plans that need a look at the lake, at one time."""
+"""How many acks, and plans that read the lake, run at one time."""
 
 RoundKey = tuple[int, int, str]
 
@@ -49,7 +49,7 @@ class Commits:
     def __init__(
         self,
         table_records: TableRecords,
-        cluster: Cluster,
+        cluster: ClusterOwner,
         lakes: Lakes,
         lake_read: Callable[[int, int], None],
         locks: TableLocks | None = None,
@@ -58,7 +58,7 @@ class Commits:
         self._cluster = cluster
         self._lakes = lakes
         self._lake_read = lake_read
-        self._locks = locks or TableLocks()
+        self.locks = locks or TableLocks()
         self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
         self._guard = threading.RLock()
         self._running: dict[RoundKey, Future[LakeContents]] = {}
@@ -66,10 +66,13 @@ class Commits:
 
     def table_lock(self, table_id: int) -> AbstractContextManager[None]:
         """The lock of whatever changes what is recorded of one table's lake, acks included. Raises TableBusy."""
-        return self._locks.held(table_id)
+        return self.locks.held(table_id)
 
     def record_plan(self, request: pb.RecordPlanRequest) -> None:
-        """Raises Fenced or UnknownTable for a round that does not own its table, and what the base check raises."""
+        """Records what a round is going to do.
+
+        Raises Fenced or UnknownTable for a round that does not own its table, and what the base check raises.
+        """
         ref, plan = round_ref_from_pb(request.round), plan_from_pb(request)
         if self.names_another_lake_table(request):
             self._check_lake_table(ref, plan)
@@ -99,7 +102,7 @@ class Commits:
         return pb.BeginLakeCommitResponse(granted=True)
 
     def report_progress(self, request: pb.ReportProgressRequest) -> None:
-        """Best effort: a round that does not own its table is ignored."""
+        """Records the progress of a round; one that does not own its table is ignored."""
         ref = round_ref_from_pb(request.round)
         with self._table_records.changing():
             record = self._table_records.get(ref.table_id)
@@ -167,7 +170,7 @@ class Commits:
                 _log.debug("the head of a lake table was not recorded", table_id=table_id, error=error.message)
 
     def close(self) -> None:
-        """Begins nothing more; what a thread still does ends by itself."""
+        """Starts no more acks; one that a thread still runs ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _look_at_head(self, table_id: int) -> None:
@@ -225,7 +228,7 @@ class Commits:
         )
 
     def _record(self, info: TableInfo, contents: LakeContents) -> None:
-        """Durable here before the cluster is told: a process that dies in between tells it when the ack is repeated."""
+        """Records the contents before it tells the cluster: a process that dies in between tells it when the ack is repeated."""
         with self._table_records.changing():
             record = self._registered(info.table_id)
             self._table_records.put(lake_acks.record_contents(self._table_records.context(), record, contents, self._ledger(record)))

@@ -120,7 +120,7 @@ class Heartbeats:
                 self._tierers.forget_lost(self._table_records.now())
 
     def close(self) -> None:
-        """Ends all held requests."""
+        """Answers all held requests without a table, from now on."""
         self._closing = True
         self._table_records.wake_ups.notify()
 
@@ -194,7 +194,7 @@ class Heartbeats:
         return [record for record in self._table_records.running() if record.running is not None and record.running.tierer_id == tierer_id]
 
     def _stop(self, tierer: pb.PbTierer) -> None:
-        """Its last heartbeat: what it still had goes to the next tierer at once."""
+        """Ends what a stopping tierer still has, so that the next tierer gets it at once."""
         for record in self._running(tierer.tierer_id):
             if record.running is None or record.running.incarnation not in (None, incarnation_from_pb(tierer)):
                 continue

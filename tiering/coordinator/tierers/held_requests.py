@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_HELD = 2_000
-"""Twice as many as tierers are known at a time."""
+"""Held requests of all peers: twice as many as tierers are known at a time."""
 
 MAX_HELD_PER_PEER = 200
-"""Of one address: all tierers of one machine, or of the proxy that they share."""
+"""Held requests of one address: all tierers of one machine, or of the proxy that they share."""
 
 
 class HeldRequestLimit:
-    """Belongs to one event loop."""
+    """Counts held requests by peer. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._by_host: Counter[str] = Counter()
@@ -40,7 +40,7 @@ class HeldRequestLimit:
 
 
 def host_of(peer: str) -> str:
-    """Without the port, of which one host has as many as it likes: `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are an address each."""
+    """The peer without its port, of which each connection has another: `ipv4:127.0.0.1:1` and `ipv6:%5B::1%5D:1` are peers."""
     scheme, _, address = peer.partition(":")
     host, _, _ = address.rpartition(":") if scheme in ("ipv4", "ipv6") else (address, "", "")
     return f"{scheme}:{host}"

@@ -1,4 +1,4 @@
-"""The tierers that were heard of, in memory: bounded in number and in size, and forgotten once they are lost.
+"""The tierers that sent heartbeats, in memory: bounded in number and in size, and forgotten once they are lost.
 
 A tierer is a process: its id and its **incarnation**, a random name that it takes when it starts. Sequences order the
 heartbeats of one incarnation only, and no clock orders two of them, so neither a clock that was set back nor a heartbeat
@@ -51,7 +51,7 @@ class Sender:
 
 
 class KnownTierers:
-    """One thread at a time changes it, any may look."""
+    """The tierers by id and incarnation. One thread at a time changes it, any may read."""
 
     def __init__(self, service_timeout_ms: int) -> None:
         self._service_timeout_ms = service_timeout_ms
@@ -97,11 +97,11 @@ class KnownTierers:
         return Sender(renewed, may_take=False)
 
     def get(self, key: TiererKey) -> TiererRecord | None:
-        """None = never met, or forgotten."""
+        """The tierer with this key; None = it sent no heartbeat yet, or was forgotten."""
         return self._tierers.get(key)
 
     def put(self, tierer: TiererRecord) -> None:
-        """With this record in place of the one with its key, if that was not forgotten."""
+        """Replaces the record with the same key, unless that was forgotten."""
         if tierer.key in self._tierers:
             self._tierers[tierer.key] = tierer
 
@@ -112,11 +112,11 @@ class KnownTierers:
             self._tierers[key] = replace(tierer, heartbeat_time=now.wall, lost_deadline=now.after(self._service_timeout_ms))
 
     def all(self) -> list[TiererRecord]:
-        """By id."""
+        """All known tierers, sorted by id."""
         return sorted(self._tierers.copy().values(), key=lambda tierer: tierer.key)
 
     def connected(self, now: Moment) -> bool:
-        """Whether any could take a table."""
+        """Whether any tierer could take a table now."""
         return any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in self._tierers.copy().values())
 
     def any_lost(self, now: Moment) -> bool:
@@ -145,13 +145,16 @@ class KnownTierers:
 
 
 def check_tierer_id(tierer_id: str) -> None:
-    """Raises InvalidArgument."""
+    """Raises InvalidArgument for an id that cannot be one."""
     if tierer_id:  # an older peer has none
         check_id(tierer_id, "a tierer's id", MAX_ID_LENGTH)
 
 
 def key_of(message: pb.PbTierer) -> TiererKey:
-    """Raises InvalidArgument. An older peer has no incarnation: the time of its start stands for one, as a name and not as a time."""
+    """The tierer's id and incarnation. Raises InvalidArgument.
+
+    An older peer has no incarnation: the time of its start stands for one, as a name and not as a time.
+    """
     check_tierer_id(message.tierer_id)
     if len(message.incarnation) > MAX_INCARNATION_LENGTH:
         length = len(message.incarnation)

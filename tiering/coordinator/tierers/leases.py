@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiering.cluster.base import Cluster
+from tiering.cluster.base import KvSnapshotLeases
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.leases import buckets_from_pb, buckets_to_pb, snapshots_from_pb, snapshots_to_pb
 from tiering.wire.request_bounds import informative
@@ -11,7 +11,7 @@ from tiering.wire.request_bounds import informative
 class Leases:
     """Thread-safe. Every call may raise ClusterUnavailable."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: KvSnapshotLeases) -> None:
         self._cluster = cluster
 
     def acquire(self, request: pb.AcquireKvSnapshotLeaseRequest) -> pb.AcquireKvSnapshotLeaseResponse:

@@ -1,4 +1,5 @@
-"""Iceberg through pyiceberg: `lake` is the driver side, `factory` what travels to executors, `writer` and `committer` the work.
+"""Iceberg through pyiceberg: `lake` is the driver side, `factory` travels to executors, `writing` and `primary_key` write
+there, `commit` publishes.
 
 pyiceberg reads settings when it is imported and whenever it opens a catalog: from `.pyiceberg.yaml` in PYICEBERG_HOME, in the
 home folder, or else in the current one. The last of these is left out here, before anything of it is imported: a folder that

@@ -1,4 +1,4 @@
-"""The `LakeTieringFactory` for Iceberg: writers wherever it was carried to, committers in the process that made it.
+"""The `LakeTieringFactory` for Iceberg: writers in any process, committers in the one that made it.
 
 It carries what a writer needs of the table (schema, partition spec, location, properties) and the settings of the
 storage, so executors never open the catalog. The catalog itself and its settings, passwords included, stay behind.
@@ -43,7 +43,7 @@ class TableState:
     schema_json: str
     spec_json: str
     properties: Mapping[str, str]
-    """Those that a lake table may be gone by; the others stay behind."""
+    """The allowed ones (`lake_table_options`); all others stay on the driver."""
     places: AllowedLocations
     storage: Mapping[str, str] = field(repr=False)
     """Settings of the storage alone, by the catalog's properties; may hold its keys."""

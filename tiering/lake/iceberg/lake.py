@@ -111,7 +111,7 @@ class IcebergLake:
         delete_file(view, location)
 
     def ensure_table(self, table: TableInfo) -> LakeView:
-        """Creates the lake table if need be; of two who create at once, both get the one that was made first.
+        """Creates the lake table if need be; of two processes that create it at once, both get the first one's.
 
         Adds columns that are new at the source, nullable, before the system columns; head and tag stay where they are.
         Raises SchemaDrift, UnsupportedType, InvalidArgument, InvalidName, LakeTableReplaced, MarkerCorrupt, LakeUnavailable.
@@ -121,7 +121,7 @@ class IcebergLake:
         return view_of(table.path, loaded)
 
     def _with_new_columns(self, table: TableInfo, loaded: Table) -> Table:
-        """Whatever became of a request, the table is read again: it may have landed, or somebody else's did."""
+        """`loaded` with the columns that are new at the source. The table is read again after each request: others send theirs, too."""
         why: str | None = None
         for _ in range(EVOLVE_ATTEMPTS):
             columns = check_drift(table, loaded.metadata)
@@ -182,7 +182,7 @@ class IcebergLake:
 
     @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(2), wait=wait_random(0, 0.05), reraise=True)
     def _create_namespace(self, catalog: Catalog, name: str) -> None:
-        """Twice, for two that create it at once: the database refuses the second one's row."""
+        """Creates it if need be; tries twice, since of two processes at once the database refuses the second one's row."""
         catalog.create_namespace_if_not_exists(name)
 
     def _open(self) -> Catalog:
@@ -198,7 +198,7 @@ class IcebergLake:
 
 
 def _create_in_own_folder(catalog: Catalog, path: TablePath, layout: TableLayout) -> Table:
-    """A server that keeps the choice of the folder to itself makes the choice."""
+    """Creates the table in a folder of its own (`new_location`), or where the catalog's server wants it if that allows no choice."""
     create = partial(
         catalog.create_table,
         (path.database_name, path.table_name),
@@ -223,7 +223,7 @@ def _is_of_another(table: TableInfo, view: LakeView) -> bool:
 
 @retry(retry=retry_if_exception_type(SQLAlchemyError), stop=stop_after_attempt(3), wait=wait_random(0, 0.1), reraise=True)
 def _load_catalog(properties: Mapping[str, str]) -> Catalog:
-    """Again after a database error: two processes that make the catalog's tables at once hinder each other."""
+    """Opens the catalog; tries again after a database error, since processes that create the catalog's tables at once hinder each other."""
     remember_secrets(properties)
     return open_catalog(properties)
 

@@ -195,7 +195,7 @@ def _check_uuid(view: LakeView, known: KnownLake) -> None:
 
 
 def _check_untiered(view: LakeView, known: KnownLake) -> None:
-    """No tiering commit: fine for a table nobody ever wrote to, a permanent error else."""
+    """Raises a permanent error for a table without a tiering commit, unless nobody ever wrote to it."""
     reference = view.reference or "marker"
     foreign = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot)]
     if foreign:
@@ -282,7 +282,7 @@ def _go_on(view: LakeView) -> str:
 
 
 def _capital(*sentences: str) -> str:
-    """Sentences, the first of which may be empty, as one text that begins with a capital letter."""
+    """`sentences` as one text; its first letter becomes a capital one, as the first sentence may be empty."""
     text = "".join(sentences)
     return text[:1].upper() + text[1:]
 

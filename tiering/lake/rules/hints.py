@@ -1,4 +1,4 @@
-"""The statements and the advice that hints about lake tables print, spelled once. Each names only what exists, and ends the error. Pure."""
+"""Statements and advice for the hints of errors about lake tables. Each names only what exists, and following it ends the error. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tier_call(path: TablePath | None) -> str:
 
 
 def new_table_hint(path: TablePath | None) -> str:
-    """The way out of every error: tiering goes to a new lake table, and the present one keeps its rows under another name."""
+    """Advice that helps against every error: tier to a new lake table; the present one keeps its rows under another name."""
     return (
         f"Rename or drop the lake table {path or ''} in the lake's catalog, then {reconcile_call(path, 'retier')}: a new one is made and "
         "filled from what KV snapshots and log still hold."
@@ -48,7 +48,7 @@ def is_empty(view: LakeView | None) -> bool:
 
 
 def go_on_hint(view: LakeView, path: TablePath, retier: str, accept: str) -> str:
-    """To go on with the lake table as it is. `accept` is left out of an empty one: all rows that were tiered would stay out of it."""
+    """Advice to go on with the lake table as it is. Of an empty one without `accept`, by which all tiered rows would stay out of it."""
     hint = f"{reconcile_call(path, 'retier')} ({retier})"
     if is_empty(view):
         return hint + "."

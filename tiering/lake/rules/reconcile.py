@@ -96,7 +96,7 @@ def is_same(situation: Situation, ranges: Ranges, marker: Marker) -> bool:
 
 
 def accepted(situation: Situation) -> Ranges:
-    """See `accept` above."""
+    """The ranges of `accept`, see the module."""
     view = situation.survey.view
     if newest_foreign(view) is not None:
         raise CannotReconcile(
@@ -114,7 +114,7 @@ def accepted(situation: Situation) -> Ranges:
 
 
 def retiered(situation: Situation, held: RowOffsets) -> Ranges:
-    """See `retier` above. `held`: what the lake holds of the source's buckets."""
+    """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have."""
     path = situation.survey.view.path
     strange = sorted(held.places - set(situation.places.values()), key=str)
     if strange:
@@ -137,7 +137,7 @@ def retiered(situation: Situation, held: RowOffsets) -> Ranges:
 
 
 def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ranges:
-    """Of a primary-key table. Changes that the lake has already may be applied again; none may be missing."""
+    """The same of a primary-key table. Changes that the lake has already may be applied again; none may be missing."""
     survey, recorded = situation.survey, situation.recorded
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
@@ -217,7 +217,7 @@ def _check_own_partitions(survey: LakeSurvey, held: Mapping[BucketKey, tuple[int
 
 
 def adopted(situation: Situation, foreign: ForeignOffsets) -> Ranges:
-    """See `adopt` above."""
+    """The ranges of `adopt`, see the module."""
     path, table_id = situation.survey.view.path, situation.known.table_id
     if foreign.table_id != table_id:
         raise CannotReconcile(f"the other service tiered table {foreign.table_id}; this is table {table_id}", table_path=path)
@@ -273,7 +273,7 @@ def recorded_offsets(marker: Marker | None, known: KnownLake) -> dict[BucketKey,
 
 
 def _in_log(situation: Situation, ranges: Ranges) -> Ranges:
-    """Without vanished buckets; every offset has to be one that the next round can go on from."""
+    """`ranges` without vanished buckets. Raises CannotReconcile for an offset from which the next round could not go on."""
     log = situation.log
     kept = {bucket: ranges[bucket] for bucket in log if bucket in ranges}
     for bucket, tiered in kept.items():

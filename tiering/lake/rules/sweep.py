@@ -22,7 +22,7 @@ from enum import StrEnum
 from tiering.lake.maintenance import StoredFile
 
 _OWN = re.compile(r"(?:snap-[0-9]+-0-)?lakeward-(?P<rest>.+)\.(?:parquet|avro|marker)")
-"""Data files (`iceberg/writer.py`), manifests and their lists (`iceberg/staging.py`), marker files."""
+"""Data files (`iceberg/writing/writer.py`), manifests and their lists (`iceberg/commit/staging.py`), marker files."""
 
 
 class Verdict(StrEnum):
@@ -68,7 +68,7 @@ class SweptTable:
 def sweep_verdicts(
     files: Iterable[StoredFile], fates: Mapping[str, RoundFate], lake: SweptTable, now: datetime, older_than: timedelta
 ) -> list[tuple[StoredFile, Verdict]]:
-    """A verdict on each file."""
+    """The verdict on each of `files`, in their order. `now` and `older_than` make the guard."""
     return [(file, _verdict(file, fates, lake, now - older_than)) for file in files]
 
 
@@ -95,7 +95,7 @@ def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: SweptTable,
     fate = fates[round_id]
     if not fate.ended:
         return Verdict.OPEN_ROUND
-    if fate.granted_on and not _is_for(lake, fate, round_id):
+    if fate.granted_on and not is_granted_for(lake, fate, round_id):
         return Verdict.OF_ANOTHER_TABLE
     if lake.tiered in fate.granted_on:
         return Verdict.MAY_STILL_LAND
@@ -104,7 +104,7 @@ def _verdict(file: StoredFile, fates: Mapping[str, RoundFate], lake: SweptTable,
     return Verdict.REMOVE
 
 
-def _is_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:
+def is_granted_for(lake: SweptTable, fate: RoundFate, round_id: str) -> bool:
     """Whether a round was granted its commit for this lake table; without a uuid, what it was built on or left here tells."""
     if fate.granted_for is not None:
         return fate.granted_for == lake.table_uuid

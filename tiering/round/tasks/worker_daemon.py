@@ -17,9 +17,11 @@ def main() -> None:
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
-    import tiering.cluster.embedded.log.split_reader
     import tiering.lake.iceberg.lake
     import tiering.round.tasks.executor  # noqa: F401
+    from tiering.cluster.registry import preload_readers
+
+    preload_readers()
 
     # A worker collects garbage after every task before it takes the next: what was imported is none.
     gc.freeze()

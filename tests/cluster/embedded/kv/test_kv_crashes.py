@@ -14,7 +14,7 @@ import pytest
 from support.embedded import PATH, ManualClock, cities, make_table, order_ids, scan_all
 from support.keyed import changes, rows_of
 from tiering import crash_points
-from tiering.cluster.embedded.kv.primary_key_tables import KeyedTables
+from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.state import KvState, state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import ClusterUnavailable, DataCorrupt
@@ -44,8 +44,8 @@ def state(storage: EmbeddedStorage) -> dict[int, str | None]:
             for batch in kv.rows(bucket):
                 found.update(zip(*batch.to_pydict().values(), strict=True))
 
-    with storage.keyed.exclusive(table.table_id):
-        storage.keyed._using(table, read)
+    with storage.primary_key_tables.exclusive(table.table_id):
+        storage.primary_key_tables._using(table, read)
     return found
 
 
@@ -72,7 +72,7 @@ def test_a_process_that_dies_in_a_write_or_a_snapshot_leaves_state_and_log_that_
         named = {
             file.path
             for bucket in storage.offsets(table)
-            for stored in storage.keyed._snapshots(table.table_id, bucket)
+            for stored in storage.primary_key_tables._snapshots(table.table_id, bucket)
             for file in stored.files
         }
         assert on_disk == named
@@ -145,8 +145,8 @@ def test_a_state_ahead_of_its_log_is_made_anew(tmp_path: Path) -> None:
         table = make_table(storage, primary_key=("id",))
         storage.upsert(PATH, cities((1, "a")), "writer", 0)
         (bucket,) = storage.offsets(table)
-        with storage.keyed.exclusive(table.table_id):
-            storage.keyed._using(table, lambda kv: kv.load(bucket, [cities((1, "x"), (2, "never"))], 17))
+        with storage.primary_key_tables.exclusive(table.table_id):
+            storage.primary_key_tables._using(table, lambda kv: kv.load(bucket, [cities((1, "x"), (2, "never"))], 17))
         assert assert_like_its_log(storage) == {1: "a"}
 
 
@@ -158,8 +158,10 @@ def test_a_write_whose_state_cannot_be_changed_is_there_all_the_same(storage: Em
         raise ClusterUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
-        apply = KeyedTables._apply
-        patch.setattr(KeyedTables, "_apply", lambda keyed, info: patch.setattr(KeyedTables, "_using", unusable) or apply(keyed, info))
+        apply = PrimaryKeyTables._apply
+        patch.setattr(
+            PrimaryKeyTables, "_apply", lambda keyed, info: patch.setattr(PrimaryKeyTables, "_using", unusable) or apply(keyed, info)
+        )
         assert len(storage.upsert(PATH, cities((1, "b")), "writer", 1)) == 1
         with pytest.raises(ClusterUnavailable):
             storage.upsert(PATH, cities((1, "c")), "writer", 2)

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, ManualClock, cities, days, make_table, order_ids, orders, scan
+from support.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, cities, days, make_table, order_ids, orders, scan
 from support.keyed import SIGNS, rows_of
 from support.processes import wait_for
-from tiering.cluster.base import Cluster
-from tiering.cluster.embedded.maintenance import running_upkeep
+from tiering.cluster.base import SplitSource
+from tiering.cluster.embedded.maintenance import running_maintenance
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.cluster.lease_rules import MAX_TTL_MS
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, KvSnapshotGone, SourceChanged, UnknownLease, UnknownTable
 from tiering.model.leases import KvSnapshot
@@ -31,7 +30,7 @@ def split_of(table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> Tieri
     return TieringSnapshotSplit(table.path, bucket, None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
 
 
-def read(cluster: Cluster, table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> pa.Table:
+def read(cluster: SplitSource, table: TableInfo, bucket: BucketKey, snapshot: KvSnapshot) -> pa.Table:
     """As an executor reads: the reader travels as bytes."""
     reader = pickle.loads(pickle.dumps(cluster.reader(table, split_of(table, bucket, snapshot))))
     return pa.Table.from_batches(list(reader.read()), schema=table.read_schema())
@@ -166,13 +165,13 @@ def test_a_leased_snapshot_survives_newer_ones_until_its_lease_ends(storage: Emb
 
     assert (storage.drop_lease("a"), storage.drop_lease("a")) == (True, False)
     clock.advance(7_199)
-    storage.keyed.sweep()
+    storage.primary_key_tables.sweep()
     assert read(storage, table, ONLY, kept).num_rows == 3
     with pytest.raises(KvSnapshotGone):
         storage.reader(table, split_of(table, ONLY, dropped))
     clock.advance(1)
     assert [lease.lease_id for lease in storage.leases()] == ["b"]
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert storage.leases() == []
     with pytest.raises(KvSnapshotGone):
         storage.reader(table, split_of(table, ONLY, kept))
@@ -189,14 +188,14 @@ def test_a_lease_outlives_restarts_and_frees_its_snapshot_at_the_first_sweep_aft
         take_snapshots(storage, 3, 1)
     with EmbeddedStorage(tmp_path, clock) as storage:
         assert list(storage.leases()) == [lease]
-        storage.upkeep.run()
+        storage.maintenance.run()
         assert read(storage, table, ONLY, kept).num_rows == 1
         clock.advance(3_600)
     with EmbeddedStorage(tmp_path, clock) as storage:
-        storage.upkeep.run()
+        storage.maintenance.run()
         assert read(storage, table, ONLY, kept).num_rows == 1  # its owner could not renew it meanwhile
         clock.advance(1_800)
-        storage.upkeep.run()
+        storage.maintenance.run()
         assert (list(storage.leases()), len(snapshot_files(storage))) == ([], 2)
 
 
@@ -228,10 +227,10 @@ def test_a_clock_that_is_set_between_two_starts_neither_ends_a_lease_nor_keeps_i
     clock.set_by(step)
     with EmbeddedStorage(tmp_path, clock) as storage:
         clock.advance(1_799)
-        storage.upkeep.run()
+        storage.maintenance.run()
         assert read(storage, table, ONLY, kept).num_rows == 1
         clock.advance(1_801)
-        storage.upkeep.run()
+        storage.maintenance.run()
         assert list(storage.leases()) == []
 
 
@@ -243,10 +242,10 @@ def test_a_clock_that_is_set_while_the_cluster_runs_changes_no_lease(storage: Em
     take_snapshots(storage, 3, 1)
     clock.set_by(step)
     clock.advance(3_599)
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert read(storage, table, ONLY, kept).num_rows == 1
     clock.advance(1)
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert list(storage.leases()) == []
 
 
@@ -257,7 +256,7 @@ def test_a_snapshot_from_when_the_clock_was_ahead_does_not_hold_up_the_next(stor
     clock.set_by(-YEARS)
     storage.upsert(PATH, cities((9, "b")), "writer", 0)
     clock.advance(60)
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert storage.kv_snapshots(table)[ONLY].snapshot_id > ahead.snapshot_id
 
 
@@ -333,16 +332,16 @@ def test_snapshots_are_taken_by_themselves_when_they_are_due_and_something_chang
     table = make_table(storage, primary_key=("id",), properties={"table.kv.snapshot.interval": "5 min"})
     storage.upsert(PATH, cities((1, "a")), "writer", 0)
     clock.advance(299)
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert storage.kv_snapshots(table) == {}
     clock.advance(1)
-    storage.upkeep.run()
+    storage.maintenance.run()
     (snapshot,) = storage.kv_snapshots(table).values()
     clock.advance(3_600)
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert storage.kv_snapshots(table) == {ONLY: snapshot}
     storage.upsert(PATH, cities((1, "b")), "writer", 1)
-    storage.upkeep.run()
+    storage.maintenance.run()
     assert storage.kv_snapshots(table)[ONLY].log_offset == 3
 
 
@@ -350,7 +349,7 @@ def test_house_is_kept_while_the_context_is_open(storage: EmbeddedStorage, clock
     table = make_table(storage, primary_key=("id",), properties={"table.kv.snapshot.interval": "1 ms"})
     storage.upsert(PATH, cities((1, "a")), "writer", 0)
     clock.advance(1)
-    with running_upkeep(storage.upkeep, period_s=0.001):
+    with running_maintenance(storage.maintenance, period_s=0.001):
         wait_for("a snapshot", lambda: storage.kv_snapshots(table))
     storage.close()
     with pytest.raises(ClusterUnavailable, match="was closed"):

@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_values import bits, build, columns
-from support.embedded import PATH, ManualClock, make_table, scan_all
+from support.embedded import PATH, EmbeddedCluster, ManualClock, make_table, scan_all
 from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.kv.state import KvState
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.errors import InvalidData
 from tiering.model.tables import BucketKey, TablePath
 
@@ -61,8 +60,8 @@ def held_rows(storage: EmbeddedStorage, path: TablePath) -> pa.Table:
         assert kv.applied() == {bucket: ends.log_end for bucket, ends in storage.offsets(table).items() if ends.log_end}
         found.extend(kv.rows(B0))
 
-    with storage.keyed.exclusive(table.table_id):
-        storage.keyed._using(table, read)
+    with storage.primary_key_tables.exclusive(table.table_id):
+        storage.primary_key_tables._using(table, read)
     return pa.Table.from_batches(found, schema=table.schema).sort_by("id")
 
 

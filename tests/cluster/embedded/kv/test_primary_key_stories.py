@@ -25,7 +25,7 @@ KEYS = st.integers(0, 12)
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.sampled_from("abc")), min_size=1, max_size=8)
 
 
-class KeyedTable(RuleBasedStateMachine):
+class PrimaryKeyTable(RuleBasedStateMachine):
     """One table in two buckets; the story may be interrupted by restarts, lost states and cuts of the log at any place."""
 
     @initialize()
@@ -90,7 +90,7 @@ class KeyedTable(RuleBasedStateMachine):
     @rule()
     def cut_the_log(self) -> None:
         self.clock.advance(120)
-        self.storage.upkeep.run()
+        self.storage.maintenance.run()
 
     @invariant()
     def all_agree(self) -> None:
@@ -112,7 +112,7 @@ class KeyedTable(RuleBasedStateMachine):
         return rows_of(scan(self.storage, self.table, bucket, start, ends.log_end), base.items())
 
     def _snapshots(self, bucket: BucketKey) -> Sequence[StoredSnapshot]:
-        return self.storage.keyed._snapshots(self.table.table_id, bucket)
+        return self.storage.primary_key_tables._snapshots(self.table.table_id, bucket)
 
     def _read(self, bucket: BucketKey, snapshot: KvSnapshot) -> Rows:
         split = TieringSnapshotSplit(PATH, bucket, None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
@@ -129,12 +129,12 @@ class KeyedTable(RuleBasedStateMachine):
                 for batch in kv.rows(bucket):
                     found.update(zip(*batch.to_pydict().values(), strict=True))
 
-        with self.storage.keyed.exclusive(self.table.table_id):
-            self.storage.keyed._using(self.table, read)
+        with self.storage.primary_key_tables.exclusive(self.table.table_id):
+            self.storage.primary_key_tables._using(self.table, read)
         return found
 
 
-KeyedTable.TestCase.settings = settings(
+PrimaryKeyTable.TestCase.settings = settings(
     max_examples=8, stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
-TestKeyedTable = KeyedTable.TestCase
+TestKeyedTable = PrimaryKeyTable.TestCase

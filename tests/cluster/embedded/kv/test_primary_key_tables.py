@@ -9,11 +9,23 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, SCHEMA, ManualClock, all_threads, cities, days, make_table, order_ids, orders, scan_all
+from support.embedded import (
+    DAYS,
+    PATH,
+    SCHEMA,
+    EmbeddedCluster,
+    ManualClock,
+    all_threads,
+    cities,
+    days,
+    make_table,
+    order_ids,
+    orders,
+    scan_all,
+)
 from support.keyed import CHANGES, SIGNS, changes, rows_of
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
 from tiering.model.tables import BucketKey, TableType
 

@@ -18,7 +18,7 @@ from support.older_version import TWICE, older_write
 from tiering import crash_points
 from tiering.clock import RandomIds
 from tiering.cluster.capabilities import SkipOutcome, SkipRequest
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import BucketStopped, InvalidArgument, UnknownPartition, UnknownTable
 from tiering.model.tables import BucketKey, ChangeType, TablePath
@@ -72,9 +72,9 @@ def present(storage: EmbeddedStorage) -> dict[int, str | None]:
 def held(storage: EmbeddedStorage) -> dict[int, str | None]:
     """The rows in the KV state."""
     table, found = storage.table(PATH), {}
-    with storage.keyed.exclusive(table.table_id):
+    with storage.primary_key_tables.exclusive(table.table_id):
         for bucket in storage.offsets(table):
-            for batch in storage.keyed._using(table, lambda kv, bucket=bucket: list(kv.rows(bucket))):
+            for batch in storage.primary_key_tables._using(table, lambda kv, bucket=bucket: list(kv.rows(bucket))):
                 found |= dict(zip(batch.column("id").to_pylist(), batch.column("city").to_pylist(), strict=True))
     return found
 
@@ -122,7 +122,7 @@ def test_who_would_read_the_record_is_told_and_others_are_not(storage: EmbeddedS
     end = storage.offsets(table)[bucket].log_end
     older_write(storage, PATH, rows((1, "poison", TWICE)), 1)
     with served(storage) as remote:
-        for cluster in (storage, remote, OfflineCluster(storage.root)):
+        for cluster in (storage, remote, ReadOnlyEmbeddedCluster(storage.root)):
             with pytest.raises(BucketStopped, match=f"offset {end + 1}"):
                 scan(cluster, table, bucket, 0, end + 2)
             assert scan(cluster, table, bucket, 0, end + 1).num_rows == end + 1
@@ -146,14 +146,14 @@ def test_a_skipped_record_changes_nothing_for_anybody(tmp_path: Path, restart: b
         old = dict.fromkeys(range(1, 21), "old")
         assert held(storage) == present(storage) == old
         with served(storage) as remote:
-            for cluster in (storage, remote, OfflineCluster(tmp_path)):
+            for cluster in (storage, remote, ReadOnlyEmbeddedCluster(tmp_path)):
                 logged = scan(cluster, table, bucket, end, end + 4)
                 assert logged.column("__offset").to_pylist() == [end, end + 1, end + 2, end + 3]
                 assert [SIGNS[kind] for kind in logged.column("__change_type").to_pylist()] == ["-U", "-U", "-U", "+U"]
                 assert logged.column("tags").to_pylist() == [[], None, [], []]
                 assert logged.column("more").to_pylist()[1] == []
         storage.upsert(PATH, rows((1, "mended", []), (neighbour, "new", [])), "writer", 9)
-        storage.keyed.forget(table.table_id)
+        storage.primary_key_tables.forget(table.table_id)
         assert held(storage) == present(storage) == old | {1: "mended", neighbour: "new"}
         assert bucket in storage.take_kv_snapshots(PATH)
 

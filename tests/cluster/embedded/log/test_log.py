@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, SCHEMA, ManualClock, all_threads, days, make_table, orders, scan, scan_all
+from support.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, all_threads, days, make_table, orders, scan, scan_all
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import AppendedRange, EmbeddedCluster
+from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable
 from tiering.model.tables import BucketKey, BucketOffsets, TablePath
 

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.embedded import PATH, SCHEMA, make_table, orders, scan, served, split_of
+from support.embedded import PATH, SCHEMA, EmbeddedCluster, make_table, orders, scan, served, split_of
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.log.split_reader import TARGET_BATCH_ROWS, open_reader
 from tiering.cluster.embedded.rpc.service import SEGMENTS_PER_PAGE
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.errors import InvalidArgument, LogTruncated
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TableType
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, SCHEMA, ManualClock, make_table, served
+from support.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, served
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.errors import InvalidName, UnknownTable
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.embedded import PATH, make_table
+from support.embedded import PATH, EmbeddedCluster, make_table
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.errors import Fenced, UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from support.embedded import PATH, SCHEMA, make_table, orders
 from tiering.cluster.embedded.metadata import table_rows
-from tiering.cluster.embedded.read_only import OfflineCluster
+from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, ClusterUnavailable, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
 
@@ -24,7 +24,7 @@ NAMES = [TablePath(database, f"t{number}") for database in ("a", "a-b", "b") for
 
 
 def in_the_file(storage: EmbeddedStorage, database_name: str | None = None) -> list[object]:
-    with storage._metadata.read() as connection:
+    with storage.metadata.read() as connection:
         return list(table_rows.list_tables(connection, database_name))
 
 
@@ -78,7 +78,7 @@ def test_the_list_says_what_the_file_says_after_any_story(storage: EmbeddedStora
 def test_a_write_that_landed_although_it_failed_is_seen(storage: EmbeddedStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     storage.create_database(PATH.database_name)
     assert storage.tables() == []
-    write = storage._metadata.write
+    write = storage.metadata.write
 
     @contextmanager
     def unanswered() -> Iterator[sa.Connection]:
@@ -86,7 +86,7 @@ def test_a_write_that_landed_although_it_failed_is_seen(storage: EmbeddedStorage
             yield connection
         raise ClusterUnavailable("the answer was lost")
 
-    monkeypatch.setattr(storage._metadata, "write", unanswered)
+    monkeypatch.setattr(storage.metadata, "write", unanswered)
     with pytest.raises(ClusterUnavailable):
         storage.create_table(PATH, TableSpec(SCHEMA))
     assert [table.path for table in storage.tables()] == [PATH]
@@ -103,7 +103,7 @@ def test_a_read_that_fails_forgets_nothing(storage: EmbeddedStorage, monkeypatch
     def away() -> None:
         raise ClusterUnavailable("the disk is gone")
 
-    monkeypatch.setattr(storage._metadata, "read", away)
+    monkeypatch.setattr(storage.metadata, "read", away)
     with pytest.raises(ClusterUnavailable):
         storage.tables()
     monkeypatch.undo()
@@ -133,7 +133,7 @@ def test_a_change_while_the_list_is_read_is_in_the_next_one(storage: EmbeddedSto
 
 def test_who_reads_the_folder_without_its_lock_sees_every_change(storage: EmbeddedStorage, tmp_path: Path) -> None:
     storage.create_database(PATH.database_name)
-    offline = OfflineCluster(tmp_path / "cluster")
+    offline = ReadOnlyEmbeddedCluster(tmp_path / "cluster")
     assert offline.tables() == []
     make_table(storage)
     assert [table.path for table in offline.tables()] == [PATH]

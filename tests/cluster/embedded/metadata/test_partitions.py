@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, ManualClock, days, make_table, orders, scan, scan_all, split_of
+from support.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, days, make_table, orders, scan, scan_all, split_of
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, SourceChanged, UnknownPartition, UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from support.embedded import served
 from support.lake_world import LakeWorld
-from tiering.cluster.embedded.writable import TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, SCHEMA, ManualClock, make_table, orders, scan_all
-from tiering.cluster.base import Cluster
+from support.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, orders, scan_all
+from tiering.cluster.base import SplitSource
 from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable, UnsupportedType
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, TablePath
@@ -20,7 +20,7 @@ LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "30 s", "i
 
 
 def test_fits_the_cluster_interface(cluster: EmbeddedCluster) -> None:
-    assert isinstance(cluster, Cluster)
+    assert isinstance(cluster, SplitSource)
 
 
 def test_a_table_is_described_as_it_was_made(cluster: EmbeddedCluster, clock: ManualClock) -> None:
@@ -241,7 +241,9 @@ def test_one_option_is_set_and_taken_back_to_its_default(cluster: EmbeddedCluste
         ("table.log.tl", None, "unknown table option"),
         ("", None, "is empty"),
         ("iceberg.py-io-impl", "os.system", "is not one that a table may have"),
-        ("note", "two\nlines", "control character"),
+        ("iceberg.comment", "two\nlines", "control character"),
+        ("note", "mine", "there is no table option 'note'"),
+        ("datalake.freshness", "1 s", "there is no table option 'datalake.freshness'"),
     ],
 )
 def test_an_option_that_no_table_is_made_with_cannot_be_set_either(

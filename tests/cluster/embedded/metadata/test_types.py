@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, make_table, scan_all
+from support.embedded import PATH, EmbeddedCluster, make_table, scan_all
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.embedded.writable import EmbeddedCluster, TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType
 
 ADDRESS = pa.struct([("street", pa.string()), ("at", pa.struct([("x", pa.float64()), ("y", pa.float64())]))])

@@ -68,13 +68,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[HangingServer]:
-    made = HangingServer()
-    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    server = HangingServer()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield made
-    made.ended.set()
-    made.shutdown()
-    made.server_close()
+    yield server
+    server.ended.set()
+    server.shutdown()
+    server.server_close()
 
 
 CONFIG = {"/v1/config": {"defaults": {}, "overrides": {}}}
@@ -186,11 +186,11 @@ def test_a_database_in_a_file_is_waited_for_a_while(kit: Any) -> None:
 
 
 class Cursor:
-    def __init__(self, said: list[str]) -> None:
-        self._said = said
+    def __init__(self, announced: list[str]) -> None:
+        self._announced = announced
 
     def execute(self, statement: str) -> None:
-        self._said.append(statement)
+        self._announced.append(statement)
 
     def close(self) -> None:
         """Nothing to close."""

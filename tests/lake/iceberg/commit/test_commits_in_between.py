@@ -66,7 +66,7 @@ def test_two_attempts_of_one_round_share_no_metadata_file(kit: Any) -> None:
     prepared.commit(kit.view(table))
     second = set(kit.folder.rglob("*.avro")) - before - first
     assert len(first) == len(second) == 2
-    assert all(one.exists() for one in first)
+    assert all(path.exists() for path in first)
 
 
 def test_a_late_request_of_an_earlier_attempt_cannot_land_beside_the_second(kit: Any, observed: Any) -> None:

@@ -91,7 +91,7 @@ def test_a_very_long_marker_lies_beside_the_table_and_is_read_back(kit: Any, mon
     view = kit.view(table)
     assert view.marker == prepared.marker
     files = list((kit.folder / "lake" / ".lakeward" / view.table_uuid).iterdir())
-    assert [one.suffix for one in files] == [".marker"]
+    assert [path.suffix for path in files] == [".marker"]
     files[0].unlink()
     with pytest.raises(LakewardError, match="is missing"):
         kit.lake.view(table.path)
@@ -149,22 +149,22 @@ def test_writers_that_commit_at_the_same_moment_land_once(kit: Any) -> None:
     gate = threading.Barrier(len(rounds))
     outcomes: list[str] = []
 
-    def race(one: Any) -> None:
+    def race(prepared: Any) -> None:
         gate.wait()
         try:
-            one.commit()
+            prepared.commit()
             outcomes.append("landed")
         except CommitOutcomeUnknown:
             outcomes.append("unknown")
 
-    threads = [threading.Thread(target=race, args=(one,)) for one in rounds]
+    threads = [threading.Thread(target=race, args=(prepared,)) for prepared in rounds]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     after = kit.view(table)
     stale = Base(base, base.marker, False)
-    resolved = {one.marker.round_id: resolve_commit(after, one.marker.round_id, stale).outcome for one in rounds}
+    resolved = {prepared.marker.round_id: resolve_commit(after, prepared.marker.round_id, stale).outcome for prepared in rounds}
     landed = [name for name, outcome in resolved.items() if outcome is CommitOutcome.OURS]
     assert outcomes.count("landed") == 1
     assert landed == [after.marker.round_id]
@@ -220,8 +220,8 @@ def test_a_commit_that_landed_but_was_reported_failed_is_ours(kit: Any, observed
         broken.commit()
     assert isinstance(caught.value.__cause__, CommitFailedException)
     assert len(broken.factory.catalog.requests) == 1
-    found = resolve_commit(kit.view(table), "r2", Base(base, base.marker, False))
-    assert (found.outcome, found.snapshot_id) == (CommitOutcome.OURS, kit.view(table).head)
+    resolved = resolve_commit(kit.view(table), "r2", Base(base, base.marker, False))
+    assert (resolved.outcome, resolved.snapshot_id) == (CommitOutcome.OURS, kit.view(table).head)
     prepared.committer().abort(prepared.committable)
     assert kit.offsets_in_lake(table) == dense({B0: 20})
 
@@ -291,9 +291,9 @@ def test_every_file_of_a_local_lake_is_on_the_disk_before_it_is_committed(kit: A
 
     monkeypatch.setattr(os, "fsync", watched)
     kit.tier(kit.table(), "r1", {B0: 10})
-    written = [one for one in (kit.folder / "lake").rglob("*") if one.is_file()]
-    assert {one.suffix for one in written} == {".parquet", ".avro", ".json"}
+    written = [path for path in (kit.folder / "lake").rglob("*") if path.is_file()]
+    assert {path.suffix for path in written} == {".parquet", ".avro", ".json"}
     assert set(written) <= set(synced)
-    assert {one.parent for one in written} <= set(synced)
-    folders = [one for one in (kit.folder / "lake").rglob("*") if one.is_dir()]
+    assert {path.parent for path in written} <= set(synced)
+    folders = [path for path in (kit.folder / "lake").rglob("*") if path.is_dir()]
     assert {folder.parent for folder in [kit.folder / "lake", *folders]} <= set(synced)

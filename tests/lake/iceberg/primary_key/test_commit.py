@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from support.keyed_table import KEYED, KeyedTable, keyed_info
+from support.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
 from tiering.errors import BaseMoved, DataCorrupt, InvalidArgument, InvalidData, RoundFailed, SchemaDrift, UnsupportedType
 from tiering.lake.base import LakeWriter, WriterInitContext
 from tiering.lake.iceberg.primary_key import bucket_files as bases
@@ -23,14 +23,14 @@ B0 = BucketKey(None, 0)
 
 
 @pytest.fixture
-def table(kit: Any) -> KeyedTable:
-    made = KeyedTable(kit, keyed_info("orders", bucket_count=1))
-    made.put(*made.rows(100))
-    made.tier("r1")
-    return made
+def table(kit: Any) -> PrimaryKeyTable:
+    table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1))
+    table.put(*table.rows(100))
+    table.tier("r1")
+    return table
 
 
-def writer_of(table: KeyedTable, base: bytes = b"") -> LakeWriter:
+def writer_of(table: PrimaryKeyTable, base: bytes = b"") -> LakeWriter:
     view = table.kit.lake.ensure_table(table.info)
     context = WriterInitContext(table.info, view.table_uuid, B0, None, "wrong", "n", base)
     return table.kit.lake.tiering_factory(table.info).create_writer(context)
@@ -40,7 +40,7 @@ def writer_of(table: KeyedTable, base: bytes = b"") -> LakeWriter:
 
 
 @pytest.mark.parametrize(
-    ("records", "what"),
+    ("records", "complaint"),
     [
         ([(ChangeType.INSERT, 100, {"id": None})], "the row at offset 100 has no value in the key column 'id'"),
         ([(ChangeType.INSERT, 100, {"id": 1}), (ChangeType.APPEND, 101, {"id": 2})], "the row at offset 101 has the change type 0"),
@@ -51,12 +51,12 @@ def writer_of(table: KeyedTable, base: bytes = b"") -> LakeWriter:
     ],
     ids=["null key", "append", "unknown type", "offset twice", "mixed", "deleted in a snapshot"],
 )
-def test_wrong_changes_are_named_and_leave_the_lake_alone(table: KeyedTable, records: Any, what: str) -> None:
+def test_wrong_changes_are_named_and_leave_the_lake_alone(table: PrimaryKeyTable, records: Any, complaint: str) -> None:
     files = sorted(table.kit.folder.rglob("*.parquet"))
     nullable = replace(table.info, schema=pa.schema([field.with_nullable(True) for field in KEYED]))
-    batch = KeyedTable(table.kit, nullable).encode(B0, records)
+    batch = PrimaryKeyTable(table.kit, nullable).encode(B0, records)
     writer = writer_of(table)
-    with pytest.raises(DataCorrupt, match=what):
+    with pytest.raises(DataCorrupt, match=complaint):
         writer.write(batch)
     writer.abort()
     assert sorted(table.kit.folder.rglob("*.parquet")) == files
@@ -65,19 +65,19 @@ def test_wrong_changes_are_named_and_leave_the_lake_alone(table: KeyedTable, rec
     table.check()
 
 
-def test_a_kv_snapshot_after_the_log_is_refused(table: KeyedTable) -> None:
+def test_a_kv_snapshot_after_the_log_is_refused(table: PrimaryKeyTable) -> None:
     writer = writer_of(table)
     writer.write(table.batch(B0, 0, 10))
     with pytest.raises(DataCorrupt, match="after the offset 9"):
         writer.write(table.snapshot_batch(B0, table.rows(3)))
 
 
-def test_rows_without_change_types_are_refused(table: KeyedTable) -> None:
+def test_rows_without_change_types_are_refused(table: PrimaryKeyTable) -> None:
     with pytest.raises(InvalidData, match="__change_type"):
         writer_of(table).write(table.batch(B0, 0, 10).drop_columns(["__change_type"]))
 
 
-def test_a_data_file_that_was_changed_is_not_believed(table: KeyedTable) -> None:
+def test_a_data_file_that_was_changed_is_not_believed(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(5, name="later"))
     [path] = [path for path in table.kit.folder.rglob("*.parquet") if "r1" in path.name]
     pq.write_table(pq.read_table(path).slice(1), path)
@@ -86,7 +86,7 @@ def test_a_data_file_that_was_changed_is_not_believed(table: KeyedTable) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "what"),
+    ("changes", "error", "complaint"),
     [
         ({"schema": pa.schema([pa.field("id", pa.int64()), KEYED.field("name")])}, InvalidArgument, "'id' is nullable"),
         ({"schema": pa.schema([pa.field("id", pa.float64(), nullable=False)])}, UnsupportedType, "'id' of type double"),
@@ -96,15 +96,15 @@ def test_a_data_file_that_was_changed_is_not_believed(table: KeyedTable) -> None
         ({"partition_keys": ("name",)}, InvalidArgument, "'name' of sales.orders is not part"),
     ],
 )
-def test_a_key_that_no_lake_table_can_have_is_named(changes: dict[str, Any], error: type[Exception], what: str) -> None:
-    with pytest.raises(error, match=what):
-        table_layout(TableInfo(**{**vars(keyed_info("orders")), **changes}))
+def test_a_key_that_no_lake_table_can_have_is_named(changes: dict[str, Any], error: type[Exception], complaint: str) -> None:
+    with pytest.raises(error, match=complaint):
+        table_layout(TableInfo(**{**vars(primary_key_info("orders")), **changes}))
 
 
 # --- a base that moved
 
 
-def test_rows_that_a_user_adds_meanwhile_are_looked_up_too(table: KeyedTable, observed: Any) -> None:
+def test_rows_that_a_user_adds_meanwhile_are_looked_up_too(table: PrimaryKeyTable, observed: Any) -> None:
     table.put(*table.rows(1, start=500, name="ours"))
     prepared = table.prepare("r2")
     theirs = table.encode(B0, [(0, 900, {"id": 500, "name": "theirs"})]).drop_columns(["__change_type"])
@@ -119,7 +119,7 @@ def test_rows_that_a_user_adds_meanwhile_are_looked_up_too(table: KeyedTable, ob
     table.check()
 
 
-def test_a_file_that_a_user_rewrote_is_looked_up_again(table: KeyedTable) -> None:
+def test_a_file_that_a_user_rewrote_is_looked_up_again(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(3, name="ours"))
     prepared = table.prepare("r2")
     user = table.kit.catalog().load_table(str(table.info.path))
@@ -131,7 +131,7 @@ def test_a_file_that_a_user_rewrote_is_looked_up_again(table: KeyedTable) -> Non
 
 
 def test_a_foreign_commit_to_another_bucket_does_not_matter(kit: Any) -> None:
-    table = KeyedTable(kit, keyed_info("two"))
+    table = PrimaryKeyTable(kit, primary_key_info("two"))
     table.put(*table.rows(100))
     table.tier("r1")
     table.put(*(row for row in table.rows(20, name="ours") if table._hashed(row)[0] == B0))
@@ -144,7 +144,7 @@ def test_a_foreign_commit_to_another_bucket_does_not_matter(kit: Any) -> None:
 
 
 def test_a_new_bucket_in_which_rows_turned_up_is_looked_at_again(kit: Any) -> None:
-    table = KeyedTable(kit, keyed_info("orders", bucket_count=1))
+    table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1))
     table.put(*table.rows(10))
     prepared = table.prepare("r1")
     theirs = table.encode(B0, [(0, 900, {"id": 3})]).drop_columns(["__change_type"])
@@ -153,7 +153,7 @@ def test_a_new_bucket_in_which_rows_turned_up_is_looked_at_again(kit: Any) -> No
         prepared.commit(base=kit.view(table.info))
 
 
-def test_of_two_stale_rounds_one_lands(table: KeyedTable) -> None:
+def test_of_two_stale_rounds_one_lands(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(60, name="new"))
     view = table.kit.view(table.info)
     late, early = table.prepare("late", view=view), table.prepare("early", {B0: 104}, view=view)
@@ -166,7 +166,7 @@ def test_of_two_stale_rounds_one_lands(table: KeyedTable) -> None:
     table.check()
 
 
-def test_two_writers_of_one_bucket_in_a_round_are_refused(table: KeyedTable) -> None:
+def test_two_writers_of_one_bucket_in_a_round_are_refused(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(4, name="new"))
     view = table.kit.view(table.info)
     base = table.kit.lake.bucket_files(table.info, view, {B0: None})[B0]
@@ -180,7 +180,7 @@ def test_two_writers_of_one_bucket_in_a_round_are_refused(table: KeyedTable) -> 
 # --- files
 
 
-def test_an_abort_deletes_data_and_delete_files(table: KeyedTable) -> None:
+def test_an_abort_deletes_data_and_delete_files(table: PrimaryKeyTable) -> None:
     before = sorted(table.kit.folder.rglob("*.parquet"))
     table.put(*table.rows(5, name="later"))
     prepared = table.prepare("r2")
@@ -189,7 +189,7 @@ def test_an_abort_deletes_data_and_delete_files(table: KeyedTable) -> None:
     assert sorted(table.kit.folder.rglob("*.parquet")) == before
 
 
-def test_a_failed_writer_deletes_what_it_wrote(table: KeyedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_writer_deletes_what_it_wrote(table: PrimaryKeyTable, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(table.kit.folder.rglob("*.parquet"))
     table.put(*table.rows(5, name="later"))
     base = table.kit.lake.bucket_files(table.info, table.kit.view(table.info), {B0: None})[B0]
@@ -207,7 +207,7 @@ def test_a_failed_writer_deletes_what_it_wrote(table: KeyedTable, monkeypatch: p
     assert sorted(table.kit.folder.rglob("*.parquet")) == before
 
 
-def test_the_sweep_knows_delete_files_and_keeps_the_live_ones(table: KeyedTable) -> None:
+def test_the_sweep_knows_delete_files_and_keeps_the_live_ones(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(5, name="later"))
     view = table.tier("r2")
     table.put(*table.rows(5, name="never"))
@@ -225,7 +225,7 @@ def test_the_sweep_knows_delete_files_and_keeps_the_live_ones(table: KeyedTable)
     assert set(left) <= set(lake.live_files(table.kit.view(table.info)))
 
 
-def test_files_of_a_former_partition_spec_are_refused_by_name(table: KeyedTable) -> None:
+def test_files_of_a_former_partition_spec_are_refused_by_name(table: PrimaryKeyTable) -> None:
     iceberg = table.kit.catalog().load_table(str(table.info.path))
     with iceberg.update_spec() as update:
         update.add_field("__bucket", IdentityTransform(), "extra")
@@ -258,7 +258,7 @@ def test_an_unknown_version_of_a_base_is_named(monkeypatch: pytest.MonkeyPatch) 
         bases.decode_bucket_files(newer)
 
 
-def test_of_a_primary_key_table_manifests_tell_where_rows_stand(table: KeyedTable) -> None:
+def test_of_a_primary_key_table_manifests_tell_where_rows_stand(table: PrimaryKeyTable) -> None:
     assert table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ()).places == {(None, 0)}
     table.kit.catalog().load_table(str(table.info.path)).delete()
     assert not table.kit.lake.row_offsets(table.info, table.kit.view(table.info), ()).places

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import NestedField
 
-from support.keyed_table import KeyedTable, Row, keyed_info
 from support.lake_kit import CREATED
 from support.plain_rows import plain_rows
+from support.primary_key_table import PrimaryKeyTable, Row, primary_key_info
 from support.unaligned import unaligned
 from tiering.lake.iceberg.primary_key.keys import plain
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows
@@ -58,9 +58,9 @@ class Story:
 
     def __init__(self, kit: Any, kinds: dict[str, pa.DataType], keys: list[tuple[Any, ...]]) -> None:
         fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
-        info = keyed_info("typed", pa.schema([*fields, pa.field("v", pa.int64())]), tuple(kinds), bucket_keys=(), bucket_count=1)
+        info = primary_key_info("typed", pa.schema([*fields, pa.field("v", pa.int64())]), tuple(kinds), bucket_keys=(), bucket_count=1)
         if len(kinds) == 1:
-            info = keyed_info("typed", info.schema, tuple(kinds), bucket_count=1)
+            info = primary_key_info("typed", info.schema, tuple(kinds), bucket_count=1)
         self.table = Unaligned(kit, info, lambda row: (BucketKey(None, 0), None))
         self.keys = keys
         self.chance = random.Random(7)
@@ -77,7 +77,7 @@ class Story:
         assert sorted(plain_rows(lake.select(expected.column_names)), key=repr) == sorted(plain_rows(expected), key=repr)
 
 
-class Unaligned(KeyedTable):
+class Unaligned(PrimaryKeyTable):
     def batch(self, key: BucketKey, start: int, stop: int) -> pa.RecordBatch:
         return unaligned(super().batch(key, start, stop), 8)
 
@@ -118,7 +118,7 @@ def test_rounds_over_a_key_of_every_type(kit: Any, name: str) -> None:
 @pytest.mark.parametrize(("first", "second"), list(zip(KEYS, [*list(KEYS)[5:], *list(KEYS)[:5]], strict=True)))
 def test_rounds_over_a_composite_key_with_every_type(kit: Any, first: str, second: str) -> None:
     kinds = {"a": KEYS[first][0], "b": KEYS[second][0]}
-    pairs = [(one, other) for one in KEYS[first][1][:: COUNT // 5] for other in KEYS[second][1][:: COUNT // 5]]
+    pairs = [(value, other) for value in KEYS[first][1][:: COUNT // 5] for other in KEYS[second][1][:: COUNT // 5]]
     play(Story(kit, kinds, pairs))
 
 
@@ -138,12 +138,12 @@ def test_statistics_tell_that_a_key_cannot_be_in_a_row_group(tmp_path: Path, nam
     third = len(ordered) // 3
     parquet, key = written(tmp_path, column.slice(third, third), lake_kind)
 
-    def found(first: int, last: int) -> int:
+    def matches(first: int, last: int) -> int:
         bounds = [(plain(column[first]), plain(column[last]))]
         return sum(len(rows.keys[0]) for rows in key_rows(parquet, 0, [key], bounds))
 
-    assert found(0, third - 1) == found(2 * third, len(ordered) - 1) == 0
-    assert found(0, third) == found(third, third) == found(2 * third - 1, len(ordered) - 1) == third
+    assert matches(0, third - 1) == matches(2 * third, len(ordered) - 1) == 0
+    assert matches(0, third) == matches(third, third) == matches(2 * third - 1, len(ordered) - 1) == third
 
 
 def test_statistics_that_cannot_be_read_mean_that_any_key_may_be_there(tmp_path: Path) -> None:

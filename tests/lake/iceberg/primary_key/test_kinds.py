@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.keyed_table import KeyedTable, keyed_info, with_columns
 from support.lake_rows import rows_by_duckdb
 from support.plain_rows import plain_rows
+from support.primary_key_table import PrimaryKeyTable, primary_key_info, with_columns
 from tiering.lake.iceberg.primary_key import keys
 from tiering.model.tables import BucketKey
 
 
 @pytest.fixture
-def table(kit: Any) -> KeyedTable:
-    return KeyedTable(kit, keyed_info("orders"))
+def table(kit: Any) -> PrimaryKeyTable:
+    return PrimaryKeyTable(kit, primary_key_info("orders"))
 
 
 @pytest.mark.usefixtures("any_size")
@@ -39,7 +39,7 @@ def table(kit: Any) -> KeyedTable:
 )
 def test_a_key_of_every_type_is_found(kit: Any, kind: pa.DataType, values: list[Any]) -> None:
     schema = pa.schema([pa.field("k", kind, nullable=False), pa.field("v", pa.int64())])
-    table = KeyedTable(kit, keyed_info("typed", schema, ("k",)))
+    table = PrimaryKeyTable(kit, primary_key_info("typed", schema, ("k",)))
     table.put(*({"k": value, "v": number} for number, value in enumerate(values)))
     table.tier("r1")
     table.put(*({"k": value, "v": -1} for value in values[10:30]))
@@ -53,8 +53,8 @@ def test_a_key_of_every_type_is_found(kit: Any, kind: pa.DataType, values: list[
 @pytest.mark.usefixtures("any_size")
 def test_composite_keys_are_compared_column_by_column(kit: Any) -> None:
     schema = pa.schema([pa.field("a", pa.string(), nullable=False), pa.field("v", pa.int64()), pa.field("b", pa.int32(), nullable=False)])
-    info = keyed_info("pairs", schema, ("b", "a"))
-    table = KeyedTable(kit, info, lambda row: (BucketKey(None, row["b"] % 2), None))
+    info = primary_key_info("pairs", schema, ("b", "a"))
+    table = PrimaryKeyTable(kit, info, lambda row: (BucketKey(None, row["b"] % 2), None))
     rows = [{"a": a, "b": b, "v": 0} for b in range(30) for a in ("", "x", "xy", "y")]
     table.put(*rows)
     table.tier("r1")
@@ -68,10 +68,12 @@ def test_composite_keys_are_compared_column_by_column(kit: Any) -> None:
 
 def test_partitions_and_buckets_keep_their_keys_apart(kit: Any) -> None:
     fields = [pa.field("day", pa.date32(), nullable=False), pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())]
-    info = keyed_info("by_day", pa.schema(fields), ("day", "id"), partition_keys=("day",), bucket_count=2)
+    info = primary_key_info("by_day", pa.schema(fields), ("day", "id"), partition_keys=("day",), bucket_count=2)
     days = [date(2024, 2, 28), date(2024, 2, 29)]
-    hashed = KeyedTable(kit, keyed_info("unused"))._hashed
-    table = KeyedTable(kit, info, lambda row: (BucketKey(days.index(row["day"]) + 20, hashed(row)[0].bucket_id), row["day"].isoformat()))
+    hashed = PrimaryKeyTable(kit, primary_key_info("unused"))._hashed
+    table = PrimaryKeyTable(
+        kit, info, lambda row: (BucketKey(days.index(row["day"]) + 20, hashed(row)[0].bucket_id), row["day"].isoformat())
+    )
     table.put(*({"day": day, "id": number, "v": "one"} for day in days for number in range(100)))
     table.tier("r1")
     table.put(*({"day": days[1], "id": number, "v": "two"} for number in range(5)))
@@ -84,7 +86,7 @@ def test_partitions_and_buckets_keep_their_keys_apart(kit: Any) -> None:
     assert table.summary()["total-position-deletes"] == "1"
 
 
-def test_a_column_added_later_is_null_in_older_rows_also_after_a_rewrite(table: KeyedTable) -> None:
+def test_a_column_added_later_is_null_in_older_rows_also_after_a_rewrite(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(100))
     table.tier("r1")
     with_columns(table, pa.field("note", pa.string()))
@@ -100,7 +102,7 @@ def test_a_column_added_later_is_null_in_older_rows_also_after_a_rewrite(table: 
 def test_nested_values_survive_a_rewrite(kit: Any) -> None:
     nested = pa.struct([("tags", pa.list_(pa.string())), ("size", pa.decimal128(10, 2))])
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("more", nested), pa.field("flag", pa.bool_())])
-    table = KeyedTable(kit, keyed_info("nested", schema))
+    table = PrimaryKeyTable(kit, primary_key_info("nested", schema))
     values = [None, {"tags": ["a", None], "size": Decimal("1.50")}, {"tags": None, "size": None}, {"tags": [], "size": Decimal("-2.25")}]
     table.put(*({"id": number, "more": values[number % 4], "flag": [True, None][number % 2]} for number in range(40)))
     table.tier("r1")
@@ -120,7 +122,7 @@ def test_a_null_list_or_map_of_structs_is_no_empty_one_after_a_rewrite(kit: Any)
         {"list": [None], "map": [("k", None)], "deep": {"many": None}},
         {"list": [{"x": 1, "y": None}], "map": [("k", {"x": None, "y": "b"})], "deep": {"many": [{"x": 2, "y": "c"}]}},
     ]
-    table = KeyedTable(kit, keyed_info("structs", schema))
+    table = PrimaryKeyTable(kit, primary_key_info("structs", schema))
     table.put(*({"id": number, **values[number % 4]} for number in range(40)))
     table.tier("r1")
     table.put(*({"id": number, **values[(number + 1) % 4]} for number in range(20)))
@@ -130,13 +132,13 @@ def test_a_null_list_or_map_of_structs_is_no_empty_one_after_a_rewrite(kit: Any)
     assert plain_rows(rows_by_duckdb(kit, table.info).sort_by("id")) == plain_rows(expected)
 
 
-def test_keys_outside_of_a_row_groups_bounds_cost_no_look_at_it(table: KeyedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_outside_of_a_row_groups_bounds_cost_no_look_at_it(table: PrimaryKeyTable, monkeypatch: pytest.MonkeyPatch) -> None:
     table.put(*table.rows(300))
     table.tier("r1")
     table.put(*table.rows(300, start=1_000))
     table.tier("r2")
     looked_at: list[int] = []
-    found = keys.rows_with
+    rows_with = keys.rows_with
 
     def watched(changed: Any, standing: Iterator[keys.KeyRows]) -> Any:
         def counted() -> Iterator[keys.KeyRows]:
@@ -144,7 +146,7 @@ def test_keys_outside_of_a_row_groups_bounds_cost_no_look_at_it(table: KeyedTabl
                 looked_at.append(len(rows.keys[0]))
                 yield rows
 
-        return found(changed, counted())
+        return rows_with(changed, counted())
 
     monkeypatch.setattr("tiering.lake.iceberg.primary_key.writer.rows_with", watched)
     table.put(*table.rows(10, start=1_200, name="new"))

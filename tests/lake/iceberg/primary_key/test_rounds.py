@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import ManifestContent
 
-from support.keyed_table import Change, KeyedTable, keyed_info
+from support.primary_key_table import Change, PrimaryKeyTable, primary_key_info
 from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.commit import manifests
 from tiering.lake.iceberg.primary_key import rewrite_rule
@@ -16,11 +16,11 @@ from tiering.model.tables import BucketKey, ChangeType
 
 
 @pytest.fixture
-def table(kit: Any) -> KeyedTable:
-    return KeyedTable(kit, keyed_info("orders"))
+def table(kit: Any) -> PrimaryKeyTable:
+    return PrimaryKeyTable(kit, primary_key_info("orders"))
 
 
-def test_a_first_round_only_appends_the_last_row_of_each_key(table: KeyedTable) -> None:
+def test_a_first_round_only_appends_the_last_row_of_each_key(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(300))
     table.put(*table.rows(100, name="again"))
     table.delete(*table.rows(20))
@@ -31,7 +31,7 @@ def test_a_first_round_only_appends_the_last_row_of_each_key(table: KeyedTable) 
 
 
 @pytest.mark.usefixtures("any_size")
-def test_later_rounds_delete_by_position_what_changed(table: KeyedTable) -> None:
+def test_later_rounds_delete_by_position_what_changed(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(300))
     table.tier("r1")
     table.put(*table.rows(40, start=100, name="new"), *table.rows(10, start=1_000))
@@ -41,9 +41,9 @@ def test_later_rounds_delete_by_position_what_changed(table: KeyedTable) -> None
     assert sum(result.records for result in prepared.committable.results) == 50
     prepared.commit()
     table.check()
-    found = table.summary()
-    assert found["operation"] == "overwrite"
-    assert {name: found[name] for name in found if "delete" in name or "records" in name} == {
+    summary = table.summary()
+    assert summary["operation"] == "overwrite"
+    assert {name: summary[name] for name in summary if "delete" in name or "records" in name} == {
         "added-records": "50",
         "added-delete-files": "2",
         "added-position-delete-files": "2",
@@ -55,7 +55,7 @@ def test_later_rounds_delete_by_position_what_changed(table: KeyedTable) -> None
     }
 
 
-def test_rows_that_are_dead_already_are_not_deleted_again(table: KeyedTable) -> None:
+def test_rows_that_are_dead_already_are_not_deleted_again(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(300))
     table.tier("r1")
     for number in range(2, 6):
@@ -67,7 +67,7 @@ def test_rows_that_are_dead_already_are_not_deleted_again(table: KeyedTable) -> 
     assert table.summary()["total-position-deletes"] == "40"
 
 
-def test_a_deleted_key_can_come_back_and_deleting_what_is_not_there_is_nothing(table: KeyedTable) -> None:
+def test_a_deleted_key_can_come_back_and_deleting_what_is_not_there_is_nothing(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(50))
     table.tier("r1")
     table.delete(*table.rows(5))
@@ -82,7 +82,7 @@ def test_a_deleted_key_can_come_back_and_deleting_what_is_not_there_is_nothing(t
     table.check()
 
 
-def test_a_round_whose_changes_leave_nothing_writes_no_file(table: KeyedTable) -> None:
+def test_a_round_whose_changes_leave_nothing_writes_no_file(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(20))
     table.tier("r1")
     table.put(*table.rows(5, start=100))
@@ -95,7 +95,7 @@ def test_a_round_whose_changes_leave_nothing_writes_no_file(table: KeyedTable) -
 
 def test_batches_may_be_as_small_as_one_record(kit: Any) -> None:
     """Then some hold nothing but a row as it was before."""
-    table = KeyedTable(kit, keyed_info("orders", bucket_count=1), batch_rows=1)
+    table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1), batch_rows=1)
     table.put(*table.rows(5))
     table.tier("r1")
     table.put(*table.rows(3, name="new"))
@@ -103,7 +103,7 @@ def test_batches_may_be_as_small_as_one_record(kit: Any) -> None:
     table.check()
 
 
-def test_a_bucket_with_many_dead_rows_is_rewritten_and_its_delete_files_go(table: KeyedTable) -> None:
+def test_a_bucket_with_many_dead_rows_is_rewritten_and_its_delete_files_go(table: PrimaryKeyTable) -> None:
     table.put(*table.rows(400))
     table.tier("r1")
     table.put(*table.rows(60, name="second"))
@@ -113,9 +113,9 @@ def test_a_bucket_with_many_dead_rows_is_rewritten_and_its_delete_files_go(table
     assert rewritten == [True, True]
     table.tier("r3")
     table.check()
-    found = table.summary()
-    assert found["operation"] == "overwrite"
-    assert {name: found[name] for name in found if "delete" in name or "removed-p" in name} == {
+    summary = table.summary()
+    assert summary["operation"] == "overwrite"
+    assert {name: summary[name] for name in summary if "delete" in name or "removed-p" in name} == {
         "deleted-data-files": "4",
         "deleted-records": "460",
         "removed-delete-files": "2",
@@ -125,13 +125,13 @@ def test_a_bucket_with_many_dead_rows_is_rewritten_and_its_delete_files_go(table
         "total-position-deletes": "0",
         "total-equality-deletes": "0",
     }
-    assert (found["total-records"], found["total-data-files"]) == ("400", "2")
+    assert (summary["total-records"], summary["total-data-files"]) == ("400", "2")
     table.put(*table.rows(30, name="fourth"))
     table.tier("r4")
     table.check()
 
 
-def test_one_bucket_is_rewritten_while_others_get_deletes(table: KeyedTable) -> None:
+def test_one_bucket_is_rewritten_while_others_get_deletes(table: PrimaryKeyTable) -> None:
     rows = table.rows(400)
     table.put(*rows)
     table.tier("r1")
@@ -140,13 +140,13 @@ def test_one_bucket_is_rewritten_while_others_get_deletes(table: KeyedTable) -> 
     table.put(*(row | {"name": "x"} for row in [*mine[:100], *other[:10]]))
     table.tier("r2")
     table.check()
-    found = table.summary()
-    assert (found["deleted-data-files"], found["added-position-deletes"], found["total-position-deletes"]) == ("1", "10", "10")
+    summary = table.summary()
+    assert (summary["deleted-data-files"], summary["added-position-deletes"], summary["total-position-deletes"]) == ("1", "10", "10")
 
 
 def test_many_delete_files_are_merged_into_one(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite_rule, "MANY_DELETE_FILES", 3)
-    table = KeyedTable(kit, keyed_info("orders", bucket_count=1))
+    table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1))
     table.put(*table.rows(1_000))
     table.tier("r0")
     for number, files in enumerate(["1", "2", "3", "1", "2"]):
@@ -157,7 +157,7 @@ def test_many_delete_files_are_merged_into_one(kit: Any, monkeypatch: pytest.Mon
         assert table.summary()["total-position-deletes"] == str(5 * number + 5)
 
 
-def test_a_bucket_of_many_small_files_is_rewritten(table: KeyedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_of_many_small_files_is_rewritten(table: PrimaryKeyTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite_rule, "MANY_FILES", 6)
     table.put(*table.rows(1_000))
     table.tier("r0")
@@ -170,7 +170,7 @@ def test_a_bucket_of_many_small_files_is_rewritten(table: KeyedTable, monkeypatc
 
 def test_many_rounds_end_in_few_manifests_of_data_and_of_deletes(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "MERGE_COUNT", 5)
-    table = KeyedTable(kit, keyed_info("orders", bucket_count=1))
+    table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1))
     table.put(*table.rows(1_000))
     view = table.tier("r0")
     for number in range(9):
@@ -178,15 +178,15 @@ def test_many_rounds_end_in_few_manifests_of_data_and_of_deletes(kit: Any, monke
         table.prepare(f"r{number + 1}", view=view).commit()
         view = kit.view(table.info)
     iceberg = view.handle
-    found = iceberg.current_snapshot().manifests(iceberg.io)
-    assert [sum(one.content is content for one in found) for content in ManifestContent] == [2, 5]
+    contents = [manifest.content for manifest in iceberg.current_snapshot().manifests(iceberg.io)]
+    assert [contents.count(content) for content in ManifestContent] == [2, 5]
     table.check()
-    entries = [(one["data_file"]["content"], one["sequence_number"]) for one in iceberg.inspect.entries().to_pylist()]
+    entries = [(entry["data_file"]["content"], entry["sequence_number"]) for entry in iceberg.inspect.entries().to_pylist()]
     assert sorted(entries) == [*((0, number) for number in range(1, 11)), *((1, number) for number in range(2, 11))]
 
 
 def test_rows_of_a_kv_snapshot_come_before_the_changes(kit: Any) -> None:
-    table = KeyedTable(kit, keyed_info("orders", bucket_count=1))
+    table = PrimaryKeyTable(kit, primary_key_info("orders", bucket_count=1))
     bucket = BucketKey(None, 0)
     old = table.rows(50)
     table.logs[bucket] = [Change(ChangeType.INSERT, row) for row in old]  # gone from the log, in the snapshot

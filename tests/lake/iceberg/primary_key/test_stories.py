@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.keyed_table import KEYED, KeyedTable, keyed_info
 from support.lake_kit import LakeKit
+from support.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
 from tiering.lake.iceberg.primary_key import keys, spool
 from tiering.model.tables import BucketKey, ChangeType
 
@@ -35,7 +35,7 @@ STEPS = st.one_of(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(loaded=st.booleans(), many=st.booleans(), steps=st.lists(STEPS, min_size=3, max_size=14))
 def test_after_every_round_the_lake_equals_the_table(shared: LakeKit, loaded: bool, many: bool, steps: list[Any]) -> None:
-    table = KeyedTable(shared, keyed_info(f"story{next(names)}", KEYED))
+    table = PrimaryKeyTable(shared, primary_key_info(f"story{next(names)}", KEYED))
     if loaded:  # so that changes are few, and nothing is rewritten for a while
         table.put(*table.rows(300))
         table.tier("load")
@@ -43,22 +43,22 @@ def test_after_every_round_the_lake_equals_the_table(shared: LakeKit, loaded: bo
         if many:
             patch.setattr(keys, "MANY_KEYS", 3)
             patch.setattr(spool, "MEMORY_BYTES", 300)
-        for number, (what, values, text) in enumerate([*steps, ("tier", [], None)]):
+        for number, (step, values, text) in enumerate([*steps, ("tier", [], None)]):
             rows = [{"id": value, "name": text, "small": number} for value in values]
-            if what == "put":
+            if step == "put":
                 table.put(*rows)
-            elif what == "delete":
+            elif step == "delete":
                 table.delete(*rows)
             elif table.logs:
-                table.tier(f"r{number}", None if what == "tier" else early_stops(table, values))
+                table.tier(f"r{number}", None if step == "tier" else early_stops(table, values))
                 table.check()
 
 
-def early_stops(table: KeyedTable, counts: list[int]) -> dict[BucketKey, int]:
+def early_stops(table: PrimaryKeyTable, counts: list[int]) -> dict[BucketKey, int]:
     """A few records of each bucket beyond the marker, never between -U and +U."""
     view = table.kit.lake.ensure_table(table.info)
     stops = {}
-    for (bucket, log), more in zip(sorted(table.logs.items(), key=lambda one: one[0].sort_key()), counts, strict=False):
+    for (bucket, log), more in zip(sorted(table.logs.items(), key=lambda entry: entry[0].sort_key()), counts, strict=False):
         done = view.marker.buckets[bucket].tiered if view.marker is not None and bucket in view.marker.buckets else 0
         stop = min(len(log), done + more)
         stops[bucket] = stop + 1 if stop and log[stop - 1].kind is ChangeType.UPDATE_BEFORE else stop

@@ -40,7 +40,7 @@ def rows(kit: Any, table: TableInfo, start: int, stop: int) -> pa.RecordBatch:
     base = kit.rows(kit.table(), B0, start, stop)
     values = {"city": [f"city {n}" for n in range(start, stop)], "tags": [[{"k": "a", "v": n}] for n in range(start, stop)]}
     schema = table.lake_schema()
-    arrays = [pa.array(values[one.name], one.type) if one.name in values else base.column(one.name) for one in schema]
+    arrays = [pa.array(values[field.name], field.type) if field.name in values else base.column(field.name) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -103,13 +103,13 @@ def test_the_round_before_an_added_column_and_the_one_after_form_one_chain(kit: 
 def test_rounds_that_add_a_column_at_once_end_with_one(kit: Any) -> None:
     table = kit.table()
     kit.lake.ensure_table(table)
-    gate, seen, failed = threading.Barrier(4), [], []
+    gate, views, failed = threading.Barrier(4), [], []
 
     def add() -> None:
         lake = IcebergLake(kit.properties)
         gate.wait()
         try:
-            seen.append(named(lake.ensure_table(with_columns(table, CITY))))
+            views.append(named(lake.ensure_table(with_columns(table, CITY))))
         except Exception as error:
             failed.append(error)
 
@@ -119,8 +119,8 @@ def test_rounds_that_add_a_column_at_once_end_with_one(kit: Any) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    assert seen == [seen[0]] * 4
-    assert [name for _, name in seen[0]].count("city") == 1
+    assert views == [views[0]] * 4
+    assert [name for _, name in views[0]].count("city") == 1
     assert len(kit.view(table).handle.metadata.schemas) == 2
 
 
@@ -242,7 +242,7 @@ def forget_former_schemas(kit: Any, table: TableInfo) -> None:
     location = view.handle.metadata_location.removeprefix("file://")
     with open(location) as file:
         document = json.load(file)
-    document["schemas"] = [one for one in document["schemas"] if one["schema-id"] == document["current-schema-id"]]
+    document["schemas"] = [schema for schema in document["schemas"] if schema["schema-id"] == document["current-schema-id"]]
     with open(location, "w") as file:
         json.dump(document, file)
 

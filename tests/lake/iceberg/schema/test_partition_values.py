@@ -56,7 +56,7 @@ def write(kit: Any, table: TableInfo, view: LakeView, partition_id: int, values:
 
 def commit(kit: Any, table: TableInfo, results: list[WriteResult]) -> Any:
     prepared = kit.prepare(table, "round", {})
-    marker = replace(prepared.marker, buckets={one.bucket: TieredRange(0, one.reached_offset) for one in results})
+    marker = replace(prepared.marker, buckets={result.bucket: TieredRange(0, result.reached_offset) for result in results})
     committer = prepared.committer()
     committer.commit(Committable("round", tuple(results)), prepared.base, marker)
     return kit.catalog().load_table(str(table.path))
@@ -75,9 +75,9 @@ def test_partition_values_have_the_type_of_their_column_and_find_their_rows(kit:
     view = kit.lake.ensure_table(table)
     results = [write(kit, table, view, number, values, number + 1) for number, values in enumerate(PARTITIONS)]
     iceberg = commit(kit, table, results)
-    found = [entry["partition"] for entry in iceberg.inspect.files().to_pylist()]
+    partitions = [entry["partition"] for entry in iceberg.inspect.files().to_pylist()]
     wanted = [dict(zip((*KEYS, "__bucket"), (*values, 0), strict=True)) for values in PARTITIONS]
-    assert sorted(found, key=str) == sorted(wanted, key=str)
+    assert sorted(partitions, key=str) == sorted(wanted, key=str)
     for number, (region, day, shard) in enumerate(PARTITIONS):
         for condition in (
             EqualTo("day", day.isoformat()),
@@ -141,9 +141,9 @@ def test_a_marker_of_many_partitions_goes_through_a_real_commit(kit: Any, partit
     table = kit.table(schema=SCHEMA, partition_keys=KEYS, bucket_count=4)
     numbers = random.Random(7)
     buckets = {
-        BucketKey(partition, one): TieredRange(0, numbers.randrange(10**4 if key == PLAIN_KEY else 10**8))
+        BucketKey(partition, number): TieredRange(0, numbers.randrange(10**4 if key == PLAIN_KEY else 10**8))
         for partition in range(partitions)
-        for one in range(4 if key != PLAIN_KEY else 1)
+        for number in range(4 if key != PLAIN_KEY else 1)
     }
     prepared = kit.prepare(table, "round", {})
     marker = replace(prepared.marker, buckets=buckets)

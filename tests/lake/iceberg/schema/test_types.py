@@ -11,7 +11,7 @@ from pyiceberg.types import DateType
 from tiering.errors import InvalidArgument, InvalidName, UnsupportedType
 from tiering.lake.iceberg.schema.layout import table_layout
 
-KEYED = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
+SALES = pa.schema([pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64())])
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_nullable_bucket_keys_odd_partition_columns_and_taken_names_are_refused(
     with pytest.raises(InvalidArgument, match="nullable"):
         kit.lake.check_schema(kit.table(schema=pa.schema([("k", pa.int64())]), bucket_keys=("k",)))
     with pytest.raises(UnsupportedType, match="partition column"):
-        kit.lake.check_schema(kit.table(schema=KEYED, partition_keys=("amount",)))
+        kit.lake.check_schema(kit.table(schema=SALES, partition_keys=("amount",)))
     taken = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("k_bucket", pa.int64())])
     with pytest.raises(InvalidName, match="k_bucket"):
         kit.lake.check_schema(kit.table(schema=taken, bucket_keys=("k",)))

@@ -26,8 +26,8 @@ def test_a_log_table_with_a_decimal_bucket_key_is_tiered(kit: Any, precision: in
     bucket_id = 2
     mine = [
         price
-        for price, found in zip(prices, bucket_ids_of(pa.array(prices, pa.decimal128(precision, 2)), BUCKETS), strict=True)
-        if found == bucket_id
+        for price, computed in zip(prices, bucket_ids_of(pa.array(prices, pa.decimal128(precision, 2)), BUCKETS), strict=True)
+        if computed == bucket_id
     ]
     rows = [
         {
@@ -43,5 +43,5 @@ def test_a_log_table_with_a_decimal_bucket_key_is_tiered(kit: Any, precision: in
     batch = unaligned(pa.RecordBatch.from_pylist(rows, schema=table.lake_schema()), shift)
     half = len(rows) // 2
     lake_table = commit(kit, table, write(kit, table, batch.slice(0, half), batch.slice(half), key=BucketKey(None, bucket_id)))
-    found = lake_table.scan().to_arrow().sort_by("__offset").to_pylist()
-    assert [{**row, "__timestamp": row["__offset"]} for row in found] == rows
+    lake_rows = lake_table.scan().to_arrow().sort_by("__offset").to_pylist()
+    assert [{**row, "__timestamp": row["__offset"]} for row in lake_rows] == rows

@@ -29,7 +29,7 @@ def test_a_split_without_rows_leaves_no_file(kit: Any) -> None:
 
 def test_many_small_batches_become_one_row_group(kit: Any) -> None:
     table = kit.table()
-    result = write(kit, table, *(kit.rows(table, B0, one * 10, one * 10 + 10) for one in range(50)))
+    result = write(kit, table, *(kit.rows(table, B0, number * 10, number * 10 + 10) for number in range(50)))
     (file,) = decode_files(result.payload).files
     assert pq.read_metadata(file.file_path.removeprefix("file://")).num_row_groups == 1
 
@@ -37,7 +37,7 @@ def test_many_small_batches_become_one_row_group(kit: Any) -> None:
 def test_memory_is_bounded_by_a_row_group(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "ROW_GROUP_ROWS", 100)
     table = kit.table()
-    result = write(kit, table, *(kit.rows(table, B0, one * 60, one * 60 + 60) for one in range(10)))
+    result = write(kit, table, *(kit.rows(table, B0, number * 60, number * 60 + 60) for number in range(10)))
     (file,) = decode_files(result.payload).files
     metadata = pq.read_metadata(file.file_path.removeprefix("file://"))
     assert max(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)) <= 100
@@ -79,8 +79,8 @@ def test_an_abort_deletes_its_own_files_only_and_never_raises(kit: Any, monkeypa
     view = kit.view(table)
     before = sorted(kit.folder.rglob("*.parquet"))
     writer = kit.lake.tiering_factory(table).create_writer(context(table, view))
-    for one in range(5):
-        writer.write(kit.rows(table, B0, one * 15, one * 15 + 15))
+    for number in range(5):
+        writer.write(kit.rows(table, B0, number * 15, number * 15 + 15))
     assert len(list(kit.folder.rglob("*.parquet"))) > len(before) + 1
     next(iter(set(kit.folder.rglob("*.parquet")) - set(before))).unlink()
     writer.abort()
@@ -151,7 +151,7 @@ def test_rows_whose_key_hashes_elsewhere_are_refused(kit: Any) -> None:
 def test_rows_outside_of_the_splits_range_are_refused(kit: Any, ranges: list[tuple[int, int]], start: int, stop: int) -> None:
     table = kit.table()
     with pytest.raises(DataCorrupt, match="offsets"):
-        write(kit, table, *(kit.rows(table, B0, *one) for one in ranges), start=start, stop=stop)
+        write(kit, table, *(kit.rows(table, B0, *bounds) for bounds in ranges), start=start, stop=stop)
 
 
 def test_a_null_in_a_required_column_is_refused(kit: Any) -> None:

@@ -23,7 +23,7 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.capabilities import SkipOutcome, SkippedRecord, SkipRequest
 from tiering.cluster.embedded.kv.catch_up import RecordRefused, catch_up
-from tiering.cluster.embedded.kv.primary_keys import check_keyed_table, fit_keys, key_schema, last_of_each_key
+from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, fit_keys, key_schema, last_of_each_key
 from tiering.cluster.embedded.kv.refused_records import RefusedRecord, changes_of_nothing, standing_at, stopped, text_of
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot, remove_files, write_snapshot_files
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
@@ -40,7 +40,7 @@ from tiering.cluster.embedded.metadata.refused_record_rows import insert_refused
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
 from tiering.cluster.embedded.metadata.times import SteadyTime
-from tiering.cluster.embedded.writable import AppendedRange, Rows
+from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
 from tiering.instants import to_microseconds
 from tiering.library_guards.arrow_ipc import rows_bytes
@@ -55,7 +55,7 @@ _log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
 
 
-class KeyedTables:
+class PrimaryKeyTables:
     """All primary-key tables of one cluster."""
 
     def __init__(self, root: Path, metadata: Metadata, log: Log, clock: Clock, ids: Ids, lease_time: SteadyTime) -> None:
@@ -81,13 +81,13 @@ class KeyedTables:
                 self._close(table_id)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `EmbeddedCluster.upsert`."""
+        """As `WritableCluster.upsert`."""
         with self._opened(path) as table:
             batch = fit_rows(rows, table.info)
             return self._write(table, batch, "upsert", writer_id, sequence)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `EmbeddedCluster.delete`."""
+        """As `WritableCluster.delete`."""
         with self._opened(path) as table:
             return self._write(table, fit_keys(keys, table.info), "delete", writer_id, sequence)
 
@@ -264,7 +264,7 @@ class KeyedTables:
     def _find(self, path: TablePath) -> StoredTable:
         with self._metadata.read() as connection:
             table = find_table(connection, path)
-        check_keyed_table(table.info)
+        check_primary_key_table(table.info)
         return table
 
     def _using(self, table: TableInfo, work: Callable[[KvState], Answer]) -> Answer:

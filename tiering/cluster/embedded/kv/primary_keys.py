@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tiering.cluster.embedded.log.batches import fit_columns
 from tiering.cluster.embedded.log.bucketing import may_be_key
-from tiering.cluster.embedded.writable import Rows
+from tiering.cluster.writable import Rows
 from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
 from tiering.model.tables import TableInfo, TableType
 
@@ -67,7 +67,7 @@ def check_log_table(table: TableInfo) -> None:
         )
 
 
-def check_keyed_table(table: TableInfo) -> None:
+def check_primary_key_table(table: TableInfo) -> None:
     """Raises InvalidArgument for a log table."""
     if table.table_type is not TableType.PRIMARY_KEY:
         raise InvalidArgument(

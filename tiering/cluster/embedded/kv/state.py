@@ -4,7 +4,7 @@ Rows and, per bucket, the offset up to which the log was applied change in one t
 file can be lost at any time: whoever finds it missing or damaged makes it anew (`kv_catch_up.py`). Columns are stored by position
 (`c0`, `c1`, ...), so that no name of a user's is ever part of a statement; there is no index, look-ups are joins.
 
-One thread at a time. Every method may raise duckdb.Error; `keyed_tables.py` is the border where it ends.
+One thread at a time. Every method may raise duckdb.Error; `primary_key_tables.py` is the border where it ends.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tiering.cluster.embedded.log.placing import Placed
 from tiering.cluster.embedded.log.segments import EncodedSegment, encode_segments
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, appends, bucket_key, buckets, segments
 from tiering.cluster.embedded.metadata.partitions import ensure_partitions
-from tiering.cluster.embedded.writable import AppendedRange
+from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
 

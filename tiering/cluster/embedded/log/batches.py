@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.metadata.types import count_fields, storable_type
-from tiering.cluster.embedded.writable import Rows
+from tiering.cluster.writable import Rows
 from tiering.errors import InvalidData
 from tiering.model.tables import TableInfo
 

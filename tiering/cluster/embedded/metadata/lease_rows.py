@@ -35,7 +35,7 @@ def acquire(
     now: datetime,
     files_exist: FilesExist,
 ) -> list[TableBucket]:
-    """As `Cluster.acquire_lease`."""
+    """As `KvSnapshotLeases.acquire_lease`."""
     check_lease(lease_id, ttl_ms)
     here: list[TableBucket] = []
     unavailable: list[TableBucket] = []
@@ -69,7 +69,7 @@ def _hold(connection: sa.Connection, lease_id: str, table_bucket: TableBucket, s
 
 
 def release(connection: sa.Connection, lease_id: str, table_buckets: Collection[TableBucket]) -> list[TableBucket]:
-    """As `Cluster.release_lease`."""
+    """As `KvSnapshotLeases.release_lease`."""
     released = [
         table_bucket
         for table_bucket in table_buckets
@@ -80,7 +80,7 @@ def release(connection: sa.Connection, lease_id: str, table_buckets: Collection[
 
 
 def drop(connection: sa.Connection, lease_id: str) -> bool:
-    """As `Cluster.drop_lease`."""
+    """As `KvSnapshotLeases.drop_lease`."""
     return connection.execute(sa.delete(leases).where(leases.c.lease_id == lease_id)).rowcount > 0
 
 
@@ -106,7 +106,7 @@ def rebase(connection: sa.Connection, now: datetime) -> None:
 
 
 def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[KvSnapshotLease]:
-    """As `Cluster.leases`."""
+    """As `LeaseListing.leases`."""
     held: dict[str, list[LeasedSnapshot]] = {}
     query = sa.select(leased_snapshots).join(kv_snapshots, kv_snapshots.c.snapshot_id == leased_snapshots.c.snapshot_id)
     place = (leased_snapshots.c.table_id, leased_snapshots.c.partition_id, leased_snapshots.c.bucket_id)

@@ -24,16 +24,19 @@ from tiering.cluster.embedded.metadata.database import (
     segments,
     tables,
 )
-from tiering.cluster.embedded.metadata.options import check_option_name, parse_lake_options, parse_upkeep_options
+from tiering.cluster.embedded.metadata.options import check_option_name, parse_lake_options, parse_maintenance_options
 from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
-from tiering.cluster.embedded.writable import MAX_BUCKETS, TableSpec
+from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.instants import from_microseconds, to_microseconds
 from tiering.lake_table_options import check_table_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.tables import TableInfo, TablePath, TableType
+
+MAX_BUCKETS = 4_096
+"""More buckets than this in one table help nobody in a single-machine cluster."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def table_exists(connection: sa.Connection, table_id: int) -> bool:
 
 
 def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
-    """Raises as `EmbeddedCluster.create_table`."""
+    """Raises as `WritableCluster.create_table`."""
     require_database(connection, path.database_name)
     twin = sa.select(tables.c.table_name).where(
         tables.c.database_name == path.database_name, tables.c.folded_name == path.table_name.lower()
@@ -119,7 +122,7 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
     _check_spec(spec, schema)
     check_table_options(spec.properties)
     enabled = parse_lake_options(spec.properties).enabled
-    parse_upkeep_options(spec.properties)
+    parse_maintenance_options(spec.properties)
     inserted = connection.execute(
         sa.insert(tables).values(
             database_name=path.database_name,
@@ -154,7 +157,7 @@ def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
 def update_properties(connection: sa.Connection, path: TablePath, changes: Mapping[str, str | None], now: datetime) -> TableInfo:
     """Sets options, or takes them back to their defaults with None; the table as it is then.
 
-    Raises as `EmbeddedCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not.
+    Raises as `WritableCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not.
     """
     info = find_table(connection, path).info
     for name in changes:
@@ -164,7 +167,7 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     kept = {name: value for name, value in info.properties.items() if name not in changes}
     properties = {**kept, **set_properties}
     enabled = parse_lake_options(properties).enabled
-    parse_upkeep_options(properties)
+    parse_maintenance_options(properties)
     since = (info.lake_enabled_at or now) if enabled else None
     connection.execute(
         sa.update(tables)
@@ -175,7 +178,7 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
 
 
 def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequence[pa.Field[Any]]) -> None:
-    """Raises as `EmbeddedCluster.alter_table`."""
+    """Raises as `WritableCluster.alter_table`."""
     info = find_table(connection, path).info
     schema = with_columns(info.schema, add_columns)
     if len(schema) > len(info.schema):

@@ -1,4 +1,4 @@
-"""The embedded cluster seen over gRPC: `EmbeddedCluster` for tierers, ingest and the demo.
+"""The embedded cluster seen over gRPC: a `SplitSource` for tierers, a `WritableCluster` for ingest and the demo.
 
 Synchronous, and safe to call from several threads. A call that can be repeated without harm is repeated while the
 service is away for a moment, such as over a restart of the coordinator; a service that never answered is reported at
@@ -7,7 +7,7 @@ once. What is recorded of the lake is the coordinator's to write: it does so in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -29,13 +29,13 @@ from tiering.cluster.embedded.rpc.messages import (
     table_from_pb,
 )
 from tiering.cluster.embedded.rpc.writer import MAX_APPEND_BYTES, as_batch
-from tiering.cluster.embedded.writable import AppendedRange, Rows, TableSpec
-from tiering.errors import InvalidArgument, InvalidData, ServiceBusy, ServiceUnreachable
+from tiering.cluster.writable import AppendedRange, Rows, TableSpec
+from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes
-from tiering.model.leases import KvSnapshot, KvSnapshotLease
+from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringSnapshotSplit, TieringSplit
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
 from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.channel import Connection
@@ -44,7 +44,7 @@ from tiering.wire.pages import Pages, readable
 
 CALL_TIMEOUT_S = 30.0
 """Longer than any call takes; an append waits for the disk."""
-KEYED_TIMEOUT_S = 600.0
+PRIMARY_KEY_TIMEOUT_S = 600.0
 """Of a write to a primary-key table and of KV snapshots: a state that was lost is made anew first, from all of the table."""
 DEFAULT_PATIENCE_MS = 20_000
 """How long a repeatable call waits for a service that answered before: a restart takes a few seconds."""
@@ -92,45 +92,45 @@ class RemoteEmbeddedCluster:
 
     @cached_property
     def cluster_id(self) -> str:
-        """As `Cluster.cluster_id`; asked once."""
+        """As `TableCatalog.cluster_id`; asked once."""
         request = pb.DescribeClusterRequest()
         return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """As `EmbeddedCluster.create_database`."""
+        """As `WritableCluster.create_database`."""
         request = pb.CreateDatabaseRequest(database_name=name, ignore_if_exists=ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         attempt(partial(self._stub.CreateDatabase, request, timeout=CALL_TIMEOUT_S))
 
     def databases(self) -> Sequence[str]:
-        """As `Cluster.databases`."""
+        """As `TableCatalog.databases`."""
         request = pb.ListDatabasesRequest()
         return list(self._repeatable(partial(self._stub.ListDatabases, request, timeout=CALL_TIMEOUT_S)).database_names)
 
     def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
-        """As `EmbeddedCluster.create_table`."""
+        """As `WritableCluster.create_table`."""
         request = spec_to_pb(path, spec, ignore_if_exists)
         attempt = self._repeatable if ignore_if_exists else self._once
         return self._table(attempt(partial(self._stub.CreateTable, request, timeout=CALL_TIMEOUT_S)).table)
 
     def drop_table(self, path: TablePath) -> None:
-        """As `EmbeddedCluster.drop_table`."""
+        """As `WritableCluster.drop_table`."""
         request = pb.DropTableRequest(table_path=path_to_pb(path))
         self._once(partial(self._stub.DropTable, request, timeout=CALL_TIMEOUT_S))
 
     def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """As `EmbeddedCluster.alter_table`."""
+        """As `WritableCluster.alter_table`."""
         added = pa.schema(list(add_columns)).serialize().to_pybytes() if add_columns else b""
         request = pb.AlterTableRequest(table_path=path_to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
-    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """As `TableOptionSetting.set_table_option`."""
-        request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value)
+        request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value, dry_run=dry_run)
         return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
-        """As `Cluster.tables`."""
+        """As `TableCatalog.tables`."""
         found: list[TableInfo] = []
         pages = Pages(self._uri, "tables")
         page_token = ""
@@ -145,7 +145,7 @@ class RemoteEmbeddedCluster:
                 return found
 
     def table(self, path: TablePath) -> TableInfo:
-        """As `Cluster.table`."""
+        """As `TableCatalog.table`."""
         request = pb.GetTableRequest(table_path=path_to_pb(path))
         return self._table(self._repeatable(partial(self._stub.GetTable, request, timeout=CALL_TIMEOUT_S)).table)
 
@@ -154,7 +154,7 @@ class RemoteEmbeddedCluster:
             return table_from_pb(message)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
-        """As `Cluster.partitions`; a table without partition columns needs no question."""
+        """As `TableCatalog.partitions`; a table without partition columns needs no question."""
         if not table.partition_keys:
             return ()
         found: list[Partition] = []
@@ -171,52 +171,52 @@ class RemoteEmbeddedCluster:
         return tuple(found)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
-        """As `EmbeddedCluster.drop_partition`."""
+        """As `WritableCluster.drop_partition`."""
         request = pb.DropPartitionRequest(table_path=path_to_pb(path), partition_name=partition_name)
         self._once(partial(self._stub.DropPartition, request, timeout=CALL_TIMEOUT_S))
 
     def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `EmbeddedCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
+        """As `WritableCluster.append`, in one message: `writer.LogWriter` cuts larger rows. Raises InvalidData if they are too large."""
         request = pb.AppendRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
         answer = self._repeatable(partial(self._stub.Append, request, timeout=CALL_TIMEOUT_S))
         return [range_from_pb(appended) for appended in answer.ranges]
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `EmbeddedCluster.upsert`, in one message as `append`."""
+        """As `WritableCluster.upsert`, in one message as `append`."""
         request = pb.UpsertRequest(table_path=path_to_pb(path), rows=_message(rows), writer_id=writer_id, sequence=sequence)
-        answer = self._repeatable(partial(self._stub.Upsert, request, timeout=KEYED_TIMEOUT_S))
+        answer = self._repeatable(partial(self._stub.Upsert, request, timeout=PRIMARY_KEY_TIMEOUT_S))
         return [range_from_pb(appended) for appended in answer.ranges]
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
-        """As `EmbeddedCluster.delete`, in one message as `append`."""
+        """As `WritableCluster.delete`, in one message as `append`."""
         request = pb.DeleteRequest(table_path=path_to_pb(path), keys=_message(keys), writer_id=writer_id, sequence=sequence)
-        answer = self._repeatable(partial(self._stub.Delete, request, timeout=KEYED_TIMEOUT_S))
+        answer = self._repeatable(partial(self._stub.Delete, request, timeout=PRIMARY_KEY_TIMEOUT_S))
         return [range_from_pb(appended) for appended in answer.ranges]
 
     def take_kv_snapshots(self, path: TablePath) -> Mapping[BucketKey, KvSnapshot]:
         """As `KvSnapshotsOnDemand.take_kv_snapshots`."""
         request = pb.SnapshotKvRequest(table_path=path_to_pb(path))
-        answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=KEYED_TIMEOUT_S))
+        answer = self._repeatable(partial(self._stub.SnapshotKv, request, timeout=PRIMARY_KEY_TIMEOUT_S))
         return snapshots_from_pb(answer.snapshots)
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        """As `Cluster.offsets`."""
+        """As `LogOffsets.offsets`."""
         request = pb.ListOffsetsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """As `Cluster.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
+        """As `LogOffsets.offsets_of`, one question a table: who asks about many of them is the coordinator, in process."""
         return offsets_one_by_one(self, tables)
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
-        """As `Cluster.oldest_timestamps`."""
+        """As `LogOffsets.oldest_timestamps`."""
         request = pb.ListOldestTimestampsRequest(table_id=table.table_id, offsets=offsets_to_pb(offsets))
         answer = self._repeatable(partial(self._stub.ListOldestTimestamps, request, timeout=CALL_TIMEOUT_S))
         return {bucket_from_pb(item.bucket): time_from_pb(item.timestamp) for item in answer.timestamps}
 
     def reader(self, table: TableInfo, split: TieringSplit) -> EmbeddedSplitReader | EmbeddedSnapshotReader:
-        """As `Cluster.reader`. Raises also LogTruncated, InvalidArgument."""
+        """As `SplitSource.reader`. Raises also LogTruncated, InvalidArgument."""
         if isinstance(split, TieringSnapshotSplit):
             return self._snapshot_reader(table, split)
         pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
@@ -254,46 +254,20 @@ class RemoteEmbeddedCluster:
             starting_offset = page.segments[-1].stopping_offset
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
-        """As `Cluster.kv_snapshots`; a log table needs no question."""
+        """As `SplitSource.kv_snapshots`; a log table needs no question."""
         if table.table_type is TableType.LOG:
             return {}
         request = pb.ListKvSnapshotsRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.ListKvSnapshots, request, timeout=CALL_TIMEOUT_S))
         return snapshots_from_pb(answer.snapshots)
 
-    def acquire_lease(
-        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
-    ) -> Collection[TableBucket]:
-        """Not offered to other processes: the coordinator's own call does it, for its ledger. Raises InvalidArgument."""
-        raise InvalidArgument("leases are acquired through the coordinator's AcquireKvSnapshotLease")
-
-    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
-        """Not offered either."""
-        raise InvalidArgument("leases are released through the coordinator's ReleaseKvSnapshotLease")
-
-    def drop_lease(self, lease_id: str) -> bool:
-        """Not offered either."""
-        raise InvalidArgument("leases are dropped through the coordinator's DropKvSnapshotLease")
-
-    def leases(self) -> Sequence[KvSnapshotLease]:
-        """Not offered either."""
-        raise InvalidArgument("leases are listed by the coordinator's ListKvSnapshotLeases")
-
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """As `Cluster.lake_snapshot`."""
+        """As `TableCatalog.lake_snapshot`."""
         request = pb.GetLakeSnapshotRequest(table_id=table.table_id)
         answer = self._repeatable(partial(self._stub.GetLakeSnapshot, request, timeout=CALL_TIMEOUT_S))
         if not answer.HasField("lake_snapshot_id"):
             return None
         return RecordedLakeSnapshot(answer.lake_snapshot_id, offsets_from_pb(answer.offsets))
-
-    def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """Not offered to other processes (DESIGN 6, step 8): raises InvalidArgument."""
-        raise InvalidArgument("only the coordinator records lake snapshots, in its own process")
-
-    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
-        """Not offered either."""
-        self.record_lake_snapshot(table, snapshot)
 
 
 def _message(rows: Rows) -> bytes:

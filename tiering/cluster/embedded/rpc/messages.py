@@ -8,7 +8,7 @@ from tiering.cluster.embedded.kv.refused_records import RefusedRecord
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.options import parse_lake_options
-from tiering.cluster.embedded.writable import AppendedRange, TableSpec
+from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake_table_options import shown_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.leases import KvSnapshot

@@ -36,7 +36,7 @@ from tiering.rpc.v1 import embedded_pb2 as pb
 from tiering.rpc.v1 import embedded_pb2_grpc
 from tiering.wire.common import bucket_from_pb, bucket_to_pb, offsets_from_pb, offsets_to_pb, path_from_pb, time_to_pb
 
-KEYED_THREADS = 4
+PRIMARY_KEY_THREADS = 4
 """Writes to primary-key tables wait for each other, and for KV snapshots: in threads of their own nobody else waits with them."""
 STORAGE_THREADS = 8
 """Appends wait for the disk; a few at once share its syncs with readers of the metadata."""
@@ -61,7 +61,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
     def __init__(self, storage: EmbeddedStorage) -> None:
         self._storage = storage
         self._pool = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="embedded-cluster")
-        self._keyed_pool = ThreadPoolExecutor(KEYED_THREADS, thread_name_prefix="embedded-cluster-keyed")
+        self._primary_key_pool = ThreadPoolExecutor(PRIMARY_KEY_THREADS, thread_name_prefix="embedded-cluster-primary-key")
 
     async def _run(self, work: Callable[[], Answer], pool: ThreadPoolExecutor | None = None) -> Answer:
         """The answer of `work`, done in a thread of the pool. Its errors are raised: the server's guard ends the call with them."""
@@ -96,7 +96,8 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def SetTableOption(self, request: pb.SetTableOptionRequest, context: Context) -> pb.SetTableOptionResponse:
         value = request.value if request.HasField("value") else None
-        work = partial(self._storage.set_table_option, path_from_pb(request.table_path), request.name, value)
+        path = path_from_pb(request.table_path)
+        work = partial(self._storage.set_table_option, path, request.name, value, dry_run=request.dry_run)
         return pb.SetTableOptionResponse(table=table_to_pb(await self._run(work)))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
@@ -145,7 +146,7 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.upsert(path_from_pb(request.table_path), rows, request.writer_id, request.sequence)
             return pb.UpsertResponse(ranges=map(range_to_pb, ranges))
 
-        return await self._run(upsert, self._keyed_pool)
+        return await self._run(upsert, self._primary_key_pool)
 
     async def Delete(self, request: pb.DeleteRequest, context: Context) -> pb.DeleteResponse:
         def delete() -> pb.DeleteResponse:
@@ -153,11 +154,11 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
             ranges = self._storage.delete(path_from_pb(request.table_path), keys, request.writer_id, request.sequence)
             return pb.DeleteResponse(ranges=map(range_to_pb, ranges))
 
-        return await self._run(delete, self._keyed_pool)
+        return await self._run(delete, self._primary_key_pool)
 
     async def SnapshotKv(self, request: pb.SnapshotKvRequest, context: Context) -> pb.SnapshotKvResponse:
         work = partial(self._storage.take_kv_snapshots, path_from_pb(request.table_path))
-        return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(work, self._keyed_pool)))
+        return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(work, self._primary_key_pool)))
 
     async def ListKvSnapshots(self, request: pb.ListKvSnapshotsRequest, context: Context) -> pb.ListKvSnapshotsResponse:
         found = await self._run(partial(self._storage.list_kv_snapshots, request.table_id))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from tiering.cluster.embedded.metadata.types import count_fields
-from tiering.cluster.embedded.writable import AppendedRange, EmbeddedCluster, Rows
+from tiering.cluster.writable import AppendedRange, Rows, WritableCluster
 from tiering.errors import InvalidData
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS
 from tiering.model.tables import TablePath
@@ -25,7 +25,7 @@ class LogWriter:
     first row, with its writer id, doubles nothing.
     """
 
-    def __init__(self, cluster: EmbeddedCluster, path: TablePath, writer_id: str) -> None:
+    def __init__(self, cluster: WritableCluster, path: TablePath, writer_id: str) -> None:
         self._cluster = cluster
         self._path = path
         self.writer_id = writer_id
@@ -33,15 +33,15 @@ class LogWriter:
         """Number of the next write."""
 
     def append(self, rows: Rows) -> Sequence[AppendedRange]:
-        """Appends all rows, in as many appends as it takes; raises as `EmbeddedCluster.append`."""
+        """Appends all rows, in as many appends as it takes; raises as `WritableCluster.append`."""
         return self._write(self._cluster.append, rows)
 
     def upsert(self, rows: Rows) -> Sequence[AppendedRange]:
-        """Upserts all rows likewise; raises as `EmbeddedCluster.upsert`."""
+        """Upserts all rows likewise; raises as `WritableCluster.upsert`."""
         return self._write(self._cluster.upsert, rows)
 
     def delete(self, keys: Rows) -> Sequence[AppendedRange]:
-        """Deletes the rows with all keys likewise; raises as `EmbeddedCluster.delete`."""
+        """Deletes the rows with all keys likewise; raises as `WritableCluster.delete`."""
         return self._write(self._cluster.delete, keys)
 
     def _write(self, write: Callable[[TablePath, Rows, str, int], Sequence[AppendedRange]], rows: Rows) -> Sequence[AppendedRange]:

@@ -76,7 +76,7 @@ class _SyncedWriter(io.BufferedWriter):
 
 
 class LakeFileIO(DurableFileIO):
-    """Opens, writes and deletes files in `places`. Raises ForbiddenLocation for all others."""
+    """Opens, writes and deletes files in `places`, and syncs local ones. Raises ForbiddenLocation for all others."""
 
     def __init__(self, properties: Properties = EMPTY_DICT, places: AllowedLocations | None = None) -> None:
         super().__init__(storage_properties(properties))
@@ -99,7 +99,7 @@ class LakeFileIO(DurableFileIO):
 
 
 def io_of(table: Table) -> LakeFileIO:
-    """The file access of a table that `catalogs.LakeCatalog` loaded; there is no other kind."""
+    """The file access of a table that a catalog of `catalogs.opening` loaded. Raises TypeError for another's."""
     if not isinstance(table.io, LakeFileIO):
         raise TypeError(f"the table {table.name()} was not loaded by a catalog of Lakeward's")
     return table.io

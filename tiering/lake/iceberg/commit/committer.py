@@ -51,7 +51,7 @@ class SentRounds:
         self._ids: set[str] = set()
 
     def add(self, round_id: str) -> None:
-        """To be called before the request goes out."""
+        """Called before the request goes out."""
         with self._lock:
             if round_id in self._ids:
                 return
@@ -163,7 +163,7 @@ class IcebergCommitter:
             check_written(base.path, schemas[schema_id], table.schema())
 
     def _check_present(self, committable: Committable, base: LakeView, files: Sequence[DataFile]) -> None:
-        """A process that slept for days may find its files swept away by somebody's orphan clean-up."""
+        """Raises RoundFailed if files are gone: an orphan clean-up may have taken them while this process slept for days."""
 
         def wrong(file: DataFile) -> bool:
             entry = self._io.new_input(file.file_path)

@@ -36,7 +36,7 @@ FOR_EVER_MS = 2**63 - 1
 
 @dataclass(frozen=True)
 class StagedSnapshot:
-    """A snapshot that nobody can see yet. `files`: the metadata files that were written for it."""
+    """A snapshot that is not published yet. `files`: the metadata files that were written for it."""
 
     snapshot_id: int
     requirements: tuple[TableRequirement, ...]
@@ -55,7 +55,7 @@ class FileChanges:
     obsolete: Collection[str] = ()
 
     def removes(self, file: DataFile) -> bool:
-        """Whether `file`, which is live, goes."""
+        """Whether the live file `file` is removed."""
         return partition_of(file) in self.replaced or file.file_path in self.obsolete
 
 
@@ -135,7 +135,7 @@ class SnapshotStager:
         return update_snapshot_summaries(Summary(operation, **collector.build(), **properties), previous)
 
     def _requirements(self) -> tuple[TableRequirement, ...]:
-        """Compare-and-set on table, columns, head and tag. Without any snapshot a tag cannot be required; no head implies no tag."""
+        """Compare-and-set on table, columns, head and tag, which names `base.tiered`. A table without snapshots cannot have a tag."""
         same_table = AssertTableUUID(uuid=self._metadata.table_uuid)
         same_schema = AssertCurrentSchemaId.model_validate({"current-schema-id": self._metadata.current_schema_id})
         same_head = _assert_ref(MAIN_BRANCH, self._base.head)

@@ -52,22 +52,22 @@ class BucketFiles:
     equality_deletes: tuple[LiveFile, ...] = ()
 
     def data_digest(self) -> str:
-        """Names the set of data files: two bases have the same one if no data file came or went."""
+        """A digest of the data files' locations: it changes if a data file comes or goes."""
         return _digest(self.data)
 
     def digest(self) -> str:
-        """Names the set of all files."""
+        """The same of all files."""
         return _digest((*self.data, *self.deletes, *self.equality_deletes))
 
 
 NOTHING = BucketFiles(None)
 
 
-def encode_bucket_files(base: BucketFiles) -> bytes:
-    """`base` as bytes, deterministic."""
-    document: dict[str, Any] = {"version": VERSION, "snapshot_id": base.snapshot_id}
+def encode_bucket_files(files: BucketFiles) -> bytes:
+    """`files` as bytes, deterministic."""
+    document: dict[str, Any] = {"version": VERSION, "snapshot_id": files.snapshot_id}
     for name in ("data", "deletes", "equality_deletes"):
-        document[name] = [(file.location, file.records, file.size_bytes) for file in getattr(base, name)]
+        document[name] = [(file.location, file.records, file.size_bytes) for file in getattr(files, name)]
     return zstandard.ZstdCompressor().compress(json.dumps(document, separators=(",", ":")).encode())
 
 
@@ -115,7 +115,7 @@ def live_bucket_files(
 
 
 def partition_of(file: DataFile) -> PartitionValue:
-    """The partition value of a file, as `partition.partition_values` has it."""
+    """The partition value of a file, as `schema.partition_values` has it."""
     return tuple(file.partition[index] for index in range(len(file.partition)))
 
 
@@ -159,7 +159,7 @@ def replaced_partitions(changes: Sequence[BucketChange], base: LakeView, table: 
 
 
 def _check_once(changes: Sequence[BucketChange], base: LakeView) -> None:
-    """Two writers of a bucket do not see each other's rows."""
+    """Raises RoundFailed if a bucket had two writers: they do not see each other's rows."""
     if len({change.partition for change in changes}) < len(changes):
         raise RoundFailed(
             f"two writers changed the same bucket of {base.path} in one round",

@@ -63,7 +63,7 @@ class ChangedKeys:
 
 
 def plain(value: pa.Scalar[Any]) -> Any:
-    """A key's value, to be compared: dates and times as the number that is stored, for Python has them of the years 1 to 9999 only."""
+    """A key's value for comparison: dates and times as the number that is stored, since Python's own end with the year 9999."""
     return cast(Any, value).value if pa.types.is_temporal(value.type) else value.as_py()
 
 

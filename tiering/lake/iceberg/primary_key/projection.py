@@ -24,7 +24,7 @@ def projected(column: pa.Array[Any], stored: pa.Field[Any], field: NestedField) 
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array[Any]:
-    """Of a field that a file lacks."""
+    """`count` nulls, the values of a field that a file lacks."""
     absent: pa.Array[Any] = cast(Any, pa).nulls(count, kind)
     return absent
 

@@ -1,1 +1,1 @@
-"""Looking at Iceberg tables: the marker's view, surveys, file lists, orphan files."""
+"""Looking at Iceberg tables: views, surveys, file lists, and the files that are stored."""

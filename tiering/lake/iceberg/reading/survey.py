@@ -52,7 +52,7 @@ def _newest_marker(view: LakeView, table: Table) -> Marker | None:
 
 
 def _head_marker(view: LakeView, table: Table) -> Marker | None:
-    """An older ancestor's marker would not do: what was tiered after it is in the head, too."""
+    """The marker of the head or of its nearest ancestor that is a round's; None if that one cannot be read."""
     current, visited = view.head, set[int]()
     while current is not None and current not in visited:
         visited.add(current)
@@ -112,7 +112,7 @@ def _gather(offsets: RowOffsets, rows: pa.Table, info: TableInfo, partitions: Co
         offsets.add((name, int(place[BUCKET_COLUMN])), rows[OFFSET_COLUMN].to_numpy()[mask])
 
 
-def _is_offsets_path(path: str) -> bool:
+def is_offsets_path(path: str) -> bool:
     """Whether it is where Fluss puts offsets. It comes out of a summary that any writer may set: no other file is read."""
     folder, _, name = path.rpartition("/metadata/")
     return "/lake/" in folder and _OFFSETS_FILE.fullmatch(name) is not None and not any(part in path for part in ("?", "#", "/../"))
@@ -123,7 +123,7 @@ def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
     path = summary_of(snapshot).get(OFFSETS_KEY)
-    if path is None or not _is_offsets_path(path):
+    if path is None or not is_offsets_path(path):
         raise _unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
     with lake_errors(f"read the offsets {path}", table_path=view.path):
         file = table.io.new_input(path)

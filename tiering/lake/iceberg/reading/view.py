@@ -97,7 +97,7 @@ def marker_in(table: Table, snapshot_id: int) -> Marker | None:
 
 
 def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """What pyiceberg does not look at: of the properties those that are texts, as the specification wants all of them."""
+    """The summary's properties that are texts, as the specification wants all of them; pyiceberg does not check."""
     if snapshot is None or snapshot.summary is None:
         return {}
     return {name: value for name, value in snapshot.summary.additional_properties.items() if isinstance(value, str)}
@@ -105,7 +105,7 @@ def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
 
 def _living(summary: Mapping[str, str], head: int | None) -> int | None:
     """Rows that readers see. Unknown with equality deletes, each of which stands for any number of rows. Deletes that a foreign
-    compaction left over make it too low until the next round of their bucket (`keyed.position_deletes.dead_rows`)."""
+    compaction left over make it too low until the next round of their bucket (`primary_key.position_deletes.dead_rows`)."""
     records, deleted = _total(summary, TOTAL_RECORDS, head), _total(summary, TOTAL_POSITION_DELETES, head) or 0
     if records is None or _total(summary, TOTAL_EQUALITY_DELETES, head) or deleted > records:
         return None
@@ -113,7 +113,7 @@ def _living(summary: Mapping[str, str], head: int | None) -> int | None:
 
 
 def _total(summary: Mapping[str, str], key: str, head: int | None) -> int | None:
-    """A table without snapshots holds nothing; a writer that kept no totals leaves them unknown."""
+    """A total of the head's summary: 0 without a head, None if its writer kept no totals."""
     text = summary.get(key)
     if head is None:
         return 0

@@ -77,7 +77,7 @@ def _check_reserved_names(names: Sequence[str]) -> None:
 
 
 def _check_primary_key(table: TableInfo, fields: Mapping[str, NestedField]) -> None:
-    """Keys are compared as values, and none is null; a key stays in its partition."""
+    """Raises for a primary key that cannot be compared as values, may be null, or may leave its partition."""
     if not table.primary_key:
         raise InvalidArgument(f"the primary-key table {table.path} has no key columns", table_path=table.path)
     for name in table.primary_key:

@@ -36,7 +36,7 @@ def partition_values(table: TableInfo, bucket: BucketKey, partition_name: str | 
 
 
 def partition_path(values: tuple[int | str, ...], spec: PartitionSpec, schema: Schema) -> str:
-    """As Hive names it: `region=north/__bucket=3`."""
+    """The folder of a partition value, in Hive's way: `region=north/__bucket=3`."""
     return spec.partition_to_path(Record(*values), schema)
 
 

@@ -44,7 +44,7 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 @dataclass(frozen=True)
 class BucketChange:
-    """What a split of a primary-key table does to its bucket beside adding files, and what it took the bucket for.
+    """What a split of a primary-key table does to its bucket beside adding files, and the base that it was made for.
 
     `base_files` is the digest of the files that stood in the partition `partition` at `base_snapshot_id` (None = there was none):
     of the data files, or, if the bucket is `rewritten`, of data and delete files, all of which the new files replace.
@@ -176,7 +176,7 @@ def _is_readable(statistics: Any) -> bool:
 
 
 def _counted(collector: StatisticsCollector) -> StatisticsCollector:
-    """Of that column values and nulls are counted, and nothing else is looked at."""
+    """`collector` without bounds: it counts values and nulls only."""
     if collector.mode.type is MetricModeTypes.NONE:
         return collector
     return replace(collector, mode=MetricsMode(MetricModeTypes.COUNTS))

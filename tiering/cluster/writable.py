@@ -1,23 +1,15 @@
-"""What the embedded cluster offers beyond `Cluster`: making tables and writing to them.
-
-`storage.EmbeddedStorage` has it in process, `remote.RemoteEmbeddedCluster` over gRPC; everything that writes
-(ingest, demo, tests) is written against this face.
-"""
+"""Making tables and writing to them: what ingest, the demo and tests need of a cluster beside reading it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from tiering.cluster.base import Cluster
-from tiering.cluster.capabilities import KvSnapshotsOnDemand, TableOptionSetting
+from tiering.cluster.base import TableCatalog
 from tiering.model.tables import BucketKey, TableInfo, TablePath
-
-MAX_BUCKETS = 4_096
-"""More buckets than this in one table help nobody in a single-machine cluster."""
 
 Rows = pa.RecordBatch | pa.Table
 
@@ -47,11 +39,9 @@ class AppendedRange:
     stopping_offset: int
 
 
-class EmbeddedCluster(Cluster, TableOptionSetting, KvSnapshotsOnDemand, Protocol):
-    """A cluster that can be written to. Every call may raise InvalidName.
-
-    Beside the newest KV snapshot, the two newest of a bucket are kept, and those that a lease holds.
-    """
+@runtime_checkable
+class WritableCluster(TableCatalog, Protocol):
+    """A cluster whose tables are made and written by us. Every call may raise InvalidName."""
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Raises AlreadyExists, also for a name that differs in case only."""

@@ -30,14 +30,14 @@ class Change:
     row: Row
 
 
-def keyed_info(
+def primary_key_info(
     name: str, schema: pa.Schema = KEYED, primary_key: tuple[str, ...] = ("id",), bucket_count: int = 2, **more: Any
 ) -> TableInfo:
     path = TablePath("sales", name)
     return TableInfo(8, path, TableType.PRIMARY_KEY, schema, bucket_count, CREATED, primary_key=primary_key, **more)
 
 
-class KeyedTable:
+class PrimaryKeyTable:
     """`put` and `delete` write the log as a cluster does; `tier` runs a round over what is new in it."""
 
     def __init__(
@@ -142,16 +142,16 @@ class KeyedTable:
         """The rows at `marker`'s offsets (default: the lake's), each with the offset of its last change; sorted by key."""
         marker = marker or self.kit.view(self.info).marker
         assert marker is not None
-        found: dict[tuple[Any, ...], Row] = {}
+        rows_by_key: dict[tuple[Any, ...], Row] = {}
         for bucket, tiered in marker.buckets.items():
             for offset, change in enumerate(self.logs[bucket][: tiered.tiered]):
                 key = self._key(change.row)
                 if change.kind is ChangeType.DELETE:
-                    found.pop(key)
+                    rows_by_key.pop(key)
                 elif change.kind is not ChangeType.UPDATE_BEFORE:
                     whole = {name: change.row.get(name) for name in self.info.schema.names}
-                    found[key] = {**whole, "__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
-        return [found[key] for key in sorted(found)]
+                    rows_by_key[key] = {**whole, "__bucket": bucket.bucket_id, "__offset": offset, "__timestamp": _time(offset)}
+        return [rows_by_key[key] for key in sorted(rows_by_key)]
 
     def in_lake(self) -> list[Row]:
         """What pyiceberg reads, sorted by key."""
@@ -187,7 +187,7 @@ class KeyedTable:
         return BucketKey(None, transform(pa.array([row[key]], lake_kind))[0].as_py()), None
 
 
-def with_columns(table: KeyedTable, *fields: pa.Field[Any]) -> None:
+def with_columns(table: PrimaryKeyTable, *fields: pa.Field[Any]) -> None:
     """Adds nullable columns at the source."""
     names = tuple(field.name for field in fields)
     table.info = replace(table.info, schema=pa.schema([*table.info.schema, *fields]), added_columns=(*table.info.added_columns, *names))

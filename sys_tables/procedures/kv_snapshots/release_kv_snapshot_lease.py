@@ -10,7 +10,7 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_table
-from tiering.coordinator.interface import ReleaseLease
+from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
 from tiering.model.tables import TablePath
 
 NAME = "release_kv_snapshot_lease"
@@ -18,7 +18,7 @@ NAME = "release_kv_snapshot_lease"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
     table: TablePath = parameter("The table: db.t or cat.db.t.")
@@ -35,8 +35,8 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Lets go of the KV snapshots of one table.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    request = ReleaseLease(given.lease_id, table.path, **call.asked)
-    result = await call.handle.control.lease(request)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, arguments.table)
+    request = ReleaseLease(arguments.lease_id, table.path)
+    result = await call.perform(request)
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)

@@ -9,17 +9,17 @@ from datetime import datetime
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
-from tiering.coordinator.interface import RenewLease
+from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease
 
 NAME = "renew_kv_snapshot_lease"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
-    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds; as long as before if not given.", default=None)
+    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds; as long as before if not arguments.", default=None)
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,6 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Makes a lease on KV snapshots last longer.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    result = await call.handle.control.lease(RenewLease(given.lease_id, given.ttl_ms, **call.asked))
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    result = await call.perform(RenewLease(arguments.lease_id, arguments.ttl_ms))
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)

@@ -9,14 +9,14 @@ from datetime import datetime
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
-from tiering.coordinator.interface import DropLease
+from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
 
 NAME = "drop_kv_snapshot_lease"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
 
@@ -32,6 +32,6 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Lets go of everything that a lease holds.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    result = await call.handle.control.lease(DropLease(given.lease_id, **call.asked))
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    result = await call.perform(DropLease(arguments.lease_id))
     yield Output(result.lease_id, result.state, result.buckets, result.expires_at)

@@ -10,7 +10,7 @@ from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure
 from sys_tables.query.lookup import find_table
-from tiering.coordinator.interface import DEFAULT_LEASE_TTL_MS, AcquireLease
+from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import DEFAULT_TTL_MS, AcquireLease
 from tiering.model.tables import TablePath
 
 NAME = "acquire_kv_snapshot_lease"
@@ -18,11 +18,11 @@ NAME = "acquire_kv_snapshot_lease"
 
 @dataclass(frozen=True)
 class Parameters:
-    """What it takes."""
+    """Its arguments."""
 
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
     table: TablePath = parameter("The table: db.t or cat.db.t.")
-    ttl_ms: int = parameter("How long it lasts from now, in milliseconds.", default=DEFAULT_LEASE_TTL_MS)
+    ttl_ms: int = parameter("How long it lasts from now, in milliseconds.", default=DEFAULT_TTL_MS)
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Keeps the newest KV snapshots of a table alive.", mutates=True)
-async def run(call: Call, given: Parameters) -> AsyncIterator[str | Output]:
-    table = await find_table(call.handle, given.table)
-    request = AcquireLease(given.lease_id, table.path, given.ttl_ms, **call.asked)
-    result = await call.handle.control.lease(request)
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+    table = await find_table(call.handle, arguments.table)
+    request = AcquireLease(arguments.lease_id, table.path, arguments.ttl_ms)
+    result = await call.perform(request)
     yield Output(result.lease_id, result.buckets, result.unavailable, result.expires_at)

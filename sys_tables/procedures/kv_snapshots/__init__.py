@@ -1,0 +1,1 @@
+"""Procedures about KV snapshots and the leases that keep them alive."""

@@ -1,0 +1,26 @@
+"""What operators do to a coordinator, in the thread of the test."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tiering.coordinator.calls.cancel_tiering import CancelOutcome, CancelTiering, cancel_tiering
+from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
+from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.server.coordinator import Coordinator
+from tiering.model.tables import TablePath
+
+
+def pause(coordinator: Coordinator, path: TablePath, caller: str, reason: str | None = None, until: datetime | None = None) -> None:
+    """The table is not assigned any more."""
+    pause_tiering(coordinator.call_parts, PauseTiering(path, reason, until, caller=caller))
+
+
+def resume(coordinator: Coordinator, path: TablePath, caller: str) -> None:
+    """Ends a pause."""
+    resume_tiering(coordinator.call_parts, ResumeTiering(path, caller=caller))
+
+
+def cancel(coordinator: Coordinator, round_id: str, caller: str) -> bool:
+    """Whether the round will end without a commit."""
+    return cancel_tiering(coordinator.call_parts, CancelTiering(round_id, caller=caller)).outcome is CancelOutcome.CANCELLED

@@ -1,0 +1,129 @@
+"""CREATE, ALTER and DROP of databases, tables and partitions: each one transaction of the metadata, with the files that follow it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.clock import Clock
+from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
+from tiering.cluster.embedded.kv.snapshot_files import SNAPSHOT_FOLDER
+from tiering.cluster.embedded.log.segments import LOG_FOLDER, partition_tombstone, table_tombstone, write_tombstone
+from tiering.cluster.embedded.metadata import lease_rows, table_rows
+from tiering.cluster.embedded.metadata.database import Metadata
+from tiering.cluster.embedded.metadata.lake_record import read_lake_record
+from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.stored_paths import stored_path
+from tiering.cluster.writable import TableSpec
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument
+from tiering.model.names import check_database, table_path
+from tiering.model.tables import TableInfo, TablePath
+
+
+class TableChanges:
+    """All changes of the catalog. Readers see them whole, through the listing that marks what was touched."""
+
+    def __init__(
+        self,
+        root: Path,
+        metadata: Metadata,
+        listing: TableListing,
+        primary_key_tables: PrimaryKeyTables,
+        clock: Clock,
+        check_lake: Callable[[TableInfo], None] | None,
+    ) -> None:
+        """`check_lake` raises BadRequest for a table that its lake could not hold; None = there is no lake to ask."""
+        self._root = root
+        self._metadata = metadata
+        self._listing = listing
+        self._primary_key_tables = primary_key_tables
+        self._clock = clock
+        self._check_lake = check_lake or (lambda _: None)
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """As `WritableCluster.create_database`."""
+        check_database(name)
+        with self._metadata.write() as connection:
+            table_rows.insert_database(connection, name, ignore_if_exists)
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """As `WritableCluster.create_table`."""
+        check_path(path)
+        with self._listing.altering() as (connection, touched):
+            created = table_rows.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
+            if created.is_new and created.info.lake_enabled:
+                self._check_lake(created.info)
+            touched.add(created.info.table_id)
+        return created.info
+
+    def drop_table(self, path: TablePath) -> None:
+        """As `WritableCluster.drop_table`."""
+        check_path(path)
+        table_id = self._listing.find(path).table_id
+        with self._primary_key_tables.exclusive(table_id):
+            with self._listing.altering() as (connection, touched):
+                touched.add(table_id)
+                table_rows.delete_table(connection, path, table_id)
+                lease_rows.end_empty(connection)
+                self._bury(table_tombstone(self._root, table_id))
+            # Best effort: the table is gone already, and what is left is swept at the next start.
+            with contextlib.suppress(OSError):
+                self._primary_key_tables.forget(table_id)
+                shutil.rmtree(self._root / LOG_FOLDER / str(table_id), ignore_errors=True)
+                shutil.rmtree(self._root / SNAPSHOT_FOLDER / str(table_id), ignore_errors=True)
+
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """As `WritableCluster.drop_partition`."""
+        check_path(path)
+        table_id = self._listing.find(path).table_id
+        with self._primary_key_tables.exclusive(table_id), self._metadata.write() as connection:
+            partition_id, paths = table_rows.delete_partition(connection, path, table_id, partition_name)
+            lease_rows.end_empty(connection)
+            self._bury(partition_tombstone(self._root, table_id, partition_id))
+        with contextlib.suppress(OSError, DataCorrupt):
+            for segment in paths:
+                stored_path(self._root, segment).unlink(missing_ok=True)
+
+    def _bury(self, tombstone: Path) -> None:
+        """Before the drop is committed: whoever misses a segment afterwards finds the reason. A crash between: `folder.sweep`."""
+        try:
+            write_tombstone(tombstone)
+        except OSError as error:
+            raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Is the disk full?") from error
+
+    def alter_table(
+        self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = (), *, dry_run: bool = False
+    ) -> TableInfo:
+        """Sets options, or takes them back to their defaults with None, and adds columns, all or none; none for a dry run.
+
+        Raises as `WritableCluster.alter_table` and `TableOptionSetting.set_table_option`.
+        """
+        check_path(path)
+        with self._listing.altering() as (connection, touched):
+            before = table_rows.find_table(connection, path).info
+            table_rows.insert_columns(connection, path, add_columns)
+            info = table_rows.update_properties(connection, path, options, self._clock.now())
+            if info.lake_format != before.lake_format and read_lake_record(connection, info.table_id) is not None:
+                raise InvalidArgument(
+                    f"the lake format of {path} cannot become {info.lake_format}: its lake table is {before.lake_format} already",
+                    hint="Make a new table with that format, and load it.",
+                    table_id=info.table_id,
+                )
+            # What an older version let in may still be altered in other ways, such as to disable the lake.
+            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
+                self._check_lake(info)
+            if dry_run:
+                connection.rollback()
+            else:
+                touched.add(info.table_id)
+        return info
+
+
+def check_path(path: TablePath) -> None:
+    """Raises InvalidName."""
+    table_path(path.database_name, path.table_name)

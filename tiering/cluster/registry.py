@@ -1,0 +1,35 @@
+"""Which kinds of cluster there are. A new kind is one folder beside `embedded/` with a `ClusterKind` in it, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from tiering.cluster.kinds import ClusterKind
+from tiering.errors import SetupError
+
+EMBEDDED = "embedded"
+"""The kind of a data folder's own cluster."""
+
+BUILT_IN: Mapping[str, str] = {
+    EMBEDDED: "tiering.cluster.embedded.kind:CLUSTER_KIND",
+}
+"""By name, where its `ClusterKind` is; imported when it is used."""
+
+
+def cluster_kind(name: str) -> ClusterKind:
+    """The kind of that name. Raises SetupError for one that this version does not know."""
+    if name not in BUILT_IN:
+        raise SetupError(
+            f"this version knows no cluster of kind {name!r}",
+            hint=f"Use the coordinator's version, or one of these kinds: {', '.join(sorted(BUILT_IN))}.",
+        )
+    module, _, attribute = BUILT_IN[name].partition(":")
+    kind: ClusterKind = getattr(import_module(module), attribute)
+    return kind
+
+
+def preload_readers() -> None:
+    """Imports what `SplitReader`s of every kind need, ahead of a fork."""
+    for name in BUILT_IN:
+        cluster_kind(name).preload()

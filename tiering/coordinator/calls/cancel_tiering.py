@@ -1,0 +1,65 @@
+"""`CALL sys.cancel_tiering`: a running round ends without a commit, unless its commit was granted already (DESIGN 6 step 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.decisions import operator_requests
+from tiering.coordinator.memory.idempotency import Decided
+from tiering.coordinator.requests import Mutation
+from tiering.model.rounds import RoundState
+
+
+class CancelOutcome(StrEnum):
+    """What became of a cancellation (SYS.md)."""
+
+    CANCELLED = "cancelled"
+    TOO_LATE = "too_late"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CancelResult:
+    """`state` of the round afterwards; None for an unknown one."""
+
+    round_id: str
+    state: str | None
+    outcome: CancelOutcome
+
+
+@dataclass(frozen=True)
+class CancelTiering(Mutation[CancelResult]):
+    """Its arguments (SYS.md)."""
+
+    procedure = "cancel_tiering"
+    result_class = CancelResult
+    free_words = ("message",)
+    round_id: str
+    message: str | None = None
+
+
+@effect(CancelTiering, pool=Pool.STORE)
+def cancel_tiering(parts: CallParts, request: CancelTiering) -> CancelResult:
+    """Raises InvalidArgument for a round that no tierer has begun."""
+    return parts.operations.once(request, lambda: _decision(parts, request))
+
+
+def _decision(parts: CallParts, request: CancelTiering) -> Decided[CancelResult]:
+    records = parts.table_records
+    record = next((record for record in records.live() if record.round is not None and record.round.round_id == request.round_id), None)
+    round_record = records.store.round(request.round_id) if record is None else record.round
+    if round_record is None:
+        return Decided(CancelResult(request.round_id, None, CancelOutcome.UNKNOWN))
+    if round_record.state is RoundState.QUEUED:
+        raise errors.InvalidArgument(
+            f"round {request.round_id} of {round_record.database_name}.{round_record.table_name} has not begun",
+            hint="CALL sys.pause_tiering keeps a table's rounds from beginning.",
+            round_id=request.round_id,
+        )
+    change = None if record is None else operator_requests.cancel(records.context(request.caller), record, request.message)
+    outcome = CancelOutcome.TOO_LATE if change is None else CancelOutcome.CANCELLED
+    result = CancelResult(request.round_id, round_record.state.value, outcome)
+    return Decided(result, () if change is None else (change,), round_record.table_id)

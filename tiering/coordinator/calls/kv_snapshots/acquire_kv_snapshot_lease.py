@@ -1,0 +1,42 @@
+"""`CALL sys.acquire_kv_snapshot_lease`: keeps the newest KV snapshot of every bucket of a table alive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering.cluster.lease_rules import check_lease
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult, change_lease, lease_result, primary_key_table
+from tiering.errors import InvalidArgument
+from tiering.model.tables import TableBucket, TablePath
+
+DEFAULT_TTL_MS = 6 * 60 * 60 * 1_000
+"""Six hours, as Fluss has it: long enough to read a table by hand."""
+
+
+@dataclass(frozen=True)
+class AcquireLease(LeaseRequest):
+    """Its arguments (SYS.md). `ttl_ms`: how long the lease lasts from now."""
+
+    procedure = "acquire_kv_snapshot_lease"
+    path: TablePath
+    ttl_ms: int = DEFAULT_TTL_MS
+
+
+@effect(AcquireLease, pool=Pool.LEASE)
+def acquire_kv_snapshot_lease(parts: CallParts, request: AcquireLease) -> LeaseResult:
+    """Raises InvalidArgument, UnknownTable, UnknownDatabase, ClusterUnavailable."""
+    return change_lease(parts, request, lambda: _acquire(parts, request), path=request.path)
+
+
+def _acquire(parts: CallParts, request: AcquireLease) -> LeaseResult:
+    check_lease(request.lease_id, request.ttl_ms)
+    table = primary_key_table(parts, request.path)
+    newest = parts.cluster.kv_snapshots(table)
+    snapshots = {TableBucket(table.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in newest.items()}
+    if not snapshots:
+        raise InvalidArgument(f"{request.path} has no KV snapshots", hint="The first ones come after the table's snapshot interval.")
+    if request.dry_run:
+        return LeaseResult(request.lease_id, "ACTIVE", len(snapshots), 0, None)
+    unavailable = parts.cluster.acquire_lease(request.lease_id, request.ttl_ms, snapshots, request.caller)
+    return lease_result(parts, request.lease_id, len(snapshots) - len(unavailable), len(unavailable))

@@ -1,0 +1,28 @@
+"""`CALL sys.drop_kv_snapshot_lease`: lets go of everything that a lease holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult, change_lease, lease_by_id
+
+
+@dataclass(frozen=True)
+class DropLease(LeaseRequest):
+    """Its arguments (SYS.md)."""
+
+    procedure = "drop_kv_snapshot_lease"
+
+
+@effect(DropLease, pool=Pool.LEASE)
+def drop_kv_snapshot_lease(parts: CallParts, request: DropLease) -> LeaseResult:
+    """Raises UnknownLease, InvalidArgument, ClusterUnavailable."""
+    return change_lease(parts, request, lambda: _drop(parts, request))
+
+
+def _drop(parts: CallParts, request: DropLease) -> LeaseResult:
+    lease = lease_by_id(parts, request.lease_id)
+    if not request.dry_run:
+        parts.cluster.drop_lease(request.lease_id)
+    return LeaseResult(request.lease_id, "DROPPED", len(lease.snapshots), 0, None)

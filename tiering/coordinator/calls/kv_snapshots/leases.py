@@ -1,0 +1,101 @@
+"""What the four calls about leases have in common: their answer, their order, their event (SYS.md).
+
+The cluster has the leases, so the effect is there before the operation's row is stored. Each call is harmless to do twice: if the
+coordinator dies between the two, a repeat does the same once more, with the same end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.decisions.records import EventRecord, Level
+from tiering.coordinator.requests import Mutation
+from tiering.errors import InvalidArgument, UnknownLease
+from tiering.model.leases import KvSnapshotLease
+from tiering.model.tables import TableInfo, TablePath, TableType
+
+LEASES = "leases"
+"""The name under which calls about leases run one at a time."""
+
+
+@dataclass(frozen=True)
+class LeaseResult:
+    """A lease after the call. `buckets`: those the call was about; `unavailable`: those whose snapshot was not there."""
+
+    lease_id: str
+    state: str
+    buckets: int
+    unavailable: int
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class LeaseRequest(Mutation[LeaseResult]):
+    """A call about one lease."""
+
+    result_class = LeaseResult
+    lease_id: str
+
+
+def change_lease(
+    parts: CallParts, request: LeaseRequest, change: Callable[[], LeaseResult], *, path: TablePath | None = None
+) -> LeaseResult:
+    """Does `change` once for one idempotency key, and leaves an event, about the table if there is one; a dry run leaves nothing.
+
+    `change` looks at `request.dry_run` itself. Raises what it raises, and InvalidArgument for a key that names something else.
+    """
+
+    def work() -> LeaseResult:
+        result = change()
+        if not request.dry_run:
+            with parts.table_records.changing():
+                event = _event(request, result, parts.table_records.now().wall, path)
+                parts.table_records.put(operations=parts.operations.done(request, None, result), events=[event])
+        return result
+
+    return parts.operations.in_turn(LEASES, request, work)
+
+
+def lease_by_id(parts: CallParts, lease_id: str) -> KvSnapshotLease:
+    """Raises UnknownLease."""
+    lease = _by_id(parts).get(lease_id)
+    if lease is None:
+        raise UnknownLease(f"there is no lease {lease_id!r}", hint="See sys.kv_snapshot_leases; it may have expired.")
+    return lease
+
+
+def lease_result(parts: CallParts, lease_id: str, buckets: int, unavailable: int = 0, gone: str = "EXPIRED") -> LeaseResult:
+    """The lease as it is now; its state is `gone` if it holds nothing any more."""
+    lease = _by_id(parts).get(lease_id)
+    if lease is None:
+        return LeaseResult(lease_id, gone, buckets, unavailable, None)
+    return LeaseResult(lease_id, lease.state(parts.table_records.now().wall), buckets, unavailable, lease.expires_at)
+
+
+def primary_key_table(parts: CallParts, path: TablePath) -> TableInfo:
+    """Raises UnknownTable, UnknownDatabase, InvalidArgument for a log table."""
+    table = parts.cluster.table(path)
+    if table.table_type is not TableType.PRIMARY_KEY:
+        raise InvalidArgument(f"{path} is a log table: only primary-key tables have KV snapshots", table_path=path)
+    return table
+
+
+def _by_id(parts: CallParts) -> Mapping[str, KvSnapshotLease]:
+    return {lease.lease_id: lease for lease in parts.cluster.leases()}
+
+
+def _event(request: LeaseRequest, result: LeaseResult, now: datetime, path: TablePath | None) -> EventRecord:
+    return EventRecord(
+        occurred_at=now,
+        level=Level.INFO,
+        event_type=request.procedure.upper(),
+        message=f"lease {request.lease_id}: {result.buckets} buckets, {result.state}",
+        principal=request.caller,
+        database_name=None if path is None else path.database_name,
+        table_name=None if path is None else path.table_name,
+        round_id=None,
+        details={"lease_id": request.lease_id, "unavailable": result.unavailable},
+    )

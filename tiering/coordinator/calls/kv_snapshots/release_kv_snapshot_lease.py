@@ -1,0 +1,44 @@
+"""`CALL sys.release_kv_snapshot_lease`: lets go of all KV snapshots of one table that a lease holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.kv_snapshots.leases import (
+    LeaseRequest,
+    LeaseResult,
+    change_lease,
+    lease_by_id,
+    lease_result,
+    primary_key_table,
+)
+from tiering.errors import UnknownLease
+from tiering.model.tables import TableBucket, TablePath
+
+
+@dataclass(frozen=True)
+class ReleaseLease(LeaseRequest):
+    """Its arguments (SYS.md)."""
+
+    procedure = "release_kv_snapshot_lease"
+    path: TablePath
+
+
+@effect(ReleaseLease, pool=Pool.LEASE)
+def release_kv_snapshot_lease(parts: CallParts, request: ReleaseLease) -> LeaseResult:
+    """Raises UnknownLease, also for one that holds nothing of the table, UnknownTable, InvalidArgument, ClusterUnavailable."""
+    return change_lease(parts, request, lambda: _release(parts, request), path=request.path)
+
+
+def _release(parts: CallParts, request: ReleaseLease) -> LeaseResult:
+    lease, table = lease_by_id(parts, request.lease_id), primary_key_table(parts, request.path)
+    buckets = [snapshot.table_bucket for snapshot in lease.snapshots if snapshot.table_bucket.table_id == table.table_id]
+    if not buckets:
+        raise UnknownLease(
+            f"the lease {request.lease_id!r} holds no bucket of {request.path}",
+            hint="See sys.kv_snapshot_lease_buckets for what it holds.",
+        )
+    released: Collection[TableBucket] = buckets if request.dry_run else parts.cluster.release_lease(request.lease_id, buckets)
+    return lease_result(parts, request.lease_id, len(released), gone="RELEASED")

@@ -1,0 +1,58 @@
+"""`CALL sys.pause_tiering`: a table is not assigned any more until it is resumed; a running round ends normally."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.record_change import change_record
+from tiering.coordinator.decisions import operator_requests
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.requests import Mutation
+from tiering.model.tables import TablePath
+
+
+@dataclass(frozen=True)
+class PauseResult:
+    """Whether the table was paused before and is now, and its state. Of `CALL sys.resume_tiering` too."""
+
+    path: TablePath
+    previous_paused: bool
+    paused: bool
+    status: str
+
+    @classmethod
+    def of(cls, before: TableRecord, change: Change) -> PauseResult:
+        """What a change of a record means for its pause."""
+        after = change.record
+        assert after.state is not None
+        return cls(after.path, before.pause is not None, after.pause is not None, after.state.value)
+
+
+@dataclass(frozen=True)
+class PauseTiering(Mutation[PauseResult]):
+    """Its arguments (SYS.md). `until` None = until somebody resumes the table."""
+
+    procedure = "pause_tiering"
+    result_class = PauseResult
+    free_words = ("reason",)
+    path: TablePath
+    reason: str | None = None
+    until: datetime | None = None
+
+
+@effect(PauseTiering, pool=Pool.STORE)
+def pause_tiering(parts: CallParts, request: PauseTiering) -> PauseResult:
+    """Raises InvalidArgument for an `until` that is over, and what `change_record` raises."""
+    until = request.until
+    if until is not None and until <= parts.table_records.now().wall and parts.operations.answer(request) is None:
+        raise errors.InvalidArgument(f"the pause would have ended already: until is {until.isoformat()}")
+
+    def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseResult]:
+        change = operator_requests.pause(ctx, record, request.reason, until)
+        return change, PauseResult.of(record, change)
+
+    return change_record(parts, request, request.path, decide)

@@ -1,0 +1,44 @@
+"""Calls whose whole effect is a pure decision about one table's record, stored in one write with their answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.idempotency import Decided
+from tiering.coordinator.requests import Mutation, ResultT
+from tiering.model.tables import TablePath
+
+Decision = Callable[[Context, TableRecord], tuple[Change, ResultT]]
+
+
+def change_record(parts: CallParts, request: Mutation[ResultT], path: TablePath, decide: Decision[ResultT]) -> ResultT:
+    """Does what `decide` says of the table that has the path now; once for an idempotency key, and not at all for a dry run.
+
+    `decide` runs under the records' lock and must not block. Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument.
+    """
+    if (earlier := parts.operations.answer(request)) is not None:
+        return earlier  # also of a table that is gone by now, or while the cluster does not answer
+    table_id = _table_id(parts, path)
+
+    def decision() -> Decided[ResultT]:
+        record = parts.table_records.get(table_id)
+        if record is None:
+            raise errors.UnknownTable(f"{path} is not a lake table any more", table_id=table_id)
+        change, result = decide(parts.table_records.context(request.caller), record)
+        return Decided(result, (change,), table_id)
+
+    return parts.operations.once(request, decision)
+
+
+def _table_id(parts: CallParts, path: TablePath) -> int:
+    """The id of the lake table with this path, also if it was created a moment ago."""
+    info = parts.cluster.table(path)
+    if not info.lake_enabled:
+        raise errors.LakeDisabled(f"{path} has its lake disabled", table_id=info.table_id)
+    if parts.table_records.get(info.table_id) is None:
+        parts.discovery.run()
+    return info.table_id

@@ -1,0 +1,40 @@
+"""`CALL sys.reset_errors`: a table's errors are counted anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.record_change import change_record
+from tiering.coordinator.decisions import operator_requests
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.requests import Mutation
+from tiering.model.tables import TablePath
+
+
+@dataclass(frozen=True)
+class ResetResult:
+    """How many errors the table had counted."""
+
+    path: TablePath
+    cleared: int
+
+
+@dataclass(frozen=True)
+class ResetErrors(Mutation[ResetResult]):
+    """Its arguments (SYS.md)."""
+
+    procedure = "reset_errors"
+    result_class = ResetResult
+    path: TablePath
+
+
+@effect(ResetErrors, pool=Pool.STORE)
+def reset_errors(parts: CallParts, request: ResetErrors) -> ResetResult:
+    """Raises what `change_record` raises."""
+
+    def decide(ctx: Context, record: TableRecord) -> tuple[Change, ResetResult]:
+        return operator_requests.reset_errors(ctx, record), ResetResult(request.path, record.error_count)
+
+    return change_record(parts, request, request.path, decide)

@@ -1,0 +1,450 @@
+"""`CALL sys.tier_table` (DESIGN 5): brings the lake to the end offsets of the call.
+
+The goal is offsets, not a round: a call is done when the lake passes the base check now, for the same table id, with a
+marker that reached them. It waits without a thread and looks again whenever something about its table changed. The looks run in a pool of
+their own, so that calls which wait for a lake hold up none that only change what the coordinator does.
+
+The parts, from top to bottom: the request; the waiting; one look at a call (`_Steps`); its goal, its rows and its errors (pure).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import structlog
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
+from tiering.coordinator.decisions import operator_requests
+from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.operator_requests import check_callable, reach_stops
+from tiering.coordinator.decisions.records import ErrorInfo, OperationRecord, RoundRecord, TableRecord, TextOffsets, from_text, to_text
+from tiering.coordinator.memory.wake_ups import Subscription
+from tiering.coordinator.requests import Mutation
+from tiering.errors import cut_message
+from tiering.lake.rules.base_check import Base, reaches
+from tiering.model.call_results import Progress, TierTableResult
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import TableInfo, TablePath, TableType
+from tiering.rpc.v1.common_pb2 import PbError
+from tiering.wire.errors import error_from_pb
+
+_log = structlog.get_logger(__name__)
+
+LOOK_AGAIN_MS = 1_000
+"""Pause between looks at a lake that does not answer."""
+
+
+@dataclass(frozen=True)
+class TierTable(Mutation[TierTableResult]):
+    """Its arguments (SYS.md, DESIGN 5). A key is bound to what is asked for, not to how long the caller waits."""
+
+    procedure = "tier_table"
+    result_class = TierTableResult
+    unnamed = Mutation.unnamed | {"wait", "timeout_ms"}
+    path: TablePath
+    wait: bool = True
+    timeout_ms: int = 300_000
+
+
+@effect_with_progress(TierTable)
+async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Progress | TierTableResult, None]:
+    """Closing it ends the wait, not the round.
+
+    Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument; the round's own error if it failed.
+    """
+    if request.timeout_ms < 0:
+        raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
+    steps = _Steps(parts)
+    goal = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.begin, request))
+    if isinstance(goal, TierTableResult):
+        yield goal
+        return
+    message = ""
+    with parts.table_records.wake_ups.subscribe() as changes:
+        while True:
+            before = _signature(parts, goal)
+            step = await parts.threads.run(Pool.LAKE_LOOK, partial(steps.look, request, goal))
+            if isinstance(step, Ended):
+                yield step.result
+                return
+            goal = step.goal
+            if step.message != message:
+                message = step.message
+                yield Progress(message)
+            if not request.wait or (reason := _end_of_wait(parts, request, goal)):
+                if request.wait:
+                    yield Progress(f"{reason}: {message}")
+                yield await parts.threads.run(Pool.LAKE_LOOK, partial(steps.as_it_stands, goal))
+                return
+            await _until_worth_looking(parts, changes, request, step, before)
+
+
+async def _until_worth_looking(parts: CallParts, changes: Subscription, request: TierTable, step: Waiting, before: object) -> None:
+    """Returns once something about the call changed: ticks wake every waiting call, and a look costs a request to the lake."""
+    while before == _signature(parts, step.goal) and not _end_of_wait(parts, request, step.goal):
+        if step.look_at is not None and parts.table_records.now().passed(step.look_at):
+            return
+        await changes.wait()
+
+
+def _end_of_wait(parts: CallParts, request: TierTable, goal: Goal) -> str | None:
+    """The reason, for the caller, why the wait is over before the goal is reached; None while it goes on."""
+    now, options = parts.table_records.now(), parts.table_records.options
+    waited = (now.steady - goal.started_since).total_seconds() * 1000
+    if parts.stopping.is_set():
+        return "the service stops"
+    if waited >= request.timeout_ms:
+        return f"not done within {request.timeout_ms} ms"
+    if waited >= options.tierer_grace_ms and not parts.tierer_connected():
+        return "no tierer is connected"
+    return None
+
+
+def _signature(parts: CallParts, goal: Goal) -> object:
+    """Whatever of a table can change where a call stands: equal signatures, equal answers."""
+    record = parts.table_records.get(goal.table_id)
+    if record is None or parts.table_records.fenced is not None:
+        return None
+    return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a call wants: this table's log up to `targets` in the lake.
+
+    `round_id`: the round it hopes for now. `seen_snapshot_id`: the recorded lake snapshot that it looked at in vain.
+    """
+
+    path: TablePath
+    table_id: int
+    targets: TextOffsets
+    log_starts: TextOffsets
+    started_since: datetime
+    lag_ms_before: int | None
+    round_id: str | None = None
+    seen_snapshot_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The call is done."""
+
+    result: TierTableResult
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Not yet. `look_at`: look again then (steady time), even if nothing changes."""
+
+    goal: Goal
+    message: str
+    look_at: datetime | None = None
+
+
+class _Steps:
+    """What a call does between its waits: `begin`, then a `look` whenever something changed.
+
+    The methods block: on the store, the cluster and the lake, never under the records' lock.
+    """
+
+    def __init__(self, parts: CallParts) -> None:
+        self._table_records = parts.table_records
+        self._cluster = parts.cluster
+        self._lakes = parts.lakes
+        self._discovery = parts.discovery
+        self._observer = parts.observer
+        self._operations = parts.operations
+
+    def begin(self, request: TierTable) -> TierTableResult | Goal:
+        """The result, if nothing is left to do; else the goal, with the round that was joined or queued for it.
+
+        A known idempotency key attaches to the earlier call's goal, or ends as that one did. Raises UnknownTable,
+        UnknownDatabase, LakeDisabled, TablePaused, ClusterUnavailable, InvalidArgument (the key names something else).
+        """
+        earlier = self._operations.known(request)
+        if earlier is not None:
+            if earlier.error is not None:
+                raise error_of(earlier.error)
+            return self._operations.answer(request) or goal_again(request, earlier, self._table_records.now().steady)
+        goal = self._goal(request)
+        record = self._live(goal)
+        check_callable(record)
+        # A failed table gets its round even with nothing to do: only a round can clear the failure.
+        if record.state is not TableState.FAILED and (base := self._reached(record, goal)) is not None:
+            return self._nothing_to_do(request, goal, record, base)
+        if request.dry_run:
+            return self._would_do(request, goal, record)
+        return self._ask(request, goal)
+
+    def _goal(self, request: TierTable) -> Goal:
+        since = self._table_records.now().steady
+        info = self._cluster.table(request.path)
+        if not info.lake_enabled:
+            raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=info.table_id)
+        record = self._record(info)
+        offsets = self._cluster.offsets(info)
+        # What a log lost of its beginning is out of reach; of a primary-key table the KV snapshot still has it.
+        starts = {bucket: log.log_start for bucket, log in offsets.items() if info.table_type is TableType.LOG}
+        return Goal(
+            path=request.path,
+            table_id=info.table_id,
+            targets=to_text({bucket: log.log_end for bucket, log in offsets.items()}),
+            log_starts=to_text(starts),
+            started_since=since,
+            lag_ms_before=self._lag_ms(record),
+            seen_snapshot_id=record.lake.snapshot_id,
+        )
+
+    def look(self, request: TierTable, goal: Goal) -> Ended | Waiting:
+        """Where the call is. Raises the error of its round, TablePaused while it is queued, UnknownTable once it is gone."""
+        if self._table_records.fenced is not None:
+            raise self._table_records.fenced
+        record = self._live(goal)
+        current = self._round(record, goal)
+        if current is not None and current.state.is_final:
+            return self._look_at_ended(request, goal, record, current)
+        if current is None and (record.call is None or record.call.round_id != goal.round_id):
+            return self._ask_again(request, goal)
+        if record.pause is not None and (current is None or current.state is RoundState.QUEUED):
+            check_callable(record)
+        return self._look_at_lake(request, goal, record) or Waiting(goal, progress_line(record, current))
+
+    def as_it_stands(self, goal: Goal) -> TierTableResult:
+        """The row of a call that ends before its round does: the table's state, and the round that goes on."""
+        record = self._live(goal)
+        assert record.state is not None
+        return row(
+            goal, record.state.value, record, self._round(record, goal), self._table_records.now(), lag_ms_after=self._lag_ms(record)
+        )
+
+    def _look_at_ended(self, request: TierTable, goal: Goal, record: TableRecord, ended: RoundRecord) -> Ended | Waiting:
+        if ended.state is RoundState.FAILED and ended.error is not None:
+            raise self._end_badly(request, goal, in_context(ended.error, record.path, ended.round_id))
+        if ended.state is RoundState.CANCELLED:
+            raise self._end_badly(request, goal, cancelled_error(record, ended, self._table_records.now().wall))
+        try:
+            base = self._check(record, goal)
+        except errors.TransientTieringError as error:
+            return Waiting(goal, f"the round ended; looking at the lake: {error.message}", self._table_records.now().after(LOOK_AGAIN_MS))
+        if base is None:
+            return self._ask_again(request, goal)
+        if ended.state is RoundState.FENCED:
+            return Ended(self._reached_by_another(request, goal, record, base))
+        return Ended(self._end_well(request, goal, ended, ended.state, record, base))
+
+    def _look_at_lake(self, request: TierTable, goal: Goal, record: TableRecord) -> Ended | Waiting | None:
+        """Done before its own round ended, by whichever round: only the lake counts. None = nothing new to look at."""
+        lake, now = record.lake, self._table_records.now()
+        if lake.snapshot_id == goal.seen_snapshot_id or not reach_stops(lake.offsets, goal.targets, goal.log_starts):
+            return None
+        running = record.running
+        # An ack from the future is from before the clock was set back: its grace is over too.
+        grace = self._table_records.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
+        if running is not None and running.acked and grace > 0:
+            # Its statistics come with the tierer's next heartbeat, if it still lives.
+            return Waiting(goal, f"round {running.round_id} of {record.path} is in the lake", now.after(grace))
+        base = self._reached(record, goal)
+        if base is None:
+            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_line(record, self._round(record, goal)))
+        return Ended(self._reached_by_another(request, goal, record, base))
+
+    def _reached_by_another(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
+        """The row is about the round that the marker names, as far as it is known."""
+        round_id = base.marker.round_id if base.marker else None
+        reached = replace(goal, round_id=round_id)
+        return self._end_well(request, reached, self._round(record, reached), RoundState.SUCCEEDED, record, base)
+
+    def _nothing_to_do(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
+        snapshot_id = base.view.tiered if base.view else None
+        result = empty_row(goal, record, snapshot_id, self._table_records.now(), self._lag_ms(record))
+        self._ended(request, goal, result)
+        return result
+
+    def _would_do(self, request: TierTable, goal: Goal, record: TableRecord) -> TierTableResult:
+        """A dry run: the round that would be joined, or QUEUED."""
+        called = operator_requests.call(
+            self._table_records.context(request.caller), record, goal.targets, goal.log_starts, recorded=record.lake.offsets
+        )
+        joined = self._round(record, replace(goal, round_id=called.round_id)) if called.joined else None
+        state = joined.state if joined else RoundState.QUEUED
+        shown = replace(goal, round_id=joined.round_id if joined else None)
+        return row(shown, state.value, record, joined, self._table_records.now(), lag_ms_after=goal.lag_ms_before)
+
+    def _ask(self, request: TierTable, goal: Goal) -> Goal:
+        """Joins or queues a round, and stores the operation together with it."""
+        with self._table_records.changing():
+            record = self._live(goal)
+            called = operator_requests.call(
+                self._table_records.context(request.caller),
+                record,
+                goal.targets,
+                goal.log_starts,
+                recorded=record.lake.offsets,
+                idempotency_key=request.idempotency_key,
+            )
+            hoped = replace(goal, round_id=called.round_id)
+            begun = self._operations.begun(request, goal.table_id, called.round_id, goal_fields(goal))
+            self._table_records.put(called.change, operations=begun)
+        return hoped
+
+    def _ask_again(self, request: TierTable, goal: Goal) -> Waiting:
+        """The hoped-for round ended short of the goal: it stopped early, was fenced, or a user rolled the lake back."""
+        return Waiting(self._ask(request, goal), f"another round of {goal.path} follows", self._table_records.now().steady)
+
+    def _end_well(
+        self, request: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
+    ) -> TierTableResult:
+        snapshot_id = base.view.tiered if base.view else None
+        lag = self._lag_ms(record)
+        result = row(goal, state.value, record, ended, self._table_records.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
+        self._ended(request, goal, result)
+        return result
+
+    def _end_badly(self, request: TierTable, goal: Goal, error: ErrorInfo) -> errors.LakewardError:
+        self._ended(request, goal, error)
+        return error_of(error)
+
+    def _ended(self, request: TierTable, goal: Goal, outcome: TierTableResult | ErrorInfo) -> None:
+        with self._table_records.changing():
+            ended = self._operations.done(request, goal.table_id, outcome, goal.round_id, goal_fields(goal))
+            if ended:
+                self._table_records.put(operations=ended)
+
+    def _reached(self, record: TableRecord, goal: Goal) -> Base | None:
+        """As `_check`, for a look on the way: what is wrong with the lake is for the round to say."""
+        try:
+            return self._check(record, goal)
+        except (errors.PermanentTieringError, errors.TransientTieringError) as error:
+            _log.debug("the lake table does not pass the check now", table=str(record.path), error=error.message)
+            return None
+
+    def _check(self, record: TableRecord, goal: Goal) -> Base | None:
+        """The lake table, if it passes the base check now and has reached the goal. Raises what the base check raises."""
+        info = self._cluster.table(record.path)
+        if info.table_id != goal.table_id:
+            raise self._gone(goal)
+        base = self._lakes.base(record, info)
+        living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
+        return base if reaches(base.marker, from_text(goal.targets), from_text(goal.log_starts), living) else None
+
+    def _lag_ms(self, record: TableRecord) -> int | None:
+        lag = self._observer.observe(record)
+        return None if lag is None else lag.age_ms(self._table_records.now().wall)
+
+    def _round(self, record: TableRecord, goal: Goal) -> RoundRecord | None:
+        """The round that the call hopes for; None = queued behind the running one, or unknown."""
+        if record.round is not None and record.round.round_id == goal.round_id:
+            return record.round
+        return self._table_records.store.round(goal.round_id) if goal.round_id else None
+
+    def _record(self, info: TableInfo) -> TableRecord:
+        """Its record, also if the table was made a moment ago."""
+        record = self._table_records.get(info.table_id)
+        if record is None:
+            self._discovery.run()
+            record = self._table_records.get(info.table_id)
+        if record is None:
+            raise errors.UnknownTable(f"{info.path} is not a lake table any more", table_id=info.table_id)
+        return record
+
+    def _live(self, goal: Goal) -> TableRecord:
+        record = self._table_records.get(goal.table_id)
+        if record is None:
+            raise self._gone(goal)
+        return record
+
+    def _gone(self, goal: Goal) -> errors.UnknownTable:
+        return errors.UnknownTable(f"{goal.path} was dropped, made anew, or its lake disabled", table_id=goal.table_id)
+
+
+def row(
+    goal: Goal,
+    state: str,
+    record: TableRecord,
+    current: RoundRecord | None,
+    now: Moment,
+    *,
+    lake_snapshot_id: int | None = None,
+    lag_ms_after: int | None = None,
+) -> TierTableResult:
+    """The output row. Statistics are those of the round, as far as it reported any."""
+    stats = current.stats if current else None
+    return TierTableResult(
+        path=goal.path,
+        round_id=goal.round_id,
+        state=state,
+        tiering_epoch=current.tiering_epoch if current else record.tiering_epoch,
+        lake_snapshot_id=lake_snapshot_id if lake_snapshot_id is not None else (current.lake_snapshot_id if current else None),
+        splits=stats.splits if stats else (current.splits_total if current else None),
+        records=stats.records_written if stats else None,
+        files=stats.files_written if stats else None,
+        bytes=stats.bytes_written if stats else None,
+        lag_ms_before=goal.lag_ms_before,
+        lag_ms_after=lag_ms_after,
+        duration_ms=milliseconds(now.steady - goal.started_since),
+    )
+
+
+def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now: Moment, lag_ms_after: int | None) -> TierTableResult:
+    """Nothing was to do: no round was made."""
+    counted = row(goal, "EMPTY", record, None, now, lake_snapshot_id=lake_snapshot_id, lag_ms_after=lag_ms_after)
+    return replace(counted, splits=0, records=0, files=0, bytes=0)
+
+
+def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
+    """Where the hoped-for round is."""
+    if current is None:
+        ahead = record.round.round_id if record.round else "another round"
+        return f"queued: {ahead} of {record.path} runs before it"
+    running = record.running
+    if running is None or running.round_id != current.round_id:
+        return f"round {current.round_id} of {record.path} waits for a tierer"
+    done = ""
+    if running.splits_total:
+        done = f", {running.splits_done or 0} of {running.splits_total} splits done"
+    return f"round {current.round_id} of {record.path} runs on the tierer {running.tierer_id}{done}"
+
+
+def in_context(error: ErrorInfo, path: TablePath, round_id: str) -> ErrorInfo:
+    """The round's error, saying whose it is."""
+    phase = f" in phase {error.phase}" if error.phase else ""
+    ids = {**error.ids, "round_id": round_id, "table": str(path), **({"phase": error.phase} if error.phase else {})}
+    return replace(error, message=cut_message(f"tiering {path} failed{phase}: {error.message}"), ids=ids)
+
+
+def error_of(error: ErrorInfo) -> errors.LakewardError:
+    """The error as it is raised: of its own class where this version knows it."""
+    pb = PbError(error_class=error.error_class, message=error.message, hint=error.hint, retryable=error.retryable, ids=dict(error.ids))
+    return error_from_pb(pb)
+
+
+def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:
+    """What a call is told whose round was cancelled."""
+    by = ended.cancelled_by or "a change of the table"
+    text = f"round {ended.round_id} of {record.path} was cancelled by {by}"
+    return ErrorInfo("RoundCancelled", text, None, "Call again to tier the table.", retryable=True, time=now)
+
+
+def goal_again(request: TierTable, known: OperationRecord, since: datetime) -> Goal:
+    """The goal of the earlier call with this key."""
+    assert known.table_id is not None
+    return Goal(
+        path=request.path,
+        table_id=known.table_id,
+        targets=known.targets,
+        log_starts=known.log_starts,
+        started_since=since,
+        lag_ms_before=known.lag_ms_before,
+        round_id=known.round_id,
+    )
+
+
+def goal_fields(goal: Goal) -> dict[str, Any]:
+    """What an operation keeps of it beside table and round."""
+    return {"targets": goal.targets, "log_starts": goal.log_starts, "lag_ms_before": goal.lag_ms_before}
