@@ -81,7 +81,7 @@ def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, 
 def test_the_spark_sql_shell_in_the_default_database(folder: Path, blocks: DocBlocks) -> None:
     statements = ["SELECT current_schema() AS name", "SHOW TABLES", "SELECT table_name FROM sys.lake_tiering_status"]
 
-    name, tables, status = ask_shell(f"{blocks['spark-sql']} --database default", folder, statements)
+    name, tables, status = ask_shell(f"{blocks['spark-sql'].rstrip()} --database default", folder, statements)
 
     assert name == Rows(("name",), (("default",),))
     assert isinstance(tables, Rows)
