@@ -1,0 +1,111 @@
+"""How far a round on Spark is, while a task still reads: seen where users look, in the table's status."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from support.lake_world import LakeWorld
+from support.processes import wait_for
+from support.spark_sessions import spark_session
+from tiering.cluster.base import SplitReader
+from tiering.model.rounds import RoundState
+from tiering.model.splits import TieringSplit
+from tiering.model.tables import TableInfo
+from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.spark_runner import SparkTaskRunner
+from tiering.round.tasks.spark_session import DEFAULTS
+
+ROWS = 3_000
+BATCHES = 150
+PAUSE_SECONDS = 0.2
+"""After each batch: the round takes half a minute, unless somebody opens the gate."""
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(tmp_path_factory.mktemp("warehouse"), DEFAULTS, "progress") as session:
+        yield session
+
+
+@dataclass
+class SlowReader:
+    """A `SplitReader` whose batches come slowly until the file `gate` exists. Its code travels with it to the worker."""
+
+    reader: SplitReader
+    gate: Path
+
+    @property
+    def split(self) -> TieringSplit:
+        return self.reader.split
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for whole in self.reader.read():
+            size = max(1, whole.num_rows // BATCHES)
+            for start in range(0, whole.num_rows, size):
+                yield whole.slice(start, size)
+                if not self.gate.exists():
+                    time.sleep(PAUSE_SECONDS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return cloudpickle.loads, (cloudpickle.dumps(_Anew(self.reader, self.gate)),)
+
+    @classmethod
+    def slowing(cls, world: LakeWorld, gate: Path) -> Any:
+        reader = world.storage.reader
+        return lambda table, split: cls(reader(table, split), gate)
+
+
+@dataclass
+class _Anew:
+    """Becomes a SlowReader where it is unpickled."""
+
+    reader: SplitReader
+    gate: Path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SlowReader, (self.reader, self.gate)
+
+
+def test_a_task_on_an_executor_shows_how_far_it_is_before_it_ends(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, gate = LakeWorld(tmp_path), tmp_path / "gate"
+    world.spark = SparkTaskRunner(spark)
+    table: TableInfo = world.table("orders", buckets=1)
+    world.append(table, 0, ROWS)
+    monkeypatch.setattr(world.storage, "reader", SlowReader.slowing(world, gate))
+    world.due()
+    stepped = world.begin(table)
+    outcomes: list[RoundOutcome] = []
+    running = threading.Thread(target=lambda: outcomes.append(stepped.runner.run()))
+    running.start()
+
+    def fraction() -> float | None:
+        world.clock.advance(1)  # reports come by the round's clock, which nobody else moves
+        [status] = world.coordinator.view().table_statuses()
+        return status.fraction_completed
+
+    try:
+        first = wait_for("a part of the only task", lambda: part if 0 < (part := fraction() or 0.0) < 1 else None)
+        later = wait_for("a larger part of it", lambda: part if (part := fraction() or 0.0) > first else None)
+        assert later < 1
+        assert not outcomes
+    finally:
+        gate.touch()
+        running.join(120)
+    assert outcomes[0].state is RoundState.SUCCEEDED
+    assert fraction() == 1.0
+    world.close()
