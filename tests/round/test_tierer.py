@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pytest
 
@@ -15,7 +15,7 @@ from tiering.clock import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
-from tiering.model.tables import Offsets, TablePath
+from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
 from tiering.round.ports import Grant
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
@@ -55,6 +55,8 @@ class ScriptedCoordinator(NoLeaseCalls):
         self.open_plan.set()
         self.open_fence.set()
         self.at_fence: list[str] = []
+        self.leases = keeper(self)
+        self.leased: set[TableBucket] = set()
 
     def heartbeat(self, request: pb.LakeTieringHeartbeatRequest, timeout_ms: int) -> Call:
         self.requests.append(request)
@@ -72,6 +74,13 @@ class ScriptedCoordinator(NoLeaseCalls):
 
     def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
         """Not looked at here."""
+
+    def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
+        self.leased |= set(snapshots)
+        return ()
+
+    def drop_lease(self, lease_id: str) -> None:
+        self.leased.clear()
 
     def finished(self) -> list[str]:
         return [report.round_id for request in self.requests for report in request.finished_tables]
@@ -123,7 +132,7 @@ def start(coordinator: ScriptedCoordinator) -> Iterator[Callable[[int], Tierer]]
 
     def run(slots: int) -> Tierer:
         inline = InlineTaskRunner()
-        world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, keeper(coordinator))
+        world = RoundWorld(coordinator, cluster, lambda _: lake, inline, inline, SystemClock(), RandomIds(), 0, coordinator.leases)
         options = TiererOptions("t-1", "host", "app", "1", 0, "random-1", slots=slots, poll_ms=5, stop_grace_ms=5_000)
         tierer = Tierer(world, options)
         thread = threading.Thread(target=tierer.run, daemon=True)
@@ -226,6 +235,21 @@ def test_a_stop_gives_back_what_is_not_granted_as_tierer_stopped(coordinator: Sc
         ("r1", True, "tierer stopped")
     ]
     assert not last.request_table
+
+
+class StuckRound:
+    """A round that still reads KV snapshots when its tierer stops."""
+
+    def lose_snapshots(self, message: str) -> None:
+        raise AssertionError(message)
+
+
+def test_a_stop_drops_the_lease_that_rounds_still_hold(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    tierer = start(1)
+    coordinator.leases.acquire({TableBucket(1, BucketKey(None, 0)): 3}, StuckRound())
+    assert coordinator.leased
+    tierer.stop()
+    wait_for("the end of the lease, long before it expires", lambda: not coordinator.leased, 20)
 
 
 class Panic(BaseException):

@@ -79,11 +79,12 @@ class Tierer:
         self._wake.set()
 
     def run(self) -> None:
-        """The loop. Returns after `stop`, once the coordinator knows of it or cannot be reached."""
+        """The loop. Returns after `stop`, once the coordinator knows of it or cannot be reached. Drops the lease on KV snapshots."""
         delay_ms = 0
         while not self._stopping.is_set():
             delay_ms = self._beat_safely() if delay_ms == 0 else self._pause(delay_ms)
         self._give_back()
+        self._world.leases.close()
 
     def _pause(self, delay_ms: int) -> int:
         self._wake.wait(delay_ms / 1_000)

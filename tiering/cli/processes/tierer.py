@@ -60,7 +60,6 @@ def run_tierer(settings: TiererSettings) -> None:
     transport = GrpcTransport(settings.uri, tierer_id, incarnation)
     stopping = _catch_signals(transport, settings.parent_pid)
     config = transport.service_config()
-    leases = LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}")
     world = RoundWorld(
         transport=transport,
         cluster=cluster_kind(config.cluster_kind).connect(settings.uri),
@@ -70,7 +69,7 @@ def run_tierer(settings: TiererSettings) -> None:
         clock=clock,
         ids=ids,
         inline_round_bytes=config.inline_round_bytes,
-        leases=leases,
+        leases=LeaseKeeper(transport, clock, f"{tierer_id}-{ids.new_id()[:8]}"),
     )
     options = TiererOptions(
         tierer_id=tierer_id,
@@ -86,7 +85,6 @@ def run_tierer(settings: TiererSettings) -> None:
     threading.Thread(target=_stop_when, args=(stopping, tierer), daemon=True).start()
     log.info("tierer is ready", tierer_id=tierer_id, uri=settings.uri, master=settings.master, slots=settings.slots)
     tierer.run()
-    leases.close()
     transport.close()
     spark.stop()
     log.info("tierer stopped", tierer_id=tierer_id)
