@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ from tiering.errors import Fenced, LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import BucketKey, Offsets
-from tiering.round.ports import Grant
+from tiering.round.ports import Grant, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -84,8 +84,8 @@ class Scene:
         number = next(self.numbers)
         return replace(Assignment(TABLE.table_id, TABLE.path, number, 1, f"round-{number}"), **changes)  # type: ignore[arg-type]
 
-    def runner(self, **changes: object) -> RoundRunner:
-        world = RoundWorld(
+    def world(self) -> RoundWorld:
+        return RoundWorld(
             self.coordinator,
             self.cluster,
             lambda _: self.lake,
@@ -96,7 +96,9 @@ class Scene:
             0,
             keeper(self.coordinator),
         )
-        return RoundRunner(world, self.assignment(**changes))
+
+    def runner(self, **changes: object) -> RoundRunner:
+        return RoundRunner(self.world(), self.assignment(**changes))
 
     def run(self, **changes: object) -> RoundOutcome:
         return self.runner(**changes).run()
@@ -346,3 +348,25 @@ def test_a_cancel_says_whether_it_came_in_time(scene: Scene) -> None:
         late.advance()
     assert not late.cancel("too late")
     assert late.run().state is RoundState.SUCCEEDED
+
+
+class CountingTaskRunner(InlineTaskRunner):
+    """Counts the rounds whose tasks it ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 0
+
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+        self.rounds += 1
+        return super().run(round_id, tasks, limits)
+
+
+@pytest.mark.parametrize(("bytes_per_record", "inline_rounds"), [(8.0, 1), (1e9, 0), (None, 0)])
+def test_a_round_runs_inline_only_if_it_is_known_to_be_small(scene: Scene, bytes_per_record: float | None, inline_rounds: int) -> None:
+    inline, spark = CountingTaskRunner(), CountingTaskRunner()
+    scene.cluster.bytes_per_record = bytes_per_record
+    scene.cluster.append(TABLE, 0, 3)
+    world = replace(scene.world(), inline=inline, spark=spark, inline_round_bytes=1_000)
+    assert RoundRunner(world, scene.assignment()).run().state is RoundState.SUCCEEDED
+    assert (inline.rounds, spark.rounds) == (inline_rounds, 1 - inline_rounds)

@@ -49,6 +49,7 @@ class MemoryCluster:
     def __init__(self, *tables: TableInfo) -> None:
         self.by_path: dict[TablePath, TableInfo] = {table.path: table for table in tables}
         self.logs: dict[int, dict[BucketKey, tuple[int, int]]] = {}
+        self.bytes_per_record: float | None = 8.0
         self.recorded: dict[int, RecordedLakeSnapshot] = {}
         self.before_rewind: Callable[[], None] = lambda: None
         for table in tables:
@@ -74,7 +75,7 @@ class MemoryCluster:
         return []
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        return {bucket: BucketOffsets(start, end, 8.0) for bucket, (start, end) in self.logs[table.table_id].items()}
+        return {bucket: BucketOffsets(start, end, self.bytes_per_record) for bucket, (start, end) in self.logs[table.table_id].items()}
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         return offsets_one_by_one(self, tables)

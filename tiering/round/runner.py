@@ -187,7 +187,7 @@ class RoundRunner:
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
         tasks = self._tasks(action)
-        inline = plan.estimated_bytes <= world.inline_round_bytes
+        inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
         world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
         outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action))
         done = combined(outcomes)
