@@ -89,9 +89,13 @@ def plan_round(
             # The changes of one key are folded by one task: a primary-key bucket is never cut.
             splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
             sizes.append(_size(whole.records, log.bytes_per_record))
+    return Plan(tuple(splits), starts, bases, _total(sizes), tuple(from_snapshot))
+
+
+def _total(sizes: Sequence[float | None]) -> int | None:
+    """None if one of them is unknown."""
     known = [size for size in sizes if size is not None]
-    estimated_bytes = int(sum(known)) if len(known) == len(sizes) else None
-    return Plan(tuple(splits), starts, bases, estimated_bytes, tuple(from_snapshot))
+    return int(sum(known)) if len(known) == len(sizes) else None
 
 
 def _size(records: int, bytes_per_record: float | None) -> float | None:

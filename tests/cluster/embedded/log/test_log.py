@@ -41,7 +41,8 @@ def test_offsets_tell_start_end_and_size(cluster: EmbeddedCluster) -> None:
     filled = {key: bounds for key, bounds in cluster.offsets(table).items() if bounds.log_end}
     assert [(bounds.log_start, bounds.log_end) for bounds in filled.values()] == [(0, 1_000)]
     size = next(iter(filled.values())).bytes_per_record
-    assert size is not None and 8 < size < 100
+    assert size is not None
+    assert 8 < size < 100
 
 
 def test_no_rows_get_no_ranges(cluster: EmbeddedCluster) -> None:
