@@ -21,6 +21,7 @@ _UNITS_MS = {
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
+_LARGER_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 _PLAIN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.ASCII)
 _ISO = re.compile(
     r"p(?:(?P<d>[0-9]+(?:\.[0-9]+)?)d)?"
@@ -57,7 +58,17 @@ def _parse(text: str) -> Decimal | None:
 
 def format_duration(milliseconds: int) -> str:
     """The shortest exact form that `parse_duration_ms` takes back: `3 min`, `90 s`, `1500 ms`."""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+    for unit, size in _LARGER_UNITS_MS:
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"
+
+
+def short_duration(milliseconds: int | None) -> str:
+    """Rounded, for a cell that is read at a glance: `850 ms`, `3.2 s`, `4 min`, `2.5 h`, `3 d`; empty if unknown."""
+    if milliseconds is None:
+        return ""
+    for unit, size in _LARGER_UNITS_MS:
+        if milliseconds >= size:
+            return f"{milliseconds / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{milliseconds} ms"

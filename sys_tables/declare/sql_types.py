@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import pyarrow as pa
 
-_PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+from tiering.instants import from_microseconds, to_microseconds
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_PLAIN_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 _SIMPLE: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -41,11 +40,11 @@ class Instant:
     @staticmethod
     def of(moment: datetime) -> Instant:
         """An aware datetime, exactly."""
-        return Instant((moment - _EPOCH) // _MICROSECOND)
+        return Instant(to_microseconds(moment))
 
     def as_datetime(self) -> datetime:
         """Raises OverflowError outside the years 1 to 9999."""
-        return _EPOCH + timedelta(microseconds=self.microseconds)
+        return from_microseconds(self.microseconds)
 
 
 Value = str | int | float | bool | Instant | None

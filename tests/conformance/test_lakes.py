@@ -1,7 +1,7 @@
 """What every lake must keep, whatever its format: rounds and coordinator rely on each of these.
 
-Driven through the interface of `tiering.lake.base` alone. What primary-key tables and all column types come to in a lake is in
-tests/behaviours/ and in the format's own tests.
+Driven through the interface of `tiering.lake.base` alone. Rounds over every kind of table and column type are in tests/behaviours/
+and in the format's own tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiering.lake.maintenance import LakeMaintenance
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import CommitOutcome, KnownLake, check_base, check_same_base, resolve_commit
 from tiering.lake.rules.sweep import RoundFate, SweptTable, Verdict, round_of, sweep_verdicts
-from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 CLUSTER = "11111111-1111-1111-1111-111111111111"
 TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, COLUMNS, 2, datetime(2024, 1, 1, tzinfo=UTC))
@@ -170,6 +170,59 @@ def test_a_writer_for_another_lake_table_is_refused(world: LakeUnderTest) -> Non
     world.lake.ensure_table(TABLE)
     with pytest.raises(LakeTableReplaced):
         world.lake.tiering_factory(TABLE).create_writer(WriterInitContext(TABLE, "another-table", B0, None, "r1", "nonce"))
+
+
+def test_partitions_have_ranges_of_their_own(world: LakeUnderTest) -> None:
+    schema = pa.schema([*COLUMNS, pa.field("region", pa.string(), nullable=False)])
+    table = replace(TABLE, path=TablePath("sales", "by_region"), schema=schema, partition_keys=("region",))
+    base = world.lake.ensure_table(table)
+    factory = world.lake.tiering_factory(table)
+    results = []
+    for partition_id, region in ((1, "eu"), (2, "us")):
+        bucket = BucketKey(partition_id, 0)
+        writer = factory.create_writer(WriterInitContext(table, base.table_uuid, bucket, region, "r1", f"nonce-{region}"))
+        batch = rows(table, bucket, 0, 5)
+        column = batch.schema.get_field_index("region")
+        writer.write(batch.set_column(column, batch.schema.field(column), pa.array([region] * 5)))
+        results.append(writer.complete(0, 5))
+    buckets = {result.bucket: TieredRange(0, 5) for result in results}
+    marker = Marker(CLUSTER, table.table_id, base.table_uuid, "r1", 1, None, buckets)
+    factory.create_committer().commit(Committable("r1", tuple(results)), base, marker)
+    assert view(world, table).marker == marker
+    assert world.offsets(table) == sorted([*offsets((B0, 5)), *offsets((B0, 5))])
+
+
+def test_a_primary_key_table_holds_the_last_row_of_each_key(world: LakeUnderTest) -> None:
+    if not world.holds_primary_keys:
+        pytest.skip("this lake holds log tables only")
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    path = TablePath("sales", "customers")
+    table = TableInfo(8, path, TableType.PRIMARY_KEY, schema, 1, TABLE.created_at, primary_key=("id",))
+    insert, before, after, delete = ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE
+
+    changed_keys(world, table, "r1", 0, [(insert, 1, "one"), (insert, 2, "two"), (before, 1, "one"), (after, 1, "uno")])
+    assert world.names(table) == {1: "uno", 2: "two"}
+    changed_keys(world, table, "r2", 4, [(delete, 2, "two"), (before, 1, "uno"), (after, 1, "eins"), (insert, 3, "drei")])
+    assert world.names(table) == {1: "eins", 3: "drei"}
+    changed_keys(world, table, "r3", 8, [(delete, 1, "eins"), (insert, 1, "again")])
+    assert world.names(table) == {1: "again", 3: "drei"}
+
+
+def changed_keys(world: LakeUnderTest, table: TableInfo, round_id: str, start: int, changes: list[tuple[ChangeType, int, str]]) -> None:
+    """A whole round over `changes`, which begin at the offset `start`."""
+    base = world.lake.ensure_table(table)
+    factory = world.lake.tiering_factory(table)
+    standing = world.lake.bucket_files(table, base, {B0: None}).get(B0, b"")
+    writer = factory.create_writer(WriterInitContext(table, base.table_uuid, B0, None, round_id, f"nonce-{round_id}", standing))
+    records = [
+        {"id": key, "name": name, "__bucket": 0, "__offset": offset, "__timestamp": TABLE.created_at, "__change_type": int(kind)}
+        for offset, (kind, key, name) in enumerate(changes, start)
+    ]
+    writer.write(pa.RecordBatch.from_pylist(records, schema=table.read_schema()))
+    stop = start + len(changes)
+    base_round = None if base.marker is None else base.marker.round_id
+    marker = Marker(CLUSTER, table.table_id, base.table_uuid, round_id, 1, base_round, {B0: TieredRange(0, stop)})
+    factory.create_committer().commit(Committable(round_id, (writer.complete(start, stop),)), base, marker)
 
 
 # --- committing

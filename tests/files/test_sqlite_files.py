@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tiering.errors import SetupError
-from tiering.files.sqlite_files import distrust, read_only_url
+from tiering.files.sqlite_files import distrust, read_only_url, sqlite_url
 
 
 @pytest.fixture
@@ -103,3 +103,11 @@ def test_functions_in_a_schema_are_not_trusted(file: Path) -> None:
     with engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA trusted_schema").scalar() == 0
     engine.dispose()
+
+
+@pytest.mark.parametrize("name", ["/a/b.db", "/a b/c+d/100%.db", "/ü/?x=1&y=#2.db", "/a@b:c/d;e.db", "file:/a%20b.db"])
+def test_urls_are_those_that_sqlalchemy_renders(name: str) -> None:
+    query = {"uri": "true", "mode": "ro", "x": "a b&c"}
+    assert sqlite_url(name) == sa.URL.create("sqlite", database=name).render_as_string(hide_password=False)
+    assert sqlite_url(name, query) == sa.URL.create("sqlite", database=name, query=query).render_as_string(hide_password=False)
+    assert sa.make_url(sqlite_url(name, query)).database == name

@@ -115,6 +115,8 @@ _PLAIN_VALUES = {
     "action": ("accept", "adopt", "retier"),
     "level": ("counts", "offsets", "rows"),
     "lease_id": ("lease-1", "lease-2"),
+    "name": ("table.datalake.freshness", "table.log.ttl", "iceberg.gc.enabled", "table.datalake.format", "freshness"),
+    "value": ("5 min", "1 h", "true", "iceberg", "soon"),
     "procedure": ("help", "TIER_TABLE"),
 }
 ODD_CALLS = 0.5

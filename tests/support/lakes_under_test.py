@@ -27,6 +27,8 @@ class LakeUnderTest(ABC):
     lake: Lake
     factories_travel = True
     """Whether a factory pickles, as it must for executors in other processes."""
+    holds_primary_keys = True
+    """Whether primary-key tables can be tiered to it."""
 
     @abstractmethod
     def another_process(self) -> Lake: ...
@@ -34,6 +36,10 @@ class LakeUnderTest(ABC):
     @abstractmethod
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
         """(bucket, offset) of every row that a reader of the head sees, sorted. Not by Lakeward's own code, if that can be."""
+
+    def names(self, table: TableInfo) -> dict[int, str]:
+        """`name` by `id` of every row that a reader of the head sees; of lakes that hold primary-key tables."""
+        raise NotImplementedError
 
     @abstractmethod
     def foreign_commit(self, table: TableInfo) -> None:
@@ -59,6 +65,11 @@ class IcebergUnderTest(LakeUnderTest):
         rows = iceberg.scan(selected_fields=("__bucket", "__offset")).to_arrow().to_pylist()
         return sorted((row["__bucket"], row["__offset"]) for row in rows)
 
+    def names(self, table: TableInfo) -> dict[int, str]:
+        rows = load_catalog("lake", **self._properties).load_table(str(table.path)).scan().to_arrow().to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["name"] for row in rows}
+
     def foreign_commit(self, table: TableInfo) -> None:
         iceberg = load_catalog("lake", **self._properties).load_table(str(table.path))
         iceberg.append(pa.Table.from_batches([], schema=iceberg.scan().to_arrow().schema))
@@ -73,6 +84,7 @@ class MemoryUnderTest(LakeUnderTest):
     """The simulator's lake. It lives in this process alone."""
 
     factories_travel = False
+    holds_primary_keys = False
 
     def __init__(self, *, tag_moves_in_the_commit: bool = True) -> None:
         self._lake = SweptMemoryLake()

@@ -49,14 +49,14 @@ class Client:
         pieces = [answer.arrow async for answer in self.stub.ReadTable(request)]
         return pa.ipc.open_stream(b"".join(pieces)).read_all()
 
-    async def call(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> tuple[list[str], pa.Table]:
-        answers = [answer async for answer in self.start(name, key=key, caller=caller, **arguments)]
+    async def call(self, procedure: str, /, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> tuple[list[str], pa.Table]:
+        answers = [answer async for answer in self.start(procedure, key=key, caller=caller, **arguments)]
         arrow = b"".join(answer.arrow for answer in answers)
         return [answer.progress for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
 
-    def start(self, name: str, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
-        given = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
-        request = pb.CallProcedureRequest(namespace="sys", name=name, arguments=given, idempotency_key=key, caller=caller)
+    def start(self, procedure: str, /, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
+        sent = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
+        request = pb.CallProcedureRequest(namespace="sys", name=procedure, arguments=sent, idempotency_key=key, caller=caller)
         return self.stub.CallProcedure(request)
 
 

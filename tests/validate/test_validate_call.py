@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -83,6 +86,37 @@ def test_it_answers_a_row_a_check_and_keeps_them(tiered: LakeWorld, tmp_path: Pa
             error = await error_of(client.call("validate_table", table="sales.orders", level="everything"))
             assert isinstance(error, InvalidArgument)
             assert "counts, offsets, rows" in error.hint
+
+    asyncio.run(scenario())
+
+
+def test_the_command_asks_the_service_unless_a_folder_is_named(tiered: LakeWorld, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(validating(tiered, tmp_path, MemoryStore(), [])) as client:
+
+            async def run(*words: str) -> subprocess.CompletedProcess[str]:
+                command = [
+                    sys.executable,
+                    "-m",
+                    "tiering.cli.main",
+                    "validate",
+                    "sales.orders",
+                    "--uri",
+                    f"127.0.0.1:{client.port}",
+                    *words,
+                ]
+                return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+
+            right = await run("--level", "counts", "--format", "csv")
+            assert (right.returncode, right.stderr) == (0, "")
+            rows = list(csv.DictReader(io.StringIO(right.stdout)))
+            assert [(row["check"], row["ok"]) for row in rows] == [("base", "true"), ("files", "true"), ("rows", "true"), ("rows", "true")]
+            [file, *_] = (tmp_path / "lake").rglob("*.parquet")
+            file.unlink()
+            assert (await run()).returncode == 1
+            refused = await run("--memory-limit", "2GB")
+            assert refused.returncode == 2
+            assert "--memory-limit is for --data" in refused.stderr
 
     asyncio.run(scenario())
 

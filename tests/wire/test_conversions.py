@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
+from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
@@ -32,9 +33,7 @@ from tiering.wire.common import (
     offsets_to_pb,
     path_from_pb,
     path_to_pb,
-    time_from_ms,
     time_from_pb,
-    time_to_ms,
     time_to_pb,
 )
 from tiering.wire.leases import buckets_from_pb, buckets_to_pb, lease_to_pb, leases_from_pb, snapshots_from_pb, snapshots_to_pb
@@ -103,7 +102,7 @@ def test_a_status_of_an_older_service_has_0_where_nothing_came() -> None:
 @pytest.mark.parametrize("time", [NOON, datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)])
 def test_times_survive(time: datetime) -> None:
     assert time_from_pb(time_to_pb(time)) == time
-    assert timedelta(0) <= time - time_from_ms(time_to_ms(time)) < timedelta(milliseconds=1)
+    assert timedelta(0) <= time - from_milliseconds(to_milliseconds(time)) < timedelta(milliseconds=1)
 
 
 def test_paths_buckets_and_offsets_survive() -> None:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tiering.cli.terminal.options import check_property
 from tiering.lake.catalog_properties import accepted_properties
 from tiering.round.transport import GrpcTransport
 
 
+@dataclass(frozen=True)
+class ServiceLake:
+    """`properties`: of the lake's catalog, as pyiceberg takes them. `format`: of tables that do not name another."""
+
+    format: str
+    properties: dict[str, str]
+
+
 def service_lake_properties(uri: str) -> dict[str, str]:
-    """Properties of the lake's catalog as pyiceberg takes them, with what this process knows of its own.
+    """The properties of `service_lake`."""
+    return service_lake(uri).properties
+
+
+def service_lake(uri: str) -> ServiceLake:
+    """The service's lake.
 
     Raises ServiceUnreachable; InvalidArgument for a property that cannot stand on one line of a file.
     """
     transport = GrpcTransport(uri, "lake-conf")
     try:
-        properties = accepted_properties(transport.service_config_now().lake_properties)
+        config = transport.service_config_now()
     finally:
         transport.close()
+    properties = accepted_properties(config.lake_properties)
     for name, value in properties.items():
         check_property(f"the service at {uri} has the lake property", name, value)
-    return properties
+    return ServiceLake(config.lake_format, properties)

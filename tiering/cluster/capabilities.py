@@ -62,11 +62,12 @@ class RecordSkipping(Protocol):
 class TableOptionSetting(Protocol):
     """A cluster whose table options can be set after the table was made."""
 
-    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
-        """Sets one option, or takes it back to its default with None, in one transaction; the table as it is then.
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
+        """Sets one option, or takes it back to its default with None, in one transaction; the table as it is then, or would be.
 
-        Checked as when a table is made. The lake format is refused once the cluster has recorded a lake snapshot of the table; whether a
-        lake table exists before that is known to the coordinator alone, which refuses by itself. Harmless to repeat.
+        Only documented options, checked as when a table is made. The lake format is refused once the cluster has recorded a lake
+        snapshot of the table; whether a lake table exists before that is known to the coordinator alone, which refuses by itself.
+        Harmless to repeat.
         Raises UnknownTable, UnknownDatabase, InvalidArgument (names the option), BadRequest (the lake cannot hold the table).
         """
         ...

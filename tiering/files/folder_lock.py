@@ -21,6 +21,18 @@ WAIT_SECONDS = 0.2
 _log = structlog.get_logger(__name__)
 
 
+def take_lock(descriptor: int, *, wait: bool) -> bool:
+    """Locks an open file or folder (flock(2)) until it is closed, or all processes that have it open are gone. False only without `wait`.
+
+    Descriptors that children inherit keep the lock with them; ours are closed in children, but where a caller says otherwise.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class FolderLock:
     """Held from `acquire` or `acquire_async` to `release`. The file holds the owner's process id, for people."""
 
@@ -35,12 +47,12 @@ class FolderLock:
         """
         file = self._open()
         try:
-            if not self._try(file):
+            if not take_lock(file, wait=False):
                 if not wait:
                     os.close(file)
                     return False
                 self._say_that_it_waits()
-                fcntl.flock(file, fcntl.LOCK_EX)
+                take_lock(file, wait=True)
             os.ftruncate(file, 0)
             os.write(file, f"{os.getpid()}\n".encode())
         except BaseException:
@@ -85,11 +97,3 @@ class FolderLock:
 
     def _say_that_it_waits(self) -> None:
         _log.warning("waiting for another coordinator to let go of the data folder", file=str(self._path), pid=self.owner())
-
-    @staticmethod
-    def _try(file: int) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

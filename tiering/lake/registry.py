@@ -14,9 +14,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from sqlalchemy import URL
-
 from tiering.errors import InvalidArgument
+from tiering.files.sqlite_files import sqlite_url
 from tiering.lake.base import Lake, LakeFormat
 from tiering.lake.catalog_properties import accepted_properties
 
@@ -99,7 +98,7 @@ def local_lake_properties(data_folder: Path) -> dict[str, str]:
     folder = data_folder.resolve()
     return {
         "type": "sql",
-        "uri": URL.create("sqlite", database=str(folder / LAKE_CATALOG_FILE)).render_as_string(hide_password=False),
+        "uri": sqlite_url(str(folder / LAKE_CATALOG_FILE)),
         "warehouse": f"file://{folder / 'lake'}",
     }
 

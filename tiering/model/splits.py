@@ -17,6 +17,7 @@ class TieringLogSplit:
     starting_offset: int
     stopping_offset: int
     backlog_offset: int
+    """The bucket's end offset when the round was planned (FLIP-309)."""
 
     @property
     def records(self) -> int:

@@ -16,6 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from tiering.clock import Clock
 from tiering.errors import LakewardError, PeerTooOld, UnknownLease
+from tiering.instants import to_milliseconds
 from tiering.model.tables import TableBucket
 from tiering.round.ports import LeaseHolder, Transport
 
@@ -203,4 +204,4 @@ class LeaseKeeper:
 
     def _now_ms(self) -> int:
         """Wall time: a monotonic clock may stand still while the machine is suspended, the lease does not."""
-        return int(self._clock.now().timestamp() * 1_000)
+        return to_milliseconds(self._clock.now())

@@ -2,6 +2,8 @@
 
 `run_validation` starts `python -m tiering.validate.child`, hands it the request as JSON on stdin, and reads one JSON line
 a check, and at last `done` or the error. Secrets of the lake's catalog travel on stdin, never on the command line.
+
+What reads lake and log is imported by the child alone: DuckDB, pyiceberg and SQLAlchemy take longer than a small table.
 """
 
 from __future__ import annotations
@@ -18,11 +20,10 @@ from typing import IO, Any
 from tiering.child_process import module_command
 from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
-from tiering.lake.registry import open_lake
 from tiering.model.names import table_path
+from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, CheckResult, Level
-from tiering.validate.run import validate
 from tiering.wire.errors import error_from_pb, error_to_pb
 
 
@@ -39,6 +40,34 @@ class ValidationRequest:
     memory_limit: str = DEFAULT_MEMORY_LIMIT
     lake_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     cluster_kind: str = EMBEDDED
+
+
+@dataclass(frozen=True)
+class FolderValidation:
+    """Validates tables of one data folder, each in a child process."""
+
+    cluster_kind: str
+    cluster_folder: Path
+    lake_format: str
+    lake_properties: Mapping[str, str] = field(repr=False)
+    memory_limit: str = DEFAULT_MEMORY_LIMIT
+
+    def run(
+        self, path: TablePath, level: str, snapshot_id: int | None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
+    ) -> Sequence[CheckResult]:
+        """As `run_validation`; `level` in any case."""
+        request = ValidationRequest(
+            str(self.cluster_folder),
+            self.lake_format,
+            path.database_name,
+            path.table_name,
+            level.lower(),
+            snapshot_id,
+            self.memory_limit,
+            self.lake_properties,
+            self.cluster_kind,
+        )
+        return run_validation(request, started)
 
 
 def run_validation(request: ValidationRequest, started: Callable[[subprocess.Popen[str]], None] = lambda _: None) -> Sequence[CheckResult]:
@@ -72,6 +101,9 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
 
 def main(source: IO[str], sink: IO[str]) -> None:
     """The child's side."""
+    from tiering.lake.registry import open_lake
+    from tiering.validate.run import validate
+
     try:
         request = ValidationRequest(**json.load(source))
         cluster = cluster_kind(request.cluster_kind).open_read_only(Path(request.cluster_folder))

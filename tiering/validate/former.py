@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
+from tiering.instants import to_microseconds
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, TableType
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
 from tiering.validate.lake_view import PLACE_COLUMN
@@ -18,7 +19,6 @@ from tiering.validate.subject import Stretch
 
 EVERY_OFFSET = -(2**63)
 """Lower than any."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def set_former_apart(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
@@ -65,7 +65,7 @@ def _look_at_keys(engine: Engine, report: Report, stretch: Stretch, lake: _LakeR
     if lake.rows == 0 or low >= stop:
         return stretch
     first = _time_of(engine, stretch, low)
-    if lake.oldest_us is not None and lake.oldest_us >= (first - _EPOCH) // timedelta(microseconds=1):
+    if lake.oldest_us is not None and lake.oldest_us >= to_microseconds(first):
         return stretch  # without a look at all files for each of many buckets
     lowest = SNAPSHOT_OFFSET if low == stretch.start == 0 else low
     former = _count(engine, stretch, f"{TIMESTAMP_COLUMN} < $first AND {OFFSET_COLUMN} >= {lowest}", {"first": first})

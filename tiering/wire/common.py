@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tiering.model.tables import BucketKey, Offsets, TablePath
 from tiering.rpc.v1.common_pb2 import PbBucket, PbBucketOffset, PbTablePath
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def path_to_pb(path: TablePath) -> PbTablePath:
@@ -53,13 +51,3 @@ def time_to_pb(time: datetime) -> Timestamp:
 def time_from_pb(pb: Timestamp) -> datetime:
     """The time in UTC. Raises ValueError or OverflowError for a year that Python has not."""
     return pb.ToDatetime(tzinfo=UTC)
-
-
-def time_to_ms(time: datetime) -> int:
-    """Milliseconds from the epoch to an aware datetime, rounded down."""
-    return (time - _EPOCH) // timedelta(milliseconds=1)
-
-
-def time_from_ms(ms: int) -> datetime:
-    """The time in UTC. Raises OverflowError for a year that Python has not."""
-    return _EPOCH + timedelta(milliseconds=ms)

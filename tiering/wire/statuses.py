@@ -11,10 +11,11 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
+from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.status import TableStatus
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.status_pb2 import ListTieringStatusesResponse, PbTableTieringStatus
-from tiering.wire.common import path_from_pb, path_to_pb, time_from_ms, time_from_pb, time_to_ms, time_to_pb
+from tiering.wire.common import path_from_pb, path_to_pb, time_from_pb, time_to_pb
 
 _ELSEWHERE = ("database_name", "table_name", "observed_time")
 """Fields that the message's path and the response carry."""
@@ -34,7 +35,7 @@ def status_to_pb(status: TableStatus) -> PbTableTieringStatus:
         if value is None:
             continue
         if name in _MS_FIELDS:
-            setattr(message, name, time_to_ms(value))
+            setattr(message, name, to_milliseconds(value))
         elif isinstance(value, datetime):
             getattr(message, name).CopyFrom(time_to_pb(value))
         else:
@@ -61,5 +62,5 @@ def _value(message: PbTableTieringStatus, name: str) -> Any:
         return None
     value = getattr(message, name)
     if name in _MS_FIELDS:
-        return time_from_ms(value)
+        return from_milliseconds(value)
     return time_from_pb(value) if name in _TIME_FIELDS else value

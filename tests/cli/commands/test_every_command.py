@@ -119,8 +119,44 @@ def test_completing_a_table_without_a_service_says_nothing(
     assert (ended.out.strip(), ended.err) == ("", "")
 
 
-def test_asking_for_help_waits_for_no_engine() -> None:
-    """Each of these takes from a tenth of a second to two seconds to import."""
-    heavy = "{'pyspark', 'pyiceberg', 'pandas', 'duckdb', 'sqlalchemy', 'sqlglot'}"
-    look = f"import sys, tiering.cli.main; print(sorted({heavy} & sys.modules.keys()))"
+ENGINES = "{'pyspark', 'pyiceberg', 'pandas', 'duckdb', 'sqlalchemy', 'sqlglot'}"
+"""Each of these takes from a tenth of a second to two seconds to import."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("validate", "--help"),
+        ("status", "--uri", "127.0.0.1:1"),
+        ("validate", "sales.orders", "--uri", "127.0.0.1:1"),
+        ("tables", "--uri", "127.0.0.1:1"),
+        ("tier", "sales.orders", "--uri", "127.0.0.1:1"),
+    ],
+)
+def test_a_command_that_needs_no_engine_waits_for_none(words: tuple[str, ...]) -> None:
+    look = f"""
+import sys
+from tiering.cli.main import main
+try:
+    main()
+finally:
+    print("engines:", sorted({ENGINES} & sys.modules.keys()))
+"""
+    ended = subprocess.run([sys.executable, "-c", look, *words], capture_output=True, text=True, check=False)
+    assert ended.stdout.endswith("engines: []\n"), ended.stderr
+
+
+def test_the_process_that_starts_a_validation_reads_nothing_itself(tmp_path: Path) -> None:
+    """The engines are imported once, by the child."""
+    (tmp_path / "VERSION").write_text("1\n")
+    look = f"""
+import sys
+from pathlib import Path
+from tiering.cli.processes.data_folder import read_data_folder
+from tiering.lake.catalog_properties import with_default_catalog
+from tiering.validate import child
+with_default_catalog({{}}, read_data_folder(Path({str(tmp_path)!r})).read_only_lake_properties)
+print(sorted({ENGINES} & sys.modules.keys()))
+"""
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -18,9 +18,13 @@ from support.cluster_of_processes import Deployment
 from support.commands import Lakeward
 from support.memory_coordinator import NOON, table_status
 from support.processes import Process, wait_for
+from support.repository import ROOT
 from support.terminals import Terminal
-from tiering.cli.status.view import StatusScreen, short_duration, status_style
+from tiering.cli.commands.status import LEFT_OUT_FIRST
+from tiering.cli.status.detail import StatusPage
+from tiering.cli.status.view import StatusScreen, status_style
 from tiering.cli.status.watch import Watch
+from tiering.durations import short_duration
 from tiering.errors import ServiceUnreachable
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
@@ -33,6 +37,12 @@ FAILED: dict[str, Any] = {
     "error_phase": "PLAN",
     "error_hint": "Mend it.",
 }
+
+
+def page(status: TableStatus, width: int = 100) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    console.print(StatusPage(status))
+    return [line.rstrip() for line in str(console.file.getvalue()).splitlines()]  # type: ignore[attr-defined]
 
 
 def drawn(statuses: Sequence[TableStatus], width: int = 120, height: int = 40, trouble: str = "") -> list[str]:
@@ -145,6 +155,67 @@ def test_outside_a_terminal_every_look_is_shown_and_every_failed_one_told() -> N
 def test_nobody_at_the_first_look_is_an_error(run: Callable[[Watch], None]) -> None:
     with pytest.raises(ServiceUnreachable):
         run(watch([AWAY]))
+
+
+def test_one_table_is_a_page_that_says_what_to_do() -> None:
+    status = table_status(
+        "web.b",
+        **FAILED,
+        error_retryable=False,
+        consecutive_failures=3,
+        error_count=7,
+        last_error_time=NOON - timedelta(minutes=2),
+        lag_ms=400_000,
+        pending_records=1_200,
+        status_since=NOON - timedelta(minutes=5),
+        last_tiered_time=NOON - timedelta(hours=1),
+        lake_snapshot_id=77,
+        lake_records=5_000,
+    )
+    lines = page(status)
+    assert lines[0].startswith("web.b  LOG, id 1, as of ")
+    named = {line[2:14].strip(): line[14:].strip() for line in lines[1:] if line[2:3].strip()}
+    assert named["state"].startswith("Failed  for 5 min")
+    assert named["lag"] == "6.7 min; promised 3 min; 1,200 records wait"
+    assert named["hint"] == "Mend it."
+    assert named["what to do"] == "follow the hint, and then: lakeward tier web.b"
+    assert "3 in a row, 7 in all" in named["since"]
+    assert "1 h ago" in named["tiered"]
+    assert named["lake"] == "iceberg snapshot 77, 5,000 records"
+    assert list(named) == ["state", "lag", "error", "since", "hint", "what to do", "tiered", "lake"]
+    assert " ".join(line.strip() for line in lines).count("and much more") == 60  # nothing is cut
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_a_page_says_when_it_tries_again_and_how_far_a_round_is() -> None:
+    failing = page(table_status("a.b", **FAILED, error_retryable=True, next_retry_time=NOON + timedelta(seconds=30)))
+    assert "  what to do  nothing yet: it tries again by itself" in failing
+    assert any(line.startswith("  next retry  ") and line.endswith("in 30 s") for line in failing)
+    running = page(table_status("a.b", status="Tiering", round_id="r1", tiering_epoch=4, tierer_id="t1", fraction_completed=0.25))
+    assert "  round       r1, epoch 4, 25% done, on t1" in running
+    paused = page(table_status("a.b", paused=True, paused_by="ann", paused_reason="a move"))
+    assert "  paused      by ann: a move" in paused
+    assert any("CALL sys.resume_tiering('a.b')" in line for line in paused)
+    hidden = page(table_status("a.b", **(FAILED | {"last_error": "bad \x1b[2J"})))
+    assert any("bad \\x1b[2J" in line for line in hidden)
+
+
+def test_the_page_is_for_people_and_programs_get_the_row(lakeward: Lakeward) -> None:
+    assert lakeward("status", "sales.orders").out.startswith("sales.orders  LOG, id ")
+    [row] = json.loads(lakeward("status", "sales.orders", "--format", "json").out)
+    assert row["table"] == "sales.orders"
+
+
+def test_a_narrow_terminal_goes_without_columns_in_the_order_of_the_manual(stocked: Deployment) -> None:
+    with Terminal("status", "--uri", stocked.uri, columns=60) as terminal:
+        assert terminal.wait_ended() == 0
+    note = next(line for line in terminal.text.splitlines() if line.startswith("too narrow for: "))
+    left_out = note.removeprefix("too narrow for: ").partition(";")[0].split(", ")
+    assert left_out == list(LEFT_OUT_FIRST[: len(left_out)])
+    table = [line for line in terminal.text.splitlines() if "sales.orders" in line]
+    assert table
+    assert all(len(line) <= 60 for line in table)
+    assert f"`{'`, `'.join(LEFT_OUT_FIRST)}`" in (ROOT / "docs" / "cli.md").read_text().replace("\n", " ")
 
 
 def test_the_three_forms_have_the_same_tables(lakeward: Lakeward) -> None:

@@ -64,7 +64,7 @@ def test_an_error_says_which_statement_and_where_and_ends_with_status_1(lakeward
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--engine", "duckdb"), "Add --data DIR"),
+        (("--engine", "duckdb", "--lake-format", "iceberg"), "are for --data"),
         (("--data", "."), "Add --engine duckdb"),
         (("--engine", "duckdb", "--data", ".", "--conf", "a=b"), "--conf is for Spark"),
     ],
@@ -136,3 +136,31 @@ def test_the_prompt_needs_neither_spark_nor_a_service(folder: Path, tmp_path: Pa
         terminal.type("\x04")
         assert terminal.wait_ended() == 0
     assert "1000" in terminal.text
+
+
+def test_without_a_folder_the_service_is_asked(lakeward: Lakeward) -> None:
+    def rows(statement: str) -> object:
+        ended = lakeward("sql", "--engine", "duckdb", statement, "--format", "json")
+        assert ended.status == 0, ended.err
+        return json.loads(ended.out)
+
+    query = "SELECT concat(database_name, '.', table_name) AS t, pending_records FROM sys.lake_tiering_status WHERE database_name = 'sales'"
+    assert rows(query) == [{"t": "sales.orders", "pending_records": 30}]
+    assert rows("SELECT count(*) AS n FROM sys.tables WHERE table_name = 'orders'") == [{"n": 1}]
+    assert rows("SHOW TABLES IN sales") == [{"namespace": "sales", "tableName": "orders", "isTemporary": False}]
+    assert rows("DESCRIBE TABLE sales.orders")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CALL sys.pause_tiering('sales.orders')", "changes something, which --engine duckdb never does"),
+        ("SELECT * FROM sales.orders", "sales.orders"),
+        ("SELECT * FROM sys.nothing", "there is no system table sys.nothing"),
+        ("CALL sys.validate_table('sales.orders')", "was never tiered"),
+    ],
+)
+def test_what_the_service_cannot_serve_this_way_is_said(lakeward: Lakeward, statement: str, message: str) -> None:
+    ended = lakeward("sql", "--engine", "duckdb", statement)
+    assert ended.status == 1
+    assert message in ended.err

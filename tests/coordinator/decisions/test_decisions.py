@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from support.coordinator_world import START, HandClock
 from support.memory_cluster import log_table
-from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import Change, Context, enter_pending
 from tiering.coordinator.decisions.lake_acks import chain_of, is_behind
 from tiering.coordinator.decisions.moment import Moment, Timebase
@@ -19,12 +18,11 @@ from tiering.coordinator.decisions.operator_requests import reach_stops
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, Trigger, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import RoundRef, assign, is_current
 from tiering.coordinator.decisions.table_lifecycle import disable, discover, due, fingerprint, pick, restore
-from tiering.coordinator.observing.lag import Observation, lag_of
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.model.rounds import RoundState
 from tiering.model.states import TableState
-from tiering.model.tables import BucketKey, BucketOffsets, TablePath
+from tiering.model.tables import BucketKey, TablePath
 
 OPTIONS = CoordinatorOptions()
 NOW = Moment(START, START)
@@ -46,15 +44,6 @@ def waiting(table_id: int, since: float, trigger: Trigger = Trigger.FORCE, *, ov
 
 def row(round_id: str, base: str | None) -> LakeCommitRecord:
     return LakeCommitRecord(round_id, 1, "sales", "orders", 1, CommitState.UNKNOWN, START, base_round_id=base)
-
-
-@given(failures=st.integers(0, 10_000), jitter=st.floats(0, 1, exclude_max=True))
-def test_a_back_off_stays_within_its_bounds_and_jitter_takes_at_most_half(failures: int, jitter: float) -> None:
-    full = backoff_ms(failures, 0.0, OPTIONS)
-    wait = backoff_ms(failures, jitter, OPTIONS)
-    assert OPTIONS.backoff_min_ms <= wait <= full <= OPTIONS.backoff_max_ms
-    assert wait >= full / 2 - 1
-    assert full <= backoff_ms(failures + 1, 0.0, OPTIONS)
 
 
 def test_a_change_outside_the_table_of_transitions_is_refused() -> None:
@@ -158,22 +147,6 @@ def test_a_plan_reaches_a_goal_only_if_it_is_known_and_gets_to_every_bucket() ->
 @given(st.dictionaries(st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 2**20)), st.integers(0, 2**62)))
 def test_offsets_survive_their_text(offsets: dict[BucketKey, int]) -> None:
     assert from_text(to_text(offsets)) == offsets
-
-
-def test_pending_counts_from_the_lake_or_from_the_logs_start() -> None:
-    buckets = {BucketKey(None, 0): BucketOffsets(5, 10, 2.5), BucketKey(None, 1): BucketOffsets(0, 4, 2.5)}
-    observation = Observation(START, buckets, START)
-    assert (lag_of(observation, None).records, lag_of(observation, None).size_bytes) == (9, 22)
-    assert lag_of(observation, {"0": 8, "1": 4}).records == 2
-    done = lag_of(observation, {"0": 12, "1": 4})
-    assert (done.records, done.size_bytes, done.oldest_time, done.age_ms(START)) == (0, 0, None, 0)
-    unsized = replace(observation, buckets={BucketKey(None, 0): BucketOffsets(0, 1)}, oldest_time=None)
-    assert (lag_of(unsized, None).size_bytes, lag_of(unsized, None).age_ms(START)) == (None, None)
-
-
-def test_lag_is_never_negative() -> None:
-    observation = Observation(START, {BucketKey(None, 0): BucketOffsets(0, 1, 1.0)}, START + timedelta(seconds=9))
-    assert lag_of(observation, None).age_ms(START) == 0
 
 
 def test_steady_time_ignores_a_clock_that_is_set() -> None:

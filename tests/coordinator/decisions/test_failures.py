@@ -9,27 +9,6 @@ from support.operators import cancel, pause
 from tiering.model.rounds import RoundState
 
 
-def test_failures_back_off_from_a_second_to_five_minutes_and_success_resets(world: World) -> None:
-    world.append()
-    tierer, assignment = world.assigned()
-    waits = []
-    for _ in range(11):
-        tierer.fail(assignment)
-        deadline = world.record().retry_deadline
-        assert deadline is not None
-        wait = (deadline - world.coordinator.table_records.now().steady).total_seconds()
-        waits.append(wait)
-        world.later(wait - 0.001)
-        assert world.state() == "Failed"
-        world.later(0.001)
-        assignment = tierer.get()
-    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert world.record().consecutive_failures == 11
-    tierer.run(assignment)
-    record = world.record()
-    assert (record.error, record.consecutive_failures, record.retry_deadline, record.error_count) == (None, 0, None, 11)
-
-
 def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.fail(assignment, error_class="SchemaDrift", error_retryable=False)
@@ -37,14 +16,6 @@ def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
     assert world.state() == "Failed"
     changed = replace(world.table, properties={"note": "mended"})
     world.cluster.by_path[changed.path] = changed
-    world.coordinator.tick()
-    assert world.state() == "Pending"
-
-
-def test_a_stopped_tierer_does_not_raise_the_back_off(world: World) -> None:
-    tierer, assignment = world.assigned()
-    tierer.fail(assignment, tierer_stopped=True, error_class="TiererStopped")
-    assert world.record().consecutive_failures == 0
     world.coordinator.tick()
     assert world.state() == "Pending"
 

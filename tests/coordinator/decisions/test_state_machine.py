@@ -257,7 +257,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         for round_id in aborted & pending:
             request = next(candidate for candidate in self.requests if candidate.marker.round_id == round_id)
             assert table is not None
-            assert request.tag != table.tag, "a grant is given up only when it cannot land any more"
+            assert request.tiered != self.world.lake.tiered(table), "a grant is given up only when it cannot land any more"
 
     def teardown(self) -> None:
         self.world.coordinator.close()

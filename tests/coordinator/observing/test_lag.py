@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from support.coordinator_world import START, World
 from support.memory_cluster import MemoryCluster, log_table
 from tiering.coordinator.observing import lag
-from tiering.coordinator.observing.lag import Lag
+from tiering.coordinator.observing.lag import Lag, Observation, lag_of
 from tiering.errors import ClusterUnavailable
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath
 
@@ -177,3 +178,19 @@ def test_a_look_over_many_tables_asks_nothing(many: World, monkeypatch: pytest.M
     assert sum(many.cluster.together) == TABLES - 1
     many.coordinator.observer.refresh(records[1:])
     assert sum(many.cluster.together) == TABLES - 1
+
+
+def test_pending_counts_from_the_lake_or_from_the_logs_start() -> None:
+    buckets = {BucketKey(None, 0): BucketOffsets(5, 10, 2.5), BucketKey(None, 1): BucketOffsets(0, 4, 2.5)}
+    observation = Observation(START, buckets, START)
+    assert (lag_of(observation, None).records, lag_of(observation, None).size_bytes) == (9, 22)
+    assert lag_of(observation, {"0": 8, "1": 4}).records == 2
+    done = lag_of(observation, {"0": 12, "1": 4})
+    assert (done.records, done.size_bytes, done.oldest_time, done.age_ms(START)) == (0, 0, None, 0)
+    unsized = replace(observation, buckets={BucketKey(None, 0): BucketOffsets(0, 1)}, oldest_time=None)
+    assert (lag_of(unsized, None).size_bytes, lag_of(unsized, None).age_ms(START)) == (None, None)
+
+
+def test_lag_is_never_negative() -> None:
+    observation = Observation(START, {BucketKey(None, 0): BucketOffsets(0, 1, 1.0)}, START + timedelta(seconds=9))
+    assert lag_of(observation, None).age_ms(START) == 0

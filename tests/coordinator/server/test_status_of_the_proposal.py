@@ -20,9 +20,9 @@ from support.memory_coordinator import MemoryCoordinator, table_status
 from support.served import Served, error_of, many, over_grpc
 from tiering.coordinator.server import listings
 from tiering.errors import InvalidArgument
+from tiering.instants import to_milliseconds
 from tiering.model.status import TableStatus
 from tiering.redaction.redact import MESSAGE_LIMIT
-from tiering.wire.common import time_to_ms
 from tiering.wire.statuses import status_to_pb
 
 PROPOSAL = """
@@ -105,7 +105,7 @@ def test_a_client_of_the_proposal_reads_every_table_with_what_it_requires() -> N
 
 def ms(time: datetime | None) -> int:
     assert time is not None
-    return time_to_ms(time)
+    return to_milliseconds(time)
 
 
 def test_without_page_size_too_many_tables_are_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Nothing but `lake/iceberg/catalogs.py` and `file_io.py` asks pyiceberg for a catalog, for file access or for a location provider."""
+"""Nothing but `tiering/lake/iceberg/catalogs/` asks pyiceberg for a catalog, for file access or for a location provider."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.repository import ROOT
 
-WAYS = {
+ENTRANCES = {
     "load_catalog",
     "load_rest",
     "load_sql",
@@ -19,8 +19,8 @@ WAYS = {
     "PyArrowFileIO",
     "FsspecFileIO",
 }
-MAY = {
-    "tiering/lake/iceberg/catalogs/rest.py": {"RestCatalog"},  # the base of that in catalogs.py
+ALLOWED = {
+    "tiering/lake/iceberg/catalogs/rest.py": {"RestCatalog"},  # its own catalog derives from it
     "tiering/lake/iceberg/catalogs/opening.py": {"SqlCatalog"},
     "tiering/lake/iceberg/catalogs/file_io.py": {"PyArrowFileIO"},
     "tiering/lake/iceberg/catalogs/locations.py": {"PyArrowFileIO"},  # how it reads a location
@@ -39,10 +39,10 @@ def test_there_is_one_way_to_a_table() -> None:
     importers = {}
     for package in ("tiering", "sys_tables"):
         for file in (ROOT / package).rglob("*.py"):
-            ways = imported(file) & WAYS
-            if ways:
-                importers[str(file.relative_to(ROOT))] = ways
-    assert importers == MAY
+            entrances = imported(file) & ENTRANCES
+            if entrances:
+                importers[str(file.relative_to(ROOT))] = entrances
+    assert importers == ALLOWED
 
 
 def test_no_table_is_loaded_but_by_a_catalog_of_lakewards() -> None:

@@ -39,7 +39,12 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
     "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
     "retry_tiering": ({"table": "sales.orders"}, {"table": "sales.other"}),
+    "set_table_option": (
+        {"table": "sales.orders", "name": "table.datalake.freshness", "value": "5 min"},
+        {"value": "6 min"},
+    ),
     "skip_record": ({"table": "sales.stuck", "bucket_id": 0, "offset": 0, "reason": "why"}, {"offset": 1}),
+    "take_kv_snapshot": ({"table": "sales.planes"}, {"table": "sales.stuck"}),
     "tier_table": ({"table": "sales.orders", "wait": False}, {"table": "sales.other"}),
 }
 """Of each procedure: how it is called with an effect, and what makes that another operation."""
@@ -77,6 +82,7 @@ def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
     rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(planes.path, rows, "test", 0)
     snapshots = world.storage.take_kv_snapshots(planes.path)
+    world.storage.upsert(planes.path, rows, "test", 1)  # newer than the snapshots
     wanted = {TableBucket(planes.table_id, bucket): one.snapshot_id for bucket, one in snapshots.items()}
     assert not world.storage.acquire_lease("held", 60_000, wanted)
 
@@ -91,8 +97,10 @@ def arguments(world: LakeWorld, name: str) -> dict[str, Any]:
 
 def state(world: LakeWorld) -> list[object]:
     """All that a CALL could change."""
-    store, heads = world.store, [world.lake.view(info.path) for info in world.storage.tables()]
-    return [[unmeasured(each) for each in store.load()], store.rounds(), store.commits(), store.events(), heads, world.storage.leases()]
+    store, tables = world.store, world.storage.tables()
+    in_store = [[unmeasured(record) for record in store.load()], store.rounds(), store.commits(), store.events()]
+    in_cluster = [[(table.properties, world.storage.kv_snapshots(table)) for table in tables], world.storage.leases()]
+    return [*in_store, *in_cluster, [world.lake.view(table.path) for table in tables]]
 
 
 def unmeasured(record: TableRecord) -> TableRecord:

@@ -40,7 +40,7 @@ class EngineOptions:
     conf: Mapping[str, str]
     lake: bool
     data: Path | None
-    lake_format: str
+    lake_format: str | None
     lake_properties: Mapping[str, str]
 
 
@@ -54,9 +54,9 @@ def sql(
     master: Annotated[str, typer.Option(help="Spark master of the session.")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for that Spark; repeat it.")] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="With --engine duckdb: the data folder to read; no service is asked.", show_default=False)
+        Path | None, typer.Option("--data", help="With --engine duckdb: read this data folder; no service is asked.", show_default=False)
     ] = None,
-    lake_format: Annotated[str, typer.Option(help="With --data: format of the lake.")] = "iceberg",
+    lake_format: Annotated[str | None, typer.Option(help="With --data: format of the lake (iceberg).", show_default=False)] = None,
     lake_property: Annotated[
         list[str] | None,
         typer.Option(help="With --data: NAME=VALUE of the lake's catalog, if it is not the data folder's own. Repeatable."),
@@ -67,6 +67,8 @@ def sql(
     Example: lakeward sql "SELECT table_name, status, lag_ms FROM sys.lake_tiering_status" --format csv
 
     Example: lakeward sql -f report.sql
+
+    Example: lakeward sql --engine duckdb "SELECT table_name, lag_ms FROM sys.lake_tiering_status"
 
     Example: lakeward sql --engine duckdb --data ./data "SELECT count(*) FROM lake.sales.orders"
     """
@@ -80,7 +82,7 @@ def sql(
     options = EngineOptions(uri, master, read_pairs(conf or [], "--conf"), lake, data, lake_format, properties)
     _check_engine(engine, options)
     # Before Spark, which takes seconds: nobody may be there.
-    names = _names(uri) if engine is EngineKind.SPARK else _known_names()
+    names = _names(uri) if data is None else _known_names()
     console = message_console()
     if console.is_terminal:
         end_orderly_on_sigterm()
@@ -148,8 +150,8 @@ def _known_names() -> tuple[str, ...]:
 
 def _check_engine(kind: EngineKind, options: EngineOptions) -> None:
     """Raises InvalidArgument for options that are the other engine's."""
-    if kind is EngineKind.DUCKDB and options.data is None:
-        raise InvalidArgument("--engine duckdb reads a data folder: none is named", hint="Add --data DIR.")
+    if kind is EngineKind.DUCKDB and options.data is None and (options.lake_properties or options.lake_format is not None):
+        raise InvalidArgument("--lake-format and --lake-property are for --data: the service goes by its own", hint="Leave them out.")
     if kind is EngineKind.DUCKDB and options.conf:
         raise InvalidArgument("--conf is for Spark, and --engine duckdb starts none", hint="Leave it out.")
     if kind is EngineKind.SPARK and (options.data is not None or options.lake_properties):
@@ -170,7 +172,10 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
 
             return SparkEngine(options.uri, options.master, {**lake, **options.conf})
         case EngineKind.DUCKDB:
+            if options.data is None:
+                from tiering.cli.sql.service_engine import ServiceDuckDbEngine
+
+                return ServiceDuckDbEngine(options.uri)
             from tiering.cli.sql.offline_engine import DuckDbEngine
 
-            assert options.data is not None
-            return DuckDbEngine(options.data, options.lake_format, options.lake_properties)
+            return DuckDbEngine(options.data, options.lake_format or "iceberg", options.lake_properties)

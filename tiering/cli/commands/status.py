@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tiering.cli.status.detail import StatusPage
 from tiering.cli.status.view import status_style
 from tiering.cli.status.watch import Watch
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, output_console, printable
@@ -31,6 +32,8 @@ COLUMNS = (
     "error_class",
     "last_error",
 )
+LEFT_OUT_FIRST = ("last_error", "status_reason", "lake_records", "last_tiered_time", "pending_records", "error_class", "lag_ms")
+"""Of COLUMNS, on a terminal too narrow for them; docs/cli.md has the same order."""
 STYLES = {"status": status_style, "error_class": lambda value: "red", "last_error": lambda value: "red"}
 SHORTEST_INTERVAL_MS = 100
 """Faster than anybody reads, and no burden to a coordinator."""
@@ -48,7 +51,7 @@ def status(
     interval: Annotated[str, typer.Option(help="With --watch: how long between two looks.")] = "2 s",
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Show how the tiering of each lake table stands.
+    """Show how the tiering of each lake table stands: a row a table, or a page about one.
 
     Example: lakeward status sales.orders --format json
 
@@ -61,12 +64,16 @@ def status(
     with LakewardClient(uri) as client:
         if watch:
             _watch(Watch(lambda: client.list_tiering_statuses(table_path=path), uri, interval_ms / 1_000), output)
+        elif path is not None and output is OutputFormat.TABLE:
+            for table_status in client.list_tiering_statuses(table_path=path):
+                output_console().print(StatusPage(table_status))
         else:
             _print(client.list_tiering_statuses(table_path=path), output)
 
 
 def _print(statuses: Sequence[TableStatus], output: OutputFormat) -> None:
-    print_rows([_row(status) for status in statuses], output, COLUMNS if output is OutputFormat.TABLE else ("table",), STYLES)
+    columns = COLUMNS if output is OutputFormat.TABLE else ("table",)
+    print_rows([_row(status) for status in statuses], output, columns, STYLES, left_out_first=LEFT_OUT_FIRST)
 
 
 def _row(status: TableStatus) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from tiering.errors import UnknownDatabase
 from tiering.model.names import SYSTEM_DATABASE
 
 SHOWN = ("table", "type", "buckets", "bucket_key", "partitioned_by", "lake", "freshness", "columns")
+LEFT_OUT_FIRST = ("columns", "bucket_key", "partitioned_by", "buckets", "freshness")
+"""Of SHOWN, on a terminal too narrow for them; docs/cli.md has the same order."""
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +41,7 @@ def tables(
             return
         rows = catalog.read("tables", **({} if namespace is None else {"database_name": namespace}))
     if output is OutputFormat.TABLE:
-        print_rows([_for_people(row) for row in rows], output, SHOWN)
+        print_rows([_for_people(row) for row in rows], output, SHOWN, left_out_first=LEFT_OUT_FIRST)
     else:
         print_rows([_for_programs(row) for row in rows], output, ("table",))
 

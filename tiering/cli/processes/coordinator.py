@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import signal
-import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import sys_tables.server.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.kinds import HostedCluster
 from tiering.cluster.registry import cluster_kind
-from tiering.coordinator.calls.validate_table import ValidateTable, Validator
+from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
@@ -27,8 +26,7 @@ from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
-from tiering.validate.child import ValidationRequest, run_validation
-from tiering.validate.results import CheckResult
+from tiering.validate.child import FolderValidation
 
 log = structlog.get_logger(__name__)
 
@@ -127,20 +125,8 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
-    def validate(call: ValidateTable, started: Callable[[subprocess.Popen[str]], None]) -> Sequence[CheckResult]:
-        request = ValidationRequest(
-            cluster_kind=options.cluster_kind,
-            cluster_folder=str(folder.cluster),
-            lake_format=options.lake_format,
-            database_name=call.path.database_name,
-            table_name=call.path.table_name,
-            level=call.level.lower(),
-            snapshot_id=call.snapshot_id,
-            lake_properties=options.lake_properties,
-        )
-        return run_validation(request, started)
-
-    return validate
+    validation = FolderValidation(options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties)
+    return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 
 async def serve_coordinator(settings: CoordinatorSettings) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiering.cli.processes.sent_folders import check_links, read_version
-from tiering.coordinator.memory.sql_store import sqlite_url
 from tiering.errors import SetupError
 from tiering.files.durable_files import make_folder
 from tiering.files.private_files import make_private
@@ -31,6 +30,8 @@ class DataFolder:
 
     @property
     def store_url(self) -> str:
+        from tiering.coordinator.memory.sql_store import sqlite_url  # not for commands that leave the store alone
+
         return sqlite_url(self.store_file)
 
     @property

@@ -17,6 +17,7 @@ from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
+from tiering.instants import to_milliseconds
 from tiering.lake.registry import lake_opener, properties_from_service
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.runner import RoundWorld
@@ -76,7 +77,7 @@ def run_tierer(settings: TiererSettings) -> None:
         host=socket.gethostname(),
         application_id=spark.sparkContext.applicationId or "",
         version=version("lakeward"),
-        started_at_ms=int(clock.now().timestamp() * 1_000),
+        started_at_ms=to_milliseconds(clock.now()),
         incarnation=incarnation,
         slots=settings.slots,
         service_timeout_ms=config.service_timeout_ms,

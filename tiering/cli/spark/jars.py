@@ -5,7 +5,6 @@ They are fetched once, by `lakeward fetch-jars` (`make setup` runs it); whatever
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tiering.errors import SetupError
+from tiering.files.folder_lock import take_lock
 
 FOLDER_VARIABLE = "LAKEWARD_JARS"
 """Names the folder of the jars, where the package's own cannot be written or they are there already."""
@@ -141,7 +141,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Holds a lock on the folder itself; what an earlier, interrupted one left in it goes."""
     held = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        take_lock(held, wait=True)
         for leftover in folder.glob(".fetch-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         yield

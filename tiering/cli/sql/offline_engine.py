@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,14 +11,12 @@ from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result
 from tiering.clock import SystemClock
 from tiering.cluster.registry import EMBEDDED, cluster_kind
-from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
-from tiering.validate.child import ValidationRequest, run_validation
-from tiering.validate.results import CheckResult
+from tiering.validate.child import FolderValidation
 
 
 class DuckDbEngine:
@@ -28,18 +26,7 @@ class DuckDbEngine:
         folder = read_data_folder(data)
         properties = with_default_catalog(lake_properties, folder.read_only_lake_properties)
 
-        def validate(call: ValidateTable) -> Sequence[CheckResult]:
-            request = ValidationRequest(
-                cluster_kind=EMBEDDED,
-                cluster_folder=str(folder.cluster),
-                lake_format=lake_format,
-                database_name=call.path.database_name,
-                table_name=call.path.table_name,
-                level=call.level.lower(),
-                snapshot_id=call.snapshot_id,
-                lake_properties=properties,
-            )
-            return run_validation(request)
+        validation = FolderValidation(EMBEDDED, folder.cluster, lake_format, properties)
 
         with ExitStack() as opened:
             store = SqlStore.for_reading(folder.store_file)
@@ -52,7 +39,7 @@ class DuckDbEngine:
             look=lambda: offline_view(store, cluster, clock),
             open_lake=lake_opener(properties),
             lake_format=lake_format,
-            validate=validate,
+            validate=lambda call: validation.run(call.path, call.level, call.snapshot_id),
             start_command=f"lakeward up --data {folder.root}",
         )
         self._engine = OfflineEngine(source)

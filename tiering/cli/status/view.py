@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tiering.cli.terminal.consoles import printable
+from tiering.durations import short_duration
 from tiering.model.status import TableStatus
 
 STATUS_STYLES = {
@@ -99,16 +100,6 @@ def error_lines(console: Console, width: int, status: TableStatus) -> list[Text]
         lines[-1].truncate(max(width - 1, 1))
         lines[-1].append("…")
     return lines
-
-
-def short_duration(milliseconds: int | None) -> str:
-    """`850 ms`, `3.2 s`, `4 min`, `2.5 h`, `3 d`; empty if unknown."""
-    if milliseconds is None:
-        return ""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
-        if milliseconds >= size:
-            return f"{milliseconds / size:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{milliseconds} ms"
 
 
 def status_style(status: str) -> str:

@@ -1,6 +1,7 @@
 """How commands print rows: a table for people, JSON or CSV for programs.
 
-People see NULL as an empty cell and times to the second, and a table that is wider than the terminal row by row. Programs see
+People see NULL as an empty cell and times to the second. Of a table that is wider than the terminal a command may leave out columns, in an
+order of its own, and says which; what is still too wide comes row by row. Nothing is cut. Programs see
 everything: times in ISO 8601, bytes as hex, decimals as text; in CSV NULL is an empty field, nested values are JSON.
 """
 
@@ -11,7 +12,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from enum import StrEnum
 from typing import Any
@@ -98,15 +99,46 @@ def _plain(value: Any) -> Any:
 
 
 def print_rows(
-    rows: Sequence[Mapping[str, Any]], output: OutputFormat, columns: Sequence[str] | None = None, styles: Styles | None = None
+    rows: Sequence[Mapping[str, Any]],
+    output: OutputFormat,
+    columns: Sequence[str] | None = None,
+    styles: Styles | None = None,
+    *,
+    left_out_first: Sequence[str] = (),
 ) -> None:
     """All rows in the wanted form: `columns` of them (all if None) for people, everything for programs.
 
-    Without rows the columns of a CSV are `columns`.
+    Without rows the columns of a CSV are `columns`. `left_out_first`: columns that a narrow terminal goes without, in this order; a line
+    on standard error names them.
     """
     everything = list(rows[0] if rows else columns or ())
     shown = list(columns or everything) if output is OutputFormat.TABLE else everything
+    if output is OutputFormat.TABLE:
+        shown = _fitting_columns(shown, rows, left_out_first)
     print_result(shown, [[row[name] for name in shown] for row in rows], output, styles=styles)
+
+
+def _fitting_columns(columns: list[str], rows: Sequence[Mapping[str, Any]], left_out_first: Sequence[str]) -> list[str]:
+    """The columns that the terminal has room for, less those of `left_out_first` that it has not; all if that is not enough."""
+    console = output_console()
+    if not console.is_terminal or not rows:
+        return columns
+    widths = {name: _width(name, [Text(as_text(row[name]).expandtabs()) for row in rows]) for name in columns}
+    left_out: list[str] = []
+    for name in (*left_out_first, None):
+        shown = [column for column in columns if column not in left_out]
+        if _table_width(widths[column] for column in shown) <= console.width:
+            if left_out:
+                print(f"too narrow for: {', '.join(left_out)}; --format json shows all", file=sys.stderr)
+            return shown
+        if name is not None:
+            left_out.append(name)
+    return columns
+
+
+def _table_width(widths: Iterable[int]) -> int:
+    """Cells of a table whose columns have these: a border and two blanks around each."""
+    return sum(width + 3 for width in widths) + 1
 
 
 def print_result(
@@ -162,7 +194,7 @@ def _print_for_people(columns: Sequence[str], rows: Sequence[Row], text: Callabl
     paint = [styles.get(name, lambda _: "") for name in columns]
     cells = [[Text(text(value).expandtabs(), style=style(value)) for style, value in zip(paint, row, strict=True)] for row in rows]
     console = output_console()
-    width = sum(_width(printable(name), [line[index] for line in cells]) + 3 for index, name in enumerate(columns)) + 1
+    width = _table_width(_width(printable(name), [line[index] for line in cells]) for index, name in enumerate(columns))
     if rows and console.is_terminal and width > console.width:
         _print_row_by_row(console, columns, cells)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ from tiering.cluster.embedded.log.segments import DROPPED_SUFFIX, LOG_FOLDER
 from tiering.cluster.embedded.log.segments import SUFFIX as SEGMENT_SUFFIX
 from tiering.errors import SetupError
 from tiering.files.durable_files import TEMPORARY_SUFFIX, make_folder
+from tiering.files.folder_lock import take_lock
 
 LOCK_FILE = "LOCK"
 TOMBSTONE_AGE_S = 24 * 60 * 60
@@ -38,16 +38,14 @@ def lock_folder(root: Path) -> IO[str]:
         raise SetupError(
             f"cannot write the cluster's folder {root}: {error.strerror}", hint="Choose a folder that you can write."
         ) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if not take_lock(file.fileno(), wait=False):
         file.seek(0)
         owner = file.read().strip()
         file.close()
         raise SetupError(
             f"the cluster's folder {root} is in use{f' by process {owner}' if owner else ''}",
             hint="Stop the other coordinator, or choose another data folder.",
-        ) from error
+        )
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()

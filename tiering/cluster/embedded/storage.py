@@ -32,6 +32,7 @@ from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_r
 from tiering.cluster.embedded.metadata.database import Metadata, partitions, segments, tables
 from tiering.cluster.embedded.metadata.lake_record import write_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
+from tiering.cluster.embedded.metadata.options import check_documented_option
 from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.table_changes import TableChanges, check_path
@@ -100,9 +101,10 @@ class EmbeddedStorage(StoredCluster):
         """As `WritableCluster.alter_table`."""
         return self._changes.alter_table(path, set_properties, add_columns)
 
-    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """As `TableOptionSetting.set_table_option`."""
-        return self._changes.alter_table(path, {name: value})
+        check_documented_option(name)
+        return self._changes.alter_table(path, {name: value}, dry_run=dry_run)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
         """As `TableCatalog.tables`; the very same list while no table was made, changed or dropped."""

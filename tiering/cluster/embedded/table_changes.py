@@ -96,8 +96,10 @@ class TableChanges:
         except OSError as error:
             raise ClusterUnavailable(f"cannot write {tombstone}: {error}", hint="Is the disk full?") from error
 
-    def alter_table(self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
-        """Sets options, or takes them back to their defaults with None, and adds columns, all or none.
+    def alter_table(
+        self, path: TablePath, options: Mapping[str, str | None], add_columns: Sequence[pa.Field[Any]] = (), *, dry_run: bool = False
+    ) -> TableInfo:
+        """Sets options, or takes them back to their defaults with None, and adds columns, all or none; none for a dry run.
 
         Raises as `WritableCluster.alter_table` and `TableOptionSetting.set_table_option`.
         """
@@ -115,7 +117,10 @@ class TableChanges:
             # What an older version let in may still be altered in other ways, such as to disable the lake.
             if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
                 self._check_lake(info)
-            touched.add(info.table_id)
+            if dry_run:
+                connection.rollback()
+            else:
+                touched.add(info.table_id)
         return info
 
 

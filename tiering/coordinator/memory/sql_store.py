@@ -22,6 +22,7 @@ from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord,
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
+from tiering.instants import to_microseconds
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
@@ -200,7 +201,7 @@ def _beyond(table: sa.Table, keep: int, now: datetime) -> sa.Delete:
 
 
 def _sortable(time: datetime) -> int:
-    return int(time.timestamp() * 1_000_000)
+    return to_microseconds(time)
 
 
 def _table_row(row: TableRecord) -> dict[str, Any]:

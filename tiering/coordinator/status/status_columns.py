@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -23,6 +23,7 @@ from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.status.cells import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.reasons import next_check_texts, status_reason
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
+from tiering.instants import EPOCH, to_microseconds
 from tiering.model.columns import SCALARS
 from tiering.model.states import TableState
 from tiering.model.status import TableStatus
@@ -30,8 +31,6 @@ from tiering.model.status import TableStatus
 DIRECT_ROWS = 256
 """Cells of so few rows are read from their records: quicker than renewing whole columns."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _TYPES: Mapping[str, pa.DataType] = {
     name: next(arrow for kind, arrow in SCALARS.items() if hint in (kind, kind | None))  # type: ignore[operator]  # a class
     for name, hint in get_type_hints(TableStatus).items()
@@ -203,7 +202,7 @@ class StatusLook:
         """`Lag.age_ms` of all at once."""
         nothing: AnyArray = pc.equal(self._kept.observed("pending_records", lags, self._all), pa.scalar(0))
         oldest = self._kept.observed("oldest_pending_time", lags, self._all).cast(pa.int64())
-        ages_ms = np.maximum(0, (_micros(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
+        ages_ms = np.maximum(0, (to_microseconds(self._moment.wall) - pc.fill_null(oldest, 0).to_numpy()) // 1_000)
         known = pa.array(ages_ms, pa.int64(), mask=oldest.is_null().to_numpy(zero_copy_only=False))
         return pc.if_else(pc.fill_null(nothing, False), pa.scalar(0), known)
 
@@ -212,7 +211,7 @@ class StatusLook:
         if self.num_rows <= DIRECT_ROWS or self._connected is None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
         rest = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
-        left_ms = np.maximum(0, (rest.due_us - _micros(self._moment.steady)) // 1_000)
+        left_ms = np.maximum(0, (rest.due_us - to_microseconds(self._moment.steady)) // 1_000)
         texts, text_indices = next_check_texts(left_ms)
         reasons = pa.array([self._reason(self._rows.rows[position]) for position in rest.others], pa.string())
         return pc.replace_with_mask(pa.array(texts, pa.string()).take(text_indices), rest.is_other, reasons)
@@ -274,16 +273,12 @@ def _of_live(cell: Cell) -> Cell:
 
 def _of_lag(cell: Callable[[Lag, datetime], Any]) -> Callable[[Lag | None], Any]:
     """The cell of a lag, but NULL where nothing was observed; only for columns that do not depend on the moment."""
-    return lambda lag: None if lag is None else _plain(cell(lag, _EPOCH))
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
+    return lambda lag: None if lag is None else _plain(cell(lag, EPOCH))
 
 
 def _plain(value: Any) -> Any:
     """The value in the form that pyarrow takes quickly: converting aware datetimes one by one is slow."""
-    return _micros(value) if isinstance(value, datetime) else value
+    return to_microseconds(value) if isinstance(value, datetime) else value
 
 
 def _array(name: str, cells: list[Any]) -> AnyArray:

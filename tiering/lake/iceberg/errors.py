@@ -1,4 +1,4 @@
-"""The border to pyiceberg, storage and the catalog's database: their errors become ours, redacted, with the cause kept."""
+"""Errors of pyiceberg, the storage and the catalog's database become LakeUnavailable, redacted, with the cause kept."""
 
 from __future__ import annotations
 

@@ -241,7 +241,9 @@ def test_one_option_is_set_and_taken_back_to_its_default(cluster: EmbeddedCluste
         ("table.log.tl", None, "unknown table option"),
         ("", None, "is empty"),
         ("iceberg.py-io-impl", "os.system", "is not one that a table may have"),
-        ("note", "two\nlines", "control character"),
+        ("iceberg.comment", "two\nlines", "control character"),
+        ("note", "mine", "there is no table option 'note'"),
+        ("datalake.freshness", "1 s", "there is no table option 'datalake.freshness'"),
     ],
 )
 def test_an_option_that_no_table_is_made_with_cannot_be_set_either(

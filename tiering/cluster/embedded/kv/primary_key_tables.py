@@ -39,9 +39,10 @@ from tiering.cluster.embedded.metadata.partitions import find_partition, list_pa
 from tiering.cluster.embedded.metadata.refused_record_rows import insert_refused, mark_skipped, refused_of_table
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_superseded, insert_snapshot, newest_snapshots, snapshots_of_bucket
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, find_table
-from tiering.cluster.embedded.metadata.times import SteadyTime, to_us
+from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.writable import AppendedRange, Rows
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, UnknownTable
+from tiering.instants import to_microseconds
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath
@@ -157,7 +158,7 @@ class PrimaryKeyTables:
 
     def _skip(self, table: StoredTable, bucket: BucketKey, request: SkipRequest) -> None:
         """That the record is skipped and what its key is without it become durable together; the state follows, as after a write."""
-        info, now_us = table.info, to_us(self._clock.now())
+        info, now_us = table.info, to_microseconds(self._clock.now())
         changes = self._without_record(info, bucket, request.offset)
         key = WriteKey(info, self._ids.new_id(), 0, 0)
 
@@ -310,7 +311,7 @@ class PrimaryKeyTables:
         """Stops a bucket where the state cannot take a record; the others go on."""
         record = RefusedRecord(refused.offset, redact(text_of(refused.row)), refused.error, is_skipped=False)
         with self._metadata.write() as connection:
-            insert_refused(connection, table.table_id, refused.bucket, record, to_us(self._clock.now()))
+            insert_refused(connection, table.table_id, refused.bucket, record, to_microseconds(self._clock.now()))
         self._refused.pop(table.table_id, None)
         place = {"table": str(table.path), "bucket": str(refused.bucket), "offset": record.offset}
         _log.error("bucket_stopped", **place, value=record.value, error=record.error)

@@ -24,10 +24,10 @@ from tiering.cluster.embedded.log.placing import place_rows
 from tiering.cluster.embedded.log.segments import write_segments
 from tiering.cluster.embedded.metadata.database import Metadata
 from tiering.cluster.embedded.metadata.table_rows import StoredTable, table_exists
-from tiering.cluster.embedded.metadata.times import to_us
 from tiering.cluster.embedded.stored_paths import stored_path
 from tiering.cluster.writable import AppendedRange
 from tiering.errors import BadRequest, ClusterUnavailable, UnknownTable
+from tiering.instants import to_microseconds
 
 
 class Log(LogIndex):
@@ -78,7 +78,7 @@ class Log(LogIndex):
                 with self._removed_if_refused(paths):
                     if together_with is not None:
                         together_with(connection)
-                    return publish(connection, append, paths, to_us(self._clock.now()))
+                    return publish(connection, append, paths, to_microseconds(self._clock.now()))
         self._remove(paths)
         if ranges is None:
             raise UnknownTable(f"the table {append.table.path} was dropped", table_id=append.table.table_id)

@@ -12,8 +12,8 @@ from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.database import Metadata, among, bucket_key, buckets, in_bucket, segments, tables
 from tiering.cluster.embedded.metadata.refused_record_rows import refused_of_table
 from tiering.cluster.embedded.metadata.table_rows import table_exists
-from tiering.cluster.embedded.metadata.times import from_us
 from tiering.errors import UnknownTable
+from tiering.instants import from_microseconds
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets
 
 NO_LIMIT = -1
@@ -72,7 +72,7 @@ class LogIndex:
                     .limit(1)
                 )
                 if commit_us is not None:
-                    timestamps[bucket] = from_us(commit_us)
+                    timestamps[bucket] = from_microseconds(commit_us)
         return timestamps
 
     def segments(

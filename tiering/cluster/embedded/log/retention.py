@@ -20,8 +20,8 @@ from tiering.cluster.embedded.log.segments import log_starts_file
 from tiering.cluster.embedded.metadata.database import bucket_key, buckets, in_bucket, segments
 from tiering.cluster.embedded.metadata.lake_record import read_lake_record
 from tiering.cluster.embedded.metadata.snapshot_rows import oldest_offsets
-from tiering.cluster.embedded.metadata.times import to_us
 from tiering.files.durable_files import sync_folder, write_whole
+from tiering.instants import to_microseconds
 from tiering.model.tables import BucketKey, TableInfo, TableType
 
 
@@ -35,7 +35,7 @@ class Cut:
 
 def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime) -> list[Cut]:
     """The buckets whose log can begin later, and where."""
-    old = to_us(now - timedelta(milliseconds=ttl_ms))
+    old = to_microseconds(now - timedelta(milliseconds=ttl_ms))
     tiered = read_lake_record(connection, table.table_id)
     snapshots = oldest_offsets(connection, table.table_id) if table.table_type is TableType.PRIMARY_KEY else {}
     cuts = []

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots, leases
 from tiering.cluster.embedded.metadata.snapshot_rows import find_snapshot
-from tiering.cluster.embedded.metadata.times import from_us, to_us
 from tiering.cluster.lease_rules import MAX_OWNER_LENGTH, check_lease, check_room
 from tiering.errors import UnknownLease
+from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.tables import TableBucket
 
@@ -42,13 +42,13 @@ def acquire(
     for table_bucket, snapshot_id in snapshots.items():
         snapshot = find_snapshot(connection, table_bucket.table_id, table_bucket.bucket, snapshot_id)
         (here if snapshot is not None and files_exist(snapshot) else unavailable).append(table_bucket)
-    renewal = {"renewed_us": to_us(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
+    renewal = {"renewed_us": to_microseconds(now), "ttl_ms": ttl_ms} | ({} if owner is None else {"owner": owner[:MAX_OWNER_LENGTH]})
     known = connection.execute(sa.update(leases).where(leases.c.lease_id == lease_id).values(renewal)).rowcount > 0
     if not known and not snapshots:
         raise UnknownLease(f"there is no lease {lease_id!r} to renew", hint="It may have expired: acquire the snapshots again.")
     if not known and here:
         check_room(connection.scalar(sa.select(sa.func.count()).select_from(leases)) or 0)
-        connection.execute(sa.insert(leases).values(lease_id=lease_id, acquired_us=to_us(now), **renewal))
+        connection.execute(sa.insert(leases).values(lease_id=lease_id, acquired_us=to_microseconds(now), **renewal))
     for table_bucket in here:
         _hold(connection, lease_id, table_bucket, snapshots[table_bucket])
     return unavailable
@@ -91,7 +91,7 @@ def end_empty(connection: sa.Connection) -> None:
 
 def end_expired(connection: sa.Connection, now: datetime) -> None:
     """Ends leases that were not renewed in time."""
-    connection.execute(sa.delete(leases).where(leases.c.renewed_us + leases.c.ttl_ms * 1_000 <= to_us(now)))
+    connection.execute(sa.delete(leases).where(leases.c.renewed_us + leases.c.ttl_ms * 1_000 <= to_microseconds(now)))
 
 
 def rebase(connection: sa.Connection, now: datetime) -> None:
@@ -99,7 +99,7 @@ def rebase(connection: sa.Connection, now: datetime) -> None:
 
     Owners renew at a third of it: so one that lives is heard before its snapshots go, however far the clock was set ahead.
     """
-    now_us = to_us(now)
+    now_us = to_microseconds(now)
     earliest = now_us - leases.c.ttl_ms * 500
     within = sa.case((leases.c.renewed_us > now_us, now_us), (leases.c.renewed_us < earliest, earliest), else_=leases.c.renewed_us)
     connection.execute(sa.update(leases).values(renewed_us=within))
@@ -119,9 +119,9 @@ def list_leases(connection: sa.Connection, files_exist: FilesExist) -> Sequence[
     return [
         KvSnapshotLease(
             lease_id=row.lease_id,
-            acquired_at=from_us(row.acquired_us),
-            renewed_at=from_us(row.renewed_us),
-            expires_at=from_us(row.renewed_us) + timedelta(milliseconds=row.ttl_ms),
+            acquired_at=from_microseconds(row.acquired_us),
+            renewed_at=from_microseconds(row.renewed_us),
+            expires_at=from_microseconds(row.renewed_us) + timedelta(milliseconds=row.ttl_ms),
             ttl_ms=row.ttl_ms,
             snapshots=tuple(held.get(row.lease_id, ())),
             owner=row.owner,

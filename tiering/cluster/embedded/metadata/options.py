@@ -6,12 +6,14 @@ Options with another first word travel with the table as they are.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tiering.durations import format_duration, parse_duration_ms
 from tiering.errors import InvalidArgument
 from tiering.lake.registry import format_names, has_format
+from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX, check_table_options, check_text, option_named
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
 
 LAKE_ENABLED = "table.datalake.enabled"
@@ -85,6 +87,22 @@ def check_option_name(name: str) -> None:
         raise InvalidArgument(f"the option {name[:60]!r} is empty or longer than {MAX_OPTION_LENGTH} characters")
     if name.startswith("table.") and name not in KNOWN_OPTIONS:
         raise InvalidArgument(f"unknown table option {name!r}", hint=f"Known options: {', '.join(KNOWN_OPTIONS)}.")
+
+
+def check_documented_option(name: str) -> None:
+    """Raises InvalidArgument for a name that docs/options.md does not list, with the nearest of those that it lists."""
+    check_option_name(name)
+    check_text(name, "")
+    if name in KNOWN_OPTIONS:
+        return
+    if name.startswith(PREFIX):
+        if option_named(name.removeprefix(PREFIX)) is None:
+            check_table_options({name: ""})  # says which it may be
+        return
+    documented = [*KNOWN_OPTIONS, *(PREFIX + option for option in LAKE_TABLE_OPTIONS)]
+    near = difflib.get_close_matches(name, documented, n=3, cutoff=0.5)
+    hint = f"The nearest names are {', '.join(near)}." if near else "docs/options.md lists those that there are."
+    raise InvalidArgument(f"there is no table option {name[:60]!r}", hint=hint)
 
 
 def _boolean(name: str, value: str) -> bool:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from tiering.cluster.embedded.kv.snapshot_files import SnapshotFile, StoredSnapshot
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, bucket_key, in_bucket, kv_snapshots, leased_snapshots
-from tiering.cluster.embedded.metadata.times import from_us, to_us
+from tiering.instants import from_microseconds, to_microseconds
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey
 
@@ -54,7 +54,7 @@ def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, s
 def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
     """When the last snapshot of any bucket was made, by table id."""
     query = sa.select(kv_snapshots.c.table_id, sa.func.max(kv_snapshots.c.created_us)).group_by(kv_snapshots.c.table_id)
-    return {table_id: from_us(created_us) for table_id, created_us in connection.execute(query)}
+    return {table_id: from_microseconds(created_us) for table_id, created_us in connection.execute(query)}
 
 
 def insert_snapshot(
@@ -69,7 +69,7 @@ def insert_snapshot(
             log_offset=log_offset,
             columns=columns,
             files=[[file.path, file.size_bytes, file.crc32, file.records] for file in files],
-            created_us=to_us(now),
+            created_us=to_microseconds(now),
         )
     )
     return KvSnapshot(int(inserted.lastrowid), log_offset)

@@ -27,10 +27,10 @@ from tiering.cluster.embedded.metadata.database import (
 from tiering.cluster.embedded.metadata.options import check_option_name, parse_lake_options, parse_maintenance_options
 from tiering.cluster.embedded.metadata.partitions import check_partition_keys, find_partition, insert_buckets
 from tiering.cluster.embedded.metadata.snapshot_rows import delete_where
-from tiering.cluster.embedded.metadata.times import from_us, to_us
 from tiering.cluster.embedded.metadata.types import storable_schema, with_columns
 from tiering.cluster.writable import TableSpec
 from tiering.errors import AlreadyExists, InvalidArgument, UnknownDatabase, UnknownTable
+from tiering.instants import from_microseconds, to_microseconds
 from tiering.lake_table_options import check_table_options
 from tiering.library_guards.arrow_ipc import read_schema
 from tiering.model.tables import TableInfo, TablePath, TableType
@@ -136,8 +136,8 @@ def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ig
             primary_key=list(spec.primary_key),
             created_columns=len(schema),
             properties=dict(spec.properties),
-            created_us=to_us(now),
-            lake_enabled_us=to_us(now) if enabled else None,
+            created_us=to_microseconds(now),
+            lake_enabled_us=to_microseconds(now) if enabled else None,
         )
     )
     if not spec.partition_keys:  # partitions bring theirs when they appear
@@ -172,7 +172,7 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
     connection.execute(
         sa.update(tables)
         .where(tables.c.table_id == info.table_id)
-        .values(properties=properties, lake_enabled_us=None if since is None else to_us(since))
+        .values(properties=properties, lake_enabled_us=None if since is None else to_microseconds(since))
     )
     return find_table(connection, path).info
 
@@ -229,13 +229,13 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
         table_type=TableType.PRIMARY_KEY if row["primary_key"] else TableType.LOG,
         schema=schema,
         bucket_count=row["bucket_count"],
-        created_at=from_us(row["created_us"]),
+        created_at=from_microseconds(row["created_us"]),
         bucket_keys=tuple(row["bucket_keys"]),
         primary_key=tuple(row["primary_key"]),
         partition_keys=tuple(row["partition_keys"]),
         properties=properties,
         lake_enabled=options.enabled,
-        lake_enabled_at=None if enabled_us is None else from_us(enabled_us),
+        lake_enabled_at=None if enabled_us is None else from_microseconds(enabled_us),
         lake_format=options.format,
         freshness_ms=options.freshness_ms,
         added_columns=tuple(schema.names[row["created_columns"] :]),

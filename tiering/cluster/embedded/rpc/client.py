@@ -124,9 +124,9 @@ class RemoteEmbeddedCluster:
         request = pb.AlterTableRequest(table_path=path_to_pb(path), set_properties=set_properties, add_columns=added)
         return self._table(self._repeatable(partial(self._stub.AlterTable, request, timeout=CALL_TIMEOUT_S)).table)
 
-    def set_table_option(self, path: TablePath, name: str, value: str | None) -> TableInfo:
+    def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """As `TableOptionSetting.set_table_option`."""
-        request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value)
+        request = pb.SetTableOptionRequest(table_path=path_to_pb(path), name=name, value=value, dry_run=dry_run)
         return self._table(self._repeatable(partial(self._stub.SetTableOption, request, timeout=CALL_TIMEOUT_S)).table)
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:

@@ -96,7 +96,8 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def SetTableOption(self, request: pb.SetTableOptionRequest, context: Context) -> pb.SetTableOptionResponse:
         value = request.value if request.HasField("value") else None
-        work = partial(self._storage.set_table_option, path_from_pb(request.table_path), request.name, value)
+        path = path_from_pb(request.table_path)
+        work = partial(self._storage.set_table_option, path, request.name, value, dry_run=request.dry_run)
         return pb.SetTableOptionResponse(table=table_to_pb(await self._run(work)))
 
     async def ListTables(self, request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:

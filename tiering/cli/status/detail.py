@@ -1,0 +1,156 @@
+"""How the tiering of one table stands, as a page: what it is, what to do, and then the numbers. Pure.
+
+Lines without a value are left out, so that what is there is worth reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from tiering.cli.status.view import status_style
+from tiering.cli.terminal.consoles import printable
+from tiering.cli.terminal.output import as_text
+from tiering.durations import short_duration
+from tiering.model.status import TableStatus
+
+Line = tuple[str, Text]
+
+_LEAST_WIDTH = 20
+"""Cells of a value, however narrow the terminal is."""
+
+
+class StatusPage:
+    """One table's page, for a console."""
+
+    def __init__(self, status: TableStatus) -> None:
+        self._status = status
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        status = self._status
+        yield Text(printable(f"{status.database_name}.{status.table_name}"), style="bold").append(
+            f"  {status.table_type}, id {status.table_id}, as of {as_text(status.observed_time)} UTC", style="not bold dim"
+        )
+        lines = list(status_lines(status))
+        pad = max(cell_len(name) for name, _ in lines) + 4
+        for name, value in lines:
+            # Wrapped here, so that a long error goes on below itself and not below the names. A file or a pipe has no width.
+            wrapped = value.wrap(console, max(options.max_width - pad, _LEAST_WIDTH)) if console.is_terminal else [value]
+            yield Text(f"  {name}".ljust(pad)).append_text(Text("\n" + " " * pad).join(wrapped))
+
+
+def status_lines(status: TableStatus) -> Iterator[Line]:
+    """Names and values, the most urgent first."""
+    yield "state", _state(status)
+    yield from _text_line("why", status.status_reason)
+    if status.paused:
+        yield from _text_line("paused", _pause(status), "magenta")
+    yield "lag", _lag(status)
+    if status.last_error is not None:
+        where = f" in {status.error_phase}" if status.error_phase else ""
+        yield "error", Text(f"{status.error_class}{where}: ", style="red").append(printable(status.last_error), style="not red")
+        yield from _text_line("since", _failures(status))
+        yield from _text_line("hint", status.error_hint, "green")
+    yield "what to do", Text(what_to_do(status), style="bold" if needs_somebody(status) else "")
+    yield from _text_line("next retry", _moment(status.next_retry_time, status.observed_time))
+    yield from _text_line("round", _round(status))
+    yield from _text_line("tiered", _tiered(status))
+    yield "lake", Text(_lake(status))
+
+
+def needs_somebody(status: TableStatus) -> bool:
+    """Whether it does not go on by itself."""
+    return status.paused or (status.last_error is not None and not status.error_retryable)
+
+
+def what_to_do(status: TableStatus) -> str:
+    """One sentence for whoever is on call."""
+    path = f"{status.database_name}.{status.table_name}"
+    if status.paused:
+        return f"nothing is tiered until it is resumed: CALL sys.resume_tiering('{path}')"
+    if status.last_error is None:
+        return "nothing" if not _is_late(status) else f"it is later than promised: see `why`; `lakeward tier {path}` does not wait"
+    if status.error_retryable:
+        return "nothing yet: it tries again by itself"
+    return f"follow the hint, and then: lakeward tier {path}"
+
+
+def _state(status: TableStatus) -> Text:
+    text = Text(status.status, style=status_style(status.status))
+    if status.paused:
+        text.append(" paused", style="magenta")
+    return text.append(f"  for {_age(status.status_since, status.observed_time)}", style="not bold default")
+
+
+def _pause(status: TableStatus) -> str:
+    by = f"by {status.paused_by}" if status.paused_by else "yes"
+    until = f", until {as_text(status.paused_until)}" if status.paused_until else ""
+    return f"{by}{until}{f': {status.paused_reason}' if status.paused_reason else ''}"
+
+
+def _is_late(status: TableStatus) -> bool:
+    return status.lag_ms is not None and status.lag_ms > status.freshness_ms
+
+
+def _lag(status: TableStatus) -> Text:
+    lag = short_duration(status.lag_ms) or "unknown"
+    text = Text(lag, style="red" if _is_late(status) else "").append(f"; promised {short_duration(status.freshness_ms)}", style="default")
+    if status.pending_records is not None:
+        size = "" if status.pending_bytes is None else f", about {status.pending_bytes:,} bytes"
+        text.append(f"; {status.pending_records:,} records wait{size}", style="default")
+    return text
+
+
+def _failures(status: TableStatus) -> str | None:
+    if status.last_error_time is None:
+        return None
+    return f"{as_text(status.last_error_time)}; {status.consecutive_failures:,} in a row, {status.error_count:,} in all"
+
+
+def _moment(moment: datetime | None, now: datetime) -> str | None:
+    if moment is None:
+        return None
+    wait_ms = int((moment - now).total_seconds() * 1_000)
+    return f"{as_text(moment)}, {f'in {short_duration(wait_ms)}' if wait_ms > 0 else 'now'}"
+
+
+def _round(status: TableStatus) -> str | None:
+    if status.round_id is None:
+        return None
+    parts = [status.round_id, f"epoch {status.tiering_epoch}"]
+    if status.fraction_completed is not None:
+        parts.append(f"{status.fraction_completed:.0%} done")
+    if status.tierer_id is not None:
+        parts.append(f"on {status.tierer_id}")
+    if status.round_started_time is not None:
+        parts.append(f"for {_age(status.round_started_time, status.observed_time)}")
+    return ", ".join(parts)
+
+
+def _tiered(status: TableStatus) -> str:
+    if status.last_tiered_time is None:
+        return "never"
+    duration = f", in {short_duration(status.last_round_duration_ms)}" if status.last_round_duration_ms is not None else ""
+    return f"{as_text(status.last_tiered_time)}, {_age(status.last_tiered_time, status.observed_time)} ago{duration}"
+
+
+def _lake(status: TableStatus) -> str:
+    if status.lake_snapshot_id is None:
+        return f"{status.lake_format}, no snapshot yet"
+    sizes = ((status.lake_records, "records"), (status.lake_files, "files"), (status.lake_bytes, "bytes"))
+    return ", ".join(
+        [f"{status.lake_format} snapshot {status.lake_snapshot_id}", *(f"{size:,} {unit}" for size, unit in sizes if size is not None)]
+    )
+
+
+def _age(since: datetime, now: datetime) -> str:
+    return short_duration(max(int((now - since).total_seconds()), 0) * 1_000)
+
+
+def _text_line(name: str, text: str | None, style: str = "") -> Iterator[Line]:
+    if text:
+        yield name, Text(printable(text), style=style)
