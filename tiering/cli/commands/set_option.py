@@ -1,4 +1,4 @@
-"""`lakeward set-option`: changes the options of a table that is there, or resets them."""
+"""`lakeward set-option`: changes the options of a table that is there, or resets them, with `CALL sys.set_table_option`."""
 
 from __future__ import annotations
 
@@ -31,14 +31,12 @@ def set_option(
     Example: lakeward set-option sales.orders --unset table.log.ttl
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+    from tiering.cli.system_catalog import SystemCatalog
 
     path = parse_table_path(table)
     changes = option_changes(settings or (), unset or ())
-    with RemoteEmbeddedCluster(uri) as cluster:
-        for name, value in changes.items():
-            properties = cluster.set_table_option(path, name, value).properties
-    rows = [{"table": str(path), "option": name, "value": properties.get(name)} for name in changes]
+    with SystemCatalog(uri) as catalog:
+        rows = [row for name, value in changes.items() for row in catalog.call("set_table_option", table=str(path), name=name, value=value)]
     print_rows(rows, output)
 
 
