@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from support.round_scene import B0, B1, TABLE, Scene, new_scene
 from tiering.errors import Fenced
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
+from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.progress import RoundMeter
+from tiering.round.runner import RoundRunner
 from tiering.round.steps.actions import RoundOutcome
+from tiering.round.tasks.inline_runner import InlineTaskRunner
 
 
 @pytest.fixture
@@ -250,3 +255,25 @@ def test_a_cancel_says_whether_it_came_in_time(scene: Scene) -> None:
         late.advance()
     assert not late.cancel("too late")
     assert late.run().state is RoundState.SUCCEEDED
+
+
+class CountingTaskRunner(InlineTaskRunner):
+    """Counts the rounds whose tasks it ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 0
+
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
+        self.rounds += 1
+        return super().run(round_id, tasks, limits, meter)
+
+
+@pytest.mark.parametrize(("bytes_per_record", "inline_rounds"), [(8.0, 1), (1e9, 0), (None, 0)])
+def test_a_round_runs_inline_only_if_it_is_known_to_be_small(scene: Scene, bytes_per_record: float | None, inline_rounds: int) -> None:
+    inline, spark = CountingTaskRunner(), CountingTaskRunner()
+    scene.cluster.bytes_per_record = bytes_per_record
+    scene.cluster.append(TABLE, 0, 3)
+    world = replace(scene.world(), inline=inline, spark=spark, inline_round_bytes=1_000)
+    assert RoundRunner(world, scene.assignment()).run().state is RoundState.SUCCEEDED
+    assert (inline.rounds, spark.rounds) == (inline_rounds, 1 - inline_rounds)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from tiering.cluster.base import offsets_one_by_one
-from tiering.errors import UnknownTable
+from tiering.errors import Fenced, KvSnapshotGone, UnknownLease, UnknownTable
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
@@ -49,6 +49,7 @@ class MemoryCluster:
     def __init__(self, *tables: TableInfo) -> None:
         self.by_path: dict[TablePath, TableInfo] = {table.path: table for table in tables}
         self.logs: dict[int, dict[BucketKey, tuple[int, int]]] = {}
+        self.bytes_per_record: float | None = 8.0
         self.recorded: dict[int, RecordedLakeSnapshot] = {}
         self.before_rewind: Callable[[], None] = lambda: None
         for table in tables:
@@ -74,7 +75,7 @@ class MemoryCluster:
         return []
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
-        return {bucket: BucketOffsets(start, end, 8.0) for bucket, (start, end) in self.logs[table.table_id].items()}
+        return {bucket: BucketOffsets(start, end, self.bytes_per_record) for bucket, (start, end) in self.logs[table.table_id].items()}
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
         return offsets_one_by_one(self, tables)
@@ -83,7 +84,8 @@ class MemoryCluster:
         return {bucket: WHEN for bucket, offset in offsets.items() if self.logs[table.table_id][bucket][1] > offset}
 
     def reader(self, table: TableInfo, split: TieringSplit) -> MemoryReader:
-        assert isinstance(split, TieringLogSplit)
+        if not isinstance(split, TieringLogSplit):
+            raise KvSnapshotGone(f"{table.path} has no KV snapshot {split.snapshot_id}", table_id=table.table_id)
         return MemoryReader(table, split)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
@@ -92,6 +94,8 @@ class MemoryCluster:
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
     ) -> Collection[TableBucket]:
+        if not snapshots:
+            raise UnknownLease(f"there is no lease {lease_id!r}")
         return tuple(snapshots)
 
     def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
@@ -114,4 +118,7 @@ class MemoryCluster:
         self.recorded[table.table_id] = snapshot
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        recorded = self.recorded.get(table.table_id)
+        if recorded is not None and any(snapshot.offsets.get(bucket, 0) < offset for bucket, offset in recorded.offsets.items()):
+            raise Fenced(f"the lake record of {table.path} would go back", table_id=table.table_id)
         self.recorded[table.table_id] = snapshot

@@ -89,8 +89,8 @@ class Scene:
         number = next(self.numbers)
         return replace(Assignment(TABLE.table_id, TABLE.path, number, 1, f"round-{number}"), **changes)  # type: ignore[arg-type]
 
-    def runner(self, **changes: object) -> RoundRunner:
-        world = RoundWorld(
+    def world(self) -> RoundWorld:
+        return RoundWorld(
             self.coordinator,
             self.cluster,
             lambda _: self.lake,
@@ -101,7 +101,9 @@ class Scene:
             0,
             keeper(self.coordinator),
         )
-        return RoundRunner(world, self.assignment(**changes))
+
+    def runner(self, **changes: object) -> RoundRunner:
+        return RoundRunner(self.world(), self.assignment(**changes))
 
     def run(self, **changes: object) -> RoundOutcome:
         return self.runner(**changes).run()

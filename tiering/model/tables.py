@@ -132,12 +132,12 @@ class TableInfo:
 class BucketOffsets:
     """What a bucket's log holds now: records `[log_start, log_end)`.
 
-    `bytes_per_record` lets a plan estimate sizes without reading; 0 = unknown.
+    `bytes_per_record` is their average size, by which a plan estimates without reading; None = the cluster cannot tell, or there is none.
     """
 
     log_start: int
     log_end: int
-    bytes_per_record: float = 0.0
+    bytes_per_record: float | None = None
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ class RoundRunner:
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan
         tasks = self._tasks(action)
-        inline = plan.estimated_bytes <= world.inline_round_bytes
+        inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
         meter = RoundMeter(
             [task.expected_records for task in tasks],
             world.clock.monotonic_ms,

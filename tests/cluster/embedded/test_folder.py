@@ -193,7 +193,7 @@ def test_a_kill_in_the_middle_of_appends_loses_and_doubles_nothing(tmp_path: Pat
             storage.append(PATH, orders(sequence * 10, 10), "writer", sequence)
         assert sorted(scan_all(storage, table)["id"].to_pylist()) == list(range((last + 4) * 10))
         every = [storage.log.segments(table.table_id, key, 0, bounds.log_end) for key, bounds in storage.offsets(table).items()]
-        assert files(tmp_path) == {Path(segment.path).name for found in every for segment in found}
+        assert files(tmp_path) == {Path(segment.path).name for bucket_segments in every for segment in bucket_segments}
 
 
 def flip_a_byte(file: Path) -> None:

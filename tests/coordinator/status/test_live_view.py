@@ -52,6 +52,12 @@ def test_lag_is_the_age_of_the_oldest_row_that_the_lake_lacks_and_grows_while_ti
     assert status.pending_bytes == 80
 
 
+def test_the_size_of_what_is_pending_is_none_where_the_cluster_does_not_tell_it(world: World) -> None:
+    world.append(10)
+    world.cluster.bytes_per_record = None
+    assert (look(world).pending_records, look(world).pending_bytes) == (10, None)
+
+
 def test_an_ack_takes_the_lag_away_at_once(world: World) -> None:
     world.append(10)
     tierer, assignment = world.assigned()

@@ -16,7 +16,7 @@ from tiering.lake.marker import Marker, TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
 from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
-from tiering.round.steps.plan_splits import SPLIT_BYTES, Plan, next_buckets, plan_again, plan_round
+from tiering.round.steps.plan_splits import SPLIT_BYTES, UNSIZED_SPLIT_RECORDS, Plan, next_buckets, plan_again, plan_round
 
 TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.LOG, pa.schema([("id", pa.int64())]), 2, datetime(2026, 1, 1, tzinfo=UTC))
 KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
@@ -88,6 +88,20 @@ def test_a_partition_that_vanishes_between_the_two_looks_is_not_planned() -> Non
 def test_sizes_are_estimated_from_the_log() -> None:
     plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5)}, [])
     assert plan.estimated_bytes == 850
+
+
+def test_of_records_of_unknown_size_nothing_is_estimated_and_splits_are_cut_by_records() -> None:
+    records = 5 * UNSIZED_SPLIT_RECORDS + 3
+    ends = {bucket(0): BucketOffsets(0, 10, bytes_per_record=8.5), bucket(1): BucketOffsets(0, records)}
+    plan = plan_round(TABLE, None, ends, [])
+    assert plan.estimated_bytes is None
+    assert len(plan.splits) == 1 + 5
+    assert max(split.records for split in plan.splits) == UNSIZED_SPLIT_RECORDS + 1
+
+
+def test_an_empty_log_of_unknown_size_leaves_the_estimate_known() -> None:
+    ends = {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5), bucket(1): BucketOffsets(40, 40)}
+    assert plan_round(TABLE, None, ends, []).estimated_bytes == 850
 
 
 @given(start=st.integers(0, 1_000), records=st.integers(1, 10_000), megabytes=st.integers(0, 4_000))

@@ -58,7 +58,7 @@ class Maintenance:
         tables = self._listing.all()
         if self._kept_of[0] is not tables:
             known = ((table, parse_maintenance_options(table.properties)) for table in tables)
-            self._kept_of = (tables, [each for each in known if _needs_maintenance(*each)])
+            self._kept_of = (tables, [entry for entry in known if _needs_maintenance(*entry)])
         if kept := self._kept_of[1]:
             with self._metadata.read() as connection:
                 last = last_snapshot_times(connection)

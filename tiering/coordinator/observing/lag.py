@@ -82,10 +82,11 @@ class Lag:
 def lag_of(observation: Observation, tiered: TextOffsets | None) -> Lag:
     """The lag of a lake that holds the log up to `tiered` (None = nothing yet)."""
     missing = {bucket: log.log_end - at for bucket, (log, at) in _positions(observation.buckets, tiered).items() if log.log_end > at}
-    sizes = [count * observation.buckets[bucket].bytes_per_record for bucket, count in missing.items()]
-    known = all(observation.buckets[bucket].bytes_per_record > 0 for bucket in missing)
+    averages = {bucket: observation.buckets[bucket].bytes_per_record for bucket in missing}
+    sizes = [missing[bucket] * average for bucket, average in averages.items() if average is not None]
+    size_bytes = int(sum(sizes)) if len(sizes) == len(missing) else None
     records = sum(missing.values())
-    return Lag(records, int(sum(sizes)) if known else None, observation.oldest_time if records else None, observation.time)
+    return Lag(records, size_bytes, observation.oldest_time if records else None, observation.time)
 
 
 def _positions(buckets: Mapping[BucketKey, BucketOffsets], tiered: TextOffsets | None) -> dict[BucketKey, tuple[BucketOffsets, int]]:

@@ -17,19 +17,23 @@ from tiering.round.steps.contiguous_prefix import Prefix
 SPLIT_BYTES = 256 * 1024 * 1024
 """Of log a task reads: some seconds of work. Spark's cost of a task is small beside that, and a lost task is soon repeated."""
 
+UNSIZED_SPLIT_RECORDS = 1_000_000
+"""Records that a task reads of a log whose sizes the cluster cannot tell: SPLIT_BYTES of records of some 270 bytes."""
+
 
 @dataclass(frozen=True)
 class Plan:
     """Which records to read, and where each bucket of the table stands before the round.
 
     `starts` has the first offset that was ever tiered of every bucket, `bases` the next one to tier. A bucket with a split in
-    `snapshots` begins with that KV snapshot: it is not tiered at all before its snapshot is in the lake.
+    `snapshots` begins with that KV snapshot: it is not tiered at all before its snapshot is in the lake. `estimated_bytes` is how
+    much there is to read; None = the cluster does not tell the sizes of all of it.
     """
 
     splits: tuple[TieringLogSplit, ...]
     starts: Offsets
     bases: Offsets
-    estimated_bytes: int
+    estimated_bytes: int | None
     snapshots: tuple[TieringSnapshotSplit, ...] = ()
 
     @property
@@ -66,7 +70,7 @@ def plan_round(
     from_snapshot: list[TieringSnapshotSplit] = []
     starts: dict[BucketKey, int] = {}
     bases: dict[BucketKey, int] = {}
-    estimated = 0.0
+    sizes: list[float | None] = []
     for bucket in sorted(ends, key=BucketKey.sort_key):
         if bucket.partition_id is not None and bucket.partition_id not in names:
             continue
@@ -79,13 +83,26 @@ def plan_round(
         if snapshot is not None:
             offset = snapshot.log_offset
             from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, log.log_end))
-            estimated += offset * log.bytes_per_record  # every key was written at least once
+            sizes.append(_size(offset, log.bytes_per_record))  # every key was written at least once
         if snapshot is not None or log.log_end > tiered.tiered:
             whole = TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end)
             # The changes of one key are folded by one task: a primary-key bucket is never cut.
             splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
-            estimated += whole.records * log.bytes_per_record
-    return Plan(tuple(splits), starts, bases, int(estimated), tuple(from_snapshot))
+            sizes.append(_size(whole.records, log.bytes_per_record))
+    return Plan(tuple(splits), starts, bases, _total(sizes), tuple(from_snapshot))
+
+
+def _total(sizes: Sequence[float | None]) -> int | None:
+    """None if one of them is unknown."""
+    known = [size for size in sizes if size is not None]
+    return int(sum(known)) if len(known) == len(sizes) else None
+
+
+def _size(records: int, bytes_per_record: float | None) -> float | None:
+    """None = unknown; no records have no size whatever one would take."""
+    if records == 0:
+        return 0.0
+    return None if bytes_per_record is None else records * bytes_per_record
 
 
 def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, newest: KvSnapshot | None) -> KvSnapshot | None:
@@ -105,9 +122,13 @@ def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, new
     )
 
 
-def cut_splits(whole: TieringLogSplit, bytes_per_record: float) -> list[TieringLogSplit]:
-    """`whole` in even pieces of about SPLIT_BYTES, so that buckets do not bound the parallelism. 0 bytes = unknown: not cut."""
-    pieces = max(1, min(whole.records, round(whole.records * bytes_per_record / SPLIT_BYTES)))
+def cut_splits(whole: TieringLogSplit, bytes_per_record: float | None) -> list[TieringLogSplit]:
+    """`whole` in even pieces of about SPLIT_BYTES, so that buckets do not bound the parallelism.
+
+    Of records of unknown size (None) pieces have about UNSIZED_SPLIT_RECORDS.
+    """
+    share = whole.records / UNSIZED_SPLIT_RECORDS if bytes_per_record is None else whole.records * bytes_per_record / SPLIT_BYTES
+    pieces = max(1, min(whole.records, round(share)))
     bounds = [whole.starting_offset + whole.records * piece // pieces for piece in range(pieces + 1)]
     return [replace(whole, starting_offset=start, stopping_offset=stop) for start, stop in pairwise(bounds)]
 

@@ -37,16 +37,16 @@ with EmbeddedStorage(Path(sys.argv[1])) as storage:
 def state(storage: EmbeddedStorage) -> dict[int, str | None]:
     """What the KV state holds, asked for as a write asks."""
     table = storage.table(PATH)
-    found: dict[int, str | None] = {}
+    rows: dict[int, str | None] = {}
 
     def read(kv: KvState) -> None:
         for bucket in storage.offsets(table):
             for batch in kv.rows(bucket):
-                found.update(zip(*batch.to_pydict().values(), strict=True))
+                rows.update(zip(*batch.to_pydict().values(), strict=True))
 
     with storage.primary_key_tables.exclusive(table.table_id):
         storage.primary_key_tables._using(table, read)
-    return found
+    return rows
 
 
 def assert_like_its_log(storage: EmbeddedStorage) -> dict[int, str | None]:

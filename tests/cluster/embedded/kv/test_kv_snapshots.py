@@ -61,12 +61,12 @@ def test_a_snapshot_has_the_rows_as_of_its_offset_and_the_log_goes_on_from_there
 
     rows: dict[int, str | None] = {}
     for bucket, ends in cluster.offsets(table).items():
-        found = read(cluster, table, bucket, taken[bucket])
-        assert set(found["__bucket"].to_pylist()) == {bucket.bucket_id}
-        assert set(found["__offset"].to_pylist()) == {-1}
-        assert set(found["__timestamp"].cast(pa.int64()).to_pylist()) == {-1_000}
-        assert {SIGNS[kind] for kind in found["__change_type"].to_pylist()} == {"+I"}
-        pairs = zip(found["id"].to_pylist(), found["city"].to_pylist(), strict=True)
+        loaded = read(cluster, table, bucket, taken[bucket])
+        assert set(loaded["__bucket"].to_pylist()) == {bucket.bucket_id}
+        assert set(loaded["__offset"].to_pylist()) == {-1}
+        assert set(loaded["__timestamp"].cast(pa.int64()).to_pylist()) == {-1_000}
+        assert {SIGNS[kind] for kind in loaded["__change_type"].to_pylist()} == {"+I"}
+        pairs = zip(loaded["id"].to_pylist(), loaded["city"].to_pylist(), strict=True)
         rows |= rows_of(scan(cluster, table, bucket, taken[bucket].log_offset, ends.log_end), pairs)
     expected = {row["id"]: row["city"] for row in orders(0, 50).to_pylist() if row["id"] % 5} | {1: "changed", 0: "back", 99: "new"}
     assert rows == expected

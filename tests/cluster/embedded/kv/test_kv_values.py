@@ -54,15 +54,15 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStorage
 def held_rows(storage: EmbeddedStorage, path: TablePath) -> pa.Table:
     """What the KV state holds, by id; the log is at its end."""
     table = storage.table(path)
-    found: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
 
     def read(kv: KvState) -> None:
         assert kv.applied() == {bucket: ends.log_end for bucket, ends in storage.offsets(table).items() if ends.log_end}
-        found.extend(kv.rows(B0))
+        batches.extend(kv.rows(B0))
 
     with storage.primary_key_tables.exclusive(table.table_id):
         storage.primary_key_tables._using(table, read)
-    return pa.Table.from_batches(found, schema=table.schema).sort_by("id")
+    return pa.Table.from_batches(batches, schema=table.schema).sort_by("id")
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
@@ -102,13 +102,13 @@ TWICE: dict[str, tuple[pa.DataType, list[Any], str]] = {
 @pytest.mark.parametrize("case", TWICE)
 @pytest.mark.parametrize("primary_key", [("id",), ()], ids=["primary-key table", "log table"])
 def test_a_map_with_a_key_twice_is_refused_and_the_table_goes_on(cluster: EmbeddedCluster, case: str, primary_key: tuple[str, ...]) -> None:
-    kind, values, said = TWICE[case]
+    kind, values, message = TWICE[case]
     rows = table_of(build(kind, values))
     table = make_table(cluster, schema=rows.schema, primary_key=primary_key)
     write = cluster.upsert if primary_key else cluster.append
     with pytest.raises(InvalidData, match="value") as caught:
         write(PATH, rows, "writer", 0)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert cluster.offsets(table)[B0].log_end == 0
     write(PATH, rows.slice(0, 0), "writer", 1)
     write(PATH, table_of(build(kind, [None])), "writer", 2)

@@ -61,10 +61,10 @@ class PrimaryKeyTable(RuleBasedStateMachine):
     @rule()
     def snapshot(self) -> None:
         taken = self.storage.take_kv_snapshots(PATH)
-        found: Rows = {}
+        read_rows: Rows = {}
         for bucket, snapshot in taken.items():
-            found |= self._read(bucket, snapshot)
-        assert found == self.rows
+            read_rows |= self._read(bucket, snapshot)
+        assert read_rows == self.rows
 
     @rule()
     def lease(self) -> None:
@@ -101,11 +101,11 @@ class PrimaryKeyTable(RuleBasedStateMachine):
         for bucket, ends in self.storage.offsets(self.table).items():
             kept = [KvSnapshot(stored.snapshot_id, stored.log_offset) for stored in self._snapshots(bucket)]
             assert bucket not in self.leased or self.leased[bucket] in kept
-            found = [self._replayed(bucket, self._read(bucket, snapshot), snapshot.log_offset, ends) for snapshot in kept]
+            read_rows = [self._replayed(bucket, self._read(bucket, snapshot), snapshot.log_offset, ends) for snapshot in kept]
             if ends.log_start == 0:
-                found.append(self._replayed(bucket, {}, 0, ends))
-            assert all(rows == found[0] for rows in found)
-            replayed |= found[0]
+                read_rows.append(self._replayed(bucket, {}, 0, ends))
+            assert all(rows == read_rows[0] for rows in read_rows)
+            replayed |= read_rows[0]
         assert replayed == self.rows
 
     def _replayed(self, bucket: BucketKey, base: Rows, start: int, ends: BucketOffsets) -> Rows:
@@ -122,16 +122,16 @@ class PrimaryKeyTable(RuleBasedStateMachine):
         return rows
 
     def _state(self) -> Rows:
-        found: Rows = {}
+        read_rows: Rows = {}
 
         def read(kv: KvState) -> None:
             for bucket in self.storage.offsets(self.table):
                 for batch in kv.rows(bucket):
-                    found.update(zip(*batch.to_pydict().values(), strict=True))
+                    read_rows.update(zip(*batch.to_pydict().values(), strict=True))
 
         with self.storage.primary_key_tables.exclusive(self.table.table_id):
             self.storage.primary_key_tables._using(self.table, read)
-        return found
+        return read_rows
 
 
 PrimaryKeyTable.TestCase.settings = settings(

@@ -159,8 +159,8 @@ def test_a_composite_key_of_many_types_and_nested_values_survive_the_state(clust
 
     logged = scan_all(cluster, table)
     for kind in CHANGES:
-        found = logged.filter(pa.compute.equal(logged["__change_type"], CHANGES[kind])).sort_by("e")
-        assert found.select(schema.names).cast(schema).equals(pa.Table.from_batches([rows]).sort_by("e")), kind
+        logged_rows = logged.filter(pa.compute.equal(logged["__change_type"], CHANGES[kind])).sort_by("e")
+        assert logged_rows.select(schema.names).cast(schema).equals(pa.Table.from_batches([rows]).sort_by("e")), kind
 
 
 def test_a_key_stays_in_its_bucket_and_updates_lie_next_to_each_other(cluster: EmbeddedCluster) -> None:

@@ -71,12 +71,12 @@ def present(storage: EmbeddedStorage) -> dict[int, str | None]:
 
 def held(storage: EmbeddedStorage) -> dict[int, str | None]:
     """The rows in the KV state."""
-    table, found = storage.table(PATH), {}
+    table, rows = storage.table(PATH), {}
     with storage.primary_key_tables.exclusive(table.table_id):
         for bucket in storage.offsets(table):
             for batch in storage.primary_key_tables._using(table, lambda kv, bucket=bucket: list(kv.rows(bucket))):
-                found |= dict(zip(batch.column("id").to_pylist(), batch.column("city").to_pylist(), strict=True))
-    return found
+                rows |= dict(zip(batch.column("id").to_pylist(), batch.column("city").to_pylist(), strict=True))
+    return rows
 
 
 @pytest.fixture

@@ -46,10 +46,10 @@ def test_one_key_hashes_as_icebergs_bucket_transform(name: str, data: st.DataObj
     count = data.draw(st.integers(1, 300))
     batch = pa.record_batch({"key": pa.array(values, arrow)})
 
-    found = bucket_ids(batch, Bucketing.ICEBERG, ["key"], count).tolist()
+    buckets = bucket_ids(batch, Bucketing.ICEBERG, ["key"], count).tolist()
 
     expected = BucketTransform(count).transform(lake_type)
-    assert found == [expected(plain(value)) for value in values]
+    assert buckets == [expected(plain(value)) for value in values]
 
 
 def test_rows_land_where_iceberg_would_put_them(cluster: EmbeddedCluster) -> None:
@@ -67,13 +67,13 @@ def test_rows_land_where_iceberg_would_put_them(cluster: EmbeddedCluster) -> Non
 
 def test_the_combined_formula_is_as_written_and_stays_so() -> None:
     batch = pa.record_batch({"a": pa.array([1, 2, 34], pa.int64()), "b": ["x", "y", "z"]})
-    found = bucket_ids(batch, Bucketing.COMBINED_V1, ["a", "b"], 1_000).tolist()
+    buckets = bucket_ids(batch, Bucketing.COMBINED_V1, ["a", "b"], 1_000).tolist()
 
     modulus = 2_147_483_647
     long, text = (BucketTransform(modulus).transform(kind) for kind in (iceberg.LongType(), iceberg.StringType()))
     by_hand = [((31 * long(a) + text(b)) % modulus) % 1_000 for a, b in zip([1, 2, 34], ["x", "y", "z"], strict=True)]
-    assert found == by_hand == [939, 747, 329]
-    assert bucket_ids(batch, Bucketing.COMBINED_V1, ["b", "a"], 1_000).tolist() != found
+    assert buckets == by_hand == [939, 747, 329]
+    assert bucket_ids(batch, Bucketing.COMBINED_V1, ["b", "a"], 1_000).tolist() != buckets
 
 
 @given(

@@ -40,7 +40,9 @@ def test_offsets_tell_start_end_and_size(cluster: EmbeddedCluster) -> None:
 
     filled = {key: bounds for key, bounds in cluster.offsets(table).items() if bounds.log_end}
     assert [(bounds.log_start, bounds.log_end) for bounds in filled.values()] == [(0, 1_000)]
-    assert 8 < next(iter(filled.values())).bytes_per_record < 100
+    size = next(iter(filled.values())).bytes_per_record
+    assert size is not None
+    assert 8 < size < 100
 
 
 def test_no_rows_get_no_ranges(cluster: EmbeddedCluster) -> None:
@@ -165,9 +167,9 @@ def test_oldest_timestamps_are_of_the_record_at_the_offset(cluster: EmbeddedClus
         times.append(clock.advance(10))
         cluster.append(PATH, orders(number * 2, 2), "writer", number)
 
-    found = [cluster.oldest_timestamps(table, {B0: offset}).get(B0) for offset in range(7)]
+    answers = [cluster.oldest_timestamps(table, {B0: offset}).get(B0) for offset in range(7)]
 
-    assert found == [times[0], times[0], times[1], times[1], times[2], times[2], None]
+    assert answers == [times[0], times[0], times[1], times[1], times[2], times[2], None]
     assert cluster.oldest_timestamps(table, {}) == {}
 
 
@@ -180,11 +182,11 @@ def test_offsets_of_many_tables_are_those_of_each(cluster: EmbeddedCluster) -> N
     cluster.drop_table(dropped.path)
     living = [none_yet, partitioned, empty, filled]
 
-    found = cluster.offsets_of([dropped, *living])
+    answers = cluster.offsets_of([dropped, *living])
 
-    assert found == {table.table_id: cluster.offsets(table) for table in living}
-    assert [list(found[table.table_id]) for table in living] == [list(cluster.offsets(table)) for table in living]
-    assert [len(found[table.table_id]) for table in living] == [0, 6, 2, 2]
+    assert answers == {table.table_id: cluster.offsets(table) for table in living}
+    assert [list(answers[table.table_id]) for table in living] == [list(cluster.offsets(table)) for table in living]
+    assert [len(answers[table.table_id]) for table in living] == [0, 6, 2, 2]
     assert cluster.offsets_of([]) == cluster.offsets_of([dropped]) == {}
 
 

@@ -128,19 +128,19 @@ def test_a_reader_costs_one_question(storage: EmbeddedStorage, monkeypatch: pyte
     with served(storage) as remote:
         table = make_table(remote)
         remote.append(PATH, orders(0, 10), "writer", 0)
-        asked: list[str] = []
+        requests: list[str] = []
         ask = remote._repeatable
 
         def counted(call: Any) -> Any:
             answer = ask(call)
-            asked.append(type(answer).__name__)
-            if older_service and asked[-1] == "ListSegmentsResponse":
+            requests.append(type(answer).__name__)
+            if older_service and requests[-1] == "ListSegmentsResponse":
                 answer.ClearField("bounds")
             return answer
 
         monkeypatch.setattr(remote, "_repeatable", counted)
         reader = remote.reader(table, split_of(table, 0, 2, 7))
-        assert asked == ["ListSegmentsResponse", "ListOffsetsResponse"][: 2 if older_service else 1]
+        assert requests == ["ListSegmentsResponse", "ListOffsetsResponse"][: 2 if older_service else 1]
         assert [batch.num_rows for batch in reader.read()] == [5]
         with pytest.raises(InvalidArgument, match="whose log ends at 10"):
             remote.reader(table, split_of(table, 0, 2, 11))

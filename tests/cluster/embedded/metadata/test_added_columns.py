@@ -33,9 +33,9 @@ def test_a_column_is_added_last_and_rows_from_before_have_null_in_it(cluster: Em
     assert (table.added_columns, altered_again.added_columns) == ((), ("tip", "note"))
     assert altered_again.schema == pa.schema([*SCHEMA, TIP, NOTE])
     assert altered_again.lake_schema().names == ["id", "city", "tip", "note", "__bucket", "__offset", "__timestamp"]
-    found = scan_all(cluster, altered_again)
-    assert found.schema == altered_again.lake_schema()
-    assert found.select(["id", "tip", "note", "__offset"]).to_pylist() == [
+    scanned = scan_all(cluster, altered_again)
+    assert scanned.schema == altered_again.lake_schema()
+    assert scanned.select(["id", "tip", "note", "__offset"]).to_pylist() == [
         {"id": 1, "tip": None, "note": None, "__offset": 0},
         {"id": 2, "tip": 0.5, "note": None, "__offset": 1},
         {"id": 3, "tip": 1.5, "note": "a", "__offset": 2},
@@ -145,7 +145,7 @@ def test_appends_at_the_moment_of_a_change_lose_nothing(cluster: EmbeddedCluster
 
     all_threads([old_writer, change])
 
-    found = {row["id"]: row for row in scan_all(cluster, cluster.table(PATH)).to_pylist()}
-    assert set(found) == {*range(20), *range(100, 105)}
+    scanned = {row["id"]: row for row in scan_all(cluster, cluster.table(PATH)).to_pylist()}
+    assert set(scanned) == {*range(20), *range(100, 105)}
     for number in range(5):
-        assert {key for key, row in found.items() if row[f"c{number}"] is not None} == {100 + number}
+        assert {key for key, row in scanned.items() if row[f"c{number}"] is not None} == {100 + number}

@@ -46,10 +46,10 @@ def test_a_column_that_the_lake_cannot_hold_is_refused_at_each_entry(
     with pytest.raises(UnknownTable):
         checked.table(PATH)
 
-    made = make_table(checked, properties=ENABLED, **keys)
+    table = make_table(checked, properties=ENABLED, **keys)
     with pytest.raises(InvalidName, match=column):
         checked.alter_table(PATH, {"table.datalake.freshness": "10 s"}, [pa.field(column, pa.int32())])
-    assert checked.table(PATH) == made
+    assert checked.table(PATH) == table
 
     apart = make_table(checked, schema=taken, path=OTHER, **keys)
     with pytest.raises(InvalidName, match=column):

@@ -29,7 +29,7 @@ def in_the_file(storage: EmbeddedStorage, database_name: str | None = None) -> l
 
 
 def test_the_list_is_the_same_object_until_a_table_is_made_changed_or_dropped(storage: EmbeddedStorage) -> None:
-    made = make_table(storage)
+    first_table = make_table(storage)
     kept = storage.tables()
     storage.append(PATH, orders(0, 5), "writer", 0)
     storage.create_database("other")
@@ -37,7 +37,7 @@ def test_the_list_is_the_same_object_until_a_table_is_made_changed_or_dropped(st
     storage.alter_table(PATH, {"note": "new"})
     altered = storage.tables()
     assert [table.properties for table in altered] == [{"note": "new"}]
-    assert list(kept) == [made], "who holds the former list has it as it was"
+    assert list(kept) == [first_table], "who holds the former list has it as it was"
     storage.alter_table(PATH, {}, [pa.field("more", pa.string())])
     assert storage.tables()[0].schema.names == [*SCHEMA.names, "more"]
     storage.drop_table(PATH)

@@ -37,13 +37,13 @@ def test_partitions_come_with_their_first_row_and_have_all_buckets(cluster: Embe
 
     ranges = cluster.append(PATH, days((1, "eu", "2024-01-31"), (2, "us", "2024-01-31"), (3, "eu", "2024-01-31")), "writer", 0)
 
-    made = names(cluster, table)
-    assert set(made) == {"eu$2024-01-31", "us$2024-01-31"}
-    assert set(cluster.offsets(table)) == {BucketKey(partition, bucket) for partition in made.values() for bucket in range(3)}
-    assert {appended.bucket.partition_id for appended in ranges} == set(made.values())
+    by_name = names(cluster, table)
+    assert set(by_name) == {"eu$2024-01-31", "us$2024-01-31"}
+    assert set(cluster.offsets(table)) == {BucketKey(partition, bucket) for partition in by_name.values() for bucket in range(3)}
+    assert {appended.bucket.partition_id for appended in ranges} == set(by_name.values())
     for name, expected in (("eu$2024-01-31", [1, 3]), ("us$2024-01-31", [2])):
         parts = [
-            scan(cluster, table, key, 0, ends.log_end) for key, ends in cluster.offsets(table).items() if key.partition_id == made[name]
+            scan(cluster, table, key, 0, ends.log_end) for key, ends in cluster.offsets(table).items() if key.partition_id == by_name[name]
         ]
         assert ids(pa.concat_tables(parts)) == expected
 

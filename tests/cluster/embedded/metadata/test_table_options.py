@@ -27,10 +27,10 @@ EVIL = {
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    made.storage.create_database(PATH.database_name)
-    yield made
-    made.close()
+    opened = LakeWorld(tmp_path)
+    opened.storage.create_database(PATH.database_name)
+    yield opened
+    opened.close()
 
 
 @pytest.mark.parametrize("name", EVIL)

@@ -26,13 +26,13 @@ def test_fits_the_cluster_interface(cluster: EmbeddedCluster) -> None:
 def test_a_table_is_described_as_it_was_made(cluster: EmbeddedCluster, clock: ManualClock) -> None:
     cluster.create_database("sales")
 
-    made = cluster.create_table(PATH, TableSpec(SCHEMA, 3, ("id",), LAKE))
+    table = cluster.create_table(PATH, TableSpec(SCHEMA, 3, ("id",), LAKE))
 
-    assert made == cluster.table(PATH)
-    assert (made.path, made.schema, made.bucket_count, made.bucket_keys) == (PATH, SCHEMA, 3, ("id",))
-    assert (made.lake_enabled, made.freshness_ms, made.lake_format) == (True, 30_000, "iceberg")
-    assert made.created_at == made.lake_enabled_at == clock.time
-    assert made.properties == LAKE
+    assert table == cluster.table(PATH)
+    assert (table.path, table.schema, table.bucket_count, table.bucket_keys) == (PATH, SCHEMA, 3, ("id",))
+    assert (table.lake_enabled, table.freshness_ms, table.lake_format) == (True, 30_000, "iceberg")
+    assert table.created_at == table.lake_enabled_at == clock.time
+    assert table.properties == LAKE
 
 
 def test_databases_and_tables_are_listed_sorted(cluster: EmbeddedCluster) -> None:
@@ -96,7 +96,7 @@ def test_names_that_differ_in_case_only_are_refused(cluster: EmbeddedCluster) ->
 
 
 def test_making_twice_is_an_error_unless_told_otherwise(cluster: EmbeddedCluster) -> None:
-    made = make_table(cluster)
+    table = make_table(cluster)
     with pytest.raises(AlreadyExists):
         cluster.create_database("sales")
     with pytest.raises(AlreadyExists):
@@ -104,7 +104,7 @@ def test_making_twice_is_an_error_unless_told_otherwise(cluster: EmbeddedCluster
 
     cluster.create_database("sales", ignore_if_exists=True)
     other = TableSpec(pa.schema([pa.field("x", pa.string())]), 7)
-    assert cluster.create_table(PATH, other, ignore_if_exists=True) == made
+    assert cluster.create_table(PATH, other, ignore_if_exists=True) == table
 
 
 REFUSED_TYPES = {
@@ -136,7 +136,7 @@ def test_a_type_that_the_lake_lacks_is_refused_with_column_and_type(cluster: Emb
 
 
 def test_types_that_differ_in_layout_only_are_stored_in_one_form(cluster: EmbeddedCluster) -> None:
-    given = pa.schema(
+    loose = pa.schema(
         [
             pa.field("a", pa.large_string()),
             pa.field("b", pa.large_binary()),
@@ -147,7 +147,7 @@ def test_types_that_differ_in_layout_only_are_stored_in_one_form(cluster: Embedd
         ]
     )
     stored = [pa.string(), pa.binary(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.date32(), pa.decimal128(38, 10)]
-    assert make_table(cluster, schema=given).schema.types == stored
+    assert make_table(cluster, schema=loose).schema.types == stored
 
 
 @pytest.mark.parametrize(
@@ -272,11 +272,11 @@ def test_the_lake_format_is_fixed_once_a_lake_snapshot_is_recorded(
 
 
 def test_a_table_made_anew_has_a_new_id_and_no_rows(cluster: EmbeddedCluster) -> None:
-    seen = set()
+    earlier_ids = set()
     for _ in range(3):
         table = make_table(cluster)
-        assert table.table_id not in seen
-        seen.add(table.table_id)
+        assert table.table_id not in earlier_ids
+        earlier_ids.add(table.table_id)
         assert scan_all(cluster, table).num_rows == 0
         cluster.append(PATH, orders(0, 10), "writer", 0)
         cluster.drop_table(PATH)

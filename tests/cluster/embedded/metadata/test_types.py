@@ -56,9 +56,9 @@ def test_every_type_is_read_back_equal_with_nulls_and_extreme_values(cluster: Em
     cluster.append(PATH, rows, "writer", 0)
     cluster.append(PATH, rows.slice(1, 2), "writer", 1)
 
-    found = scan_all(cluster, table).sort_by([("id", "ascending"), ("__offset", "ascending")])
+    scanned = scan_all(cluster, table).sort_by([("id", "ascending"), ("__offset", "ascending")])
     expected = pa.concat_tables([rows, rows.slice(1, 2)]).sort_by("id")
-    assert found.select(rows.column_names).to_pylist() == expected.to_pylist()
+    assert scanned.select(rows.column_names).to_pylist() == expected.to_pylist()
 
 
 def test_a_table_without_rows_has_its_types(cluster: EmbeddedCluster) -> None:
@@ -83,7 +83,7 @@ def test_strings_of_a_megabyte_go_in_and_come_back(cluster: EmbeddedCluster) -> 
 
 
 def test_layout_forms_within_are_stored_as_one_and_nullable(cluster: EmbeddedCluster) -> None:
-    given = pa.schema(
+    loose = pa.schema(
         [
             ("l", pa.large_list(pa.field("x", pa.large_string(), nullable=False))),
             ("f", pa.list_(pa.timestamp("ms"), 2)),
@@ -93,8 +93,8 @@ def test_layout_forms_within_are_stored_as_one_and_nullable(cluster: EmbeddedClu
     )
     rows = [{"l": ["a"], "f": [datetime(1969, 1, 1), None], "s": {"d": date(2024, 1, 1)}, "m": [("k", "v")]}]
 
-    table = make_table(cluster, schema=given)
-    cluster.append(PATH, pa.Table.from_pylist(rows, schema=given), "writer", 0)
+    table = make_table(cluster, schema=loose)
+    cluster.append(PATH, pa.Table.from_pylist(rows, schema=loose), "writer", 0)
 
     assert table.schema == pa.schema(
         [
@@ -105,7 +105,7 @@ def test_layout_forms_within_are_stored_as_one_and_nullable(cluster: EmbeddedClu
         ]
     )
     assert [str(field.type).split("<")[1].split(":")[0] for field in table.schema][:2] == ["element", "element"]
-    assert scan_all(cluster, table).select(given.names).to_pylist() == rows
+    assert scan_all(cluster, table).select(loose.names).to_pylist() == rows
 
 
 DEEP: pa.DataType = pa.int64()

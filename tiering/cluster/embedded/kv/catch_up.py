@@ -180,7 +180,7 @@ class _Replay:
             kinds = batch.column(batch.num_columns - 1).to_numpy()
             lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
             rows = pa.Table.from_batches([batch.take(lasting)])
-            if (found := first_refused(rows)) is not None:
-                position = int(lasting[found[0]])
-                return RecordRefused(bucket, start + position, batch.slice(position, 1), found[1])
+            if (refusal := first_refused(rows)) is not None:
+                position = int(lasting[refusal[0]])
+                return RecordRefused(bucket, start + position, batch.slice(position, 1), refusal[1])
         return None

@@ -102,9 +102,9 @@ class PrimaryKeyTables:
         last = last_of_each_key(keys)
         if len(last) < batch.num_rows:
             batch, keys = batch.take(last), keys.take(last)
-        found, before = self._using(table.info, lambda state: state.look_up(keys))
+        present, before = self._using(table.info, lambda state: state.look_up(keys))
         self._check_going(table, keys)
-        changes = delete_changes(before) if kind == "delete" else upsert_changes(_widened(batch, table.info.schema), found, before)
+        changes = delete_changes(before) if kind == "delete" else upsert_changes(_widened(batch, table.info.schema), present, before)
         ranges = self._changes.append_changes(table, changes, key)
         crash_points.reach(crash_points.KV_LOGGED)
         if ranges:
@@ -187,8 +187,8 @@ class PrimaryKeyTables:
                 return delete_changes(row.slice(0, 0).select(table.schema.names))
         assert row is not None
         keys, last = row.select(names), row.select(table.schema.names)
-        found, before = self._using(table, lambda state: state.look_up(keys))
-        return upsert_changes(before, found, before) if len(found) else delete_changes(last)
+        present, before = self._using(table, lambda state: state.look_up(keys))
+        return upsert_changes(before, present, before) if len(present) else delete_changes(last)
 
     def _apply(self, table: TableInfo) -> None:
         """The rows are in the log, so whatever fails now is made up for by the next use; the write itself has succeeded."""
@@ -295,8 +295,8 @@ class PrimaryKeyTables:
             try:
                 refused = self._refused_of(table.table_id)
                 catch_up(state, table, self._root, self._changes, lambda bucket: self._snapshots(table.table_id, bucket), refused)
-            except RecordRefused as found:
-                self._stand(table, found)
+            except RecordRefused as refused_record:
+                self._stand(table, refused_record)
             else:
                 return state
 
@@ -307,15 +307,14 @@ class PrimaryKeyTables:
                 self._refused[table_id] = dict(refused_of_table(connection, table_id))
         return self._refused[table_id]
 
-    def _stand(self, table: TableInfo, found: RecordRefused) -> None:
+    def _stand(self, table: TableInfo, refused: RecordRefused) -> None:
         """Stops a bucket where the state cannot take a record; the others go on."""
-        record = RefusedRecord(found.offset, redact(text_of(found.row)), found.error, is_skipped=False)
+        record = RefusedRecord(refused.offset, redact(text_of(refused.row)), refused.error, is_skipped=False)
         with self._metadata.write() as connection:
-            insert_refused(connection, table.table_id, found.bucket, record, to_microseconds(self._clock.now()))
+            insert_refused(connection, table.table_id, refused.bucket, record, to_microseconds(self._clock.now()))
         self._refused.pop(table.table_id, None)
-        _log.error(
-            "bucket_stopped", table=str(table.path), bucket=str(found.bucket), offset=record.offset, value=record.value, error=record.error
-        )
+        place = {"table": str(table.path), "bucket": str(refused.bucket), "offset": record.offset}
+        _log.error("bucket_stopped", **place, value=record.value, error=record.error)
 
     def _snapshots(self, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
         with self._metadata.read() as connection:

@@ -133,9 +133,9 @@ def remove_files(root: Path, paths: Iterable[str]) -> None:
         stored_path(root, path).unlink(missing_ok=True)
 
 
-def _corrupt(what: str, root: Path, file: SnapshotFile, bucket: BucketKey) -> DataCorrupt:
+def _corrupt(damage: str, root: Path, file: SnapshotFile, bucket: BucketKey) -> DataCorrupt:
     return DataCorrupt(
-        f"the KV snapshot file {root / file.path} of bucket {bucket} {what}",
+        f"the KV snapshot file {root / file.path} of bucket {bucket} {damage}",
         hint="Restore the file from a backup of the cluster's folder, or wait until the bucket's next KV snapshot, which is taken once "
         "a row of it has changed, and CALL sys.retry_tiering.",
         path=file.path,

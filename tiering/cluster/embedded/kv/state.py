@@ -72,9 +72,9 @@ class KvState:
                 run("CREATE TABLE identity AS SELECT ? AS table_id, ? AS format", [table.table_id, _FORMAT])
                 run("CREATE TABLE applied (p BIGINT, b INTEGER, next_offset BIGINT)")
                 run("CREATE TABLE kv (p BIGINT, b INTEGER)")
-        found = run("SELECT table_id, format FROM identity").fetchone()
-        if found != (table.table_id, _FORMAT):
-            raise duckdb.InvalidInputException(f"the file is of table {found}")
+        identity = run("SELECT table_id, format FROM identity").fetchone()
+        if identity != (table.table_id, _FORMAT):
+            raise duckdb.InvalidInputException(f"the file is of table {identity}")
         self._columns = len(run("SELECT column_name FROM duckdb_columns() WHERE table_name = 'kv'").fetchall()) - 2
         self.widen(table.schema)
 
@@ -104,11 +104,11 @@ class KvState:
         wanted = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
         same = " AND ".join(f"kv.{column} = wanted.{name}" for column, name in zip(self._keys, names, strict=True))
         with self._registered("wanted", wanted):
-            found = self._connection.sql(
+            selected = self._connection.sql(
                 f"SELECT wanted.position, {self._list('kv')} FROM wanted JOIN kv ON {same} ORDER BY wanted.position"
             ).to_arrow_table()
-        rows = _as_rows(found.drop_columns(["position"]), self._schema)
-        return found.column("position").to_numpy(), rows
+        rows = _as_rows(selected.drop_columns(["position"]), self._schema)
+        return selected.column("position").to_numpy(), rows
 
     def apply(self, changes: pa.Table, kinds: npt.NDArray[np.int8], places: pa.Table, reached: Mapping[BucketKey, int]) -> None:
         """Applies records of the log, those of a bucket in offset order, and notes how far it came, all or none.
@@ -151,8 +151,8 @@ class KvState:
     def rows(self, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
         """All rows of a bucket, in no order, in batches of bounded size."""
         query = f"SELECT {self._list('kv')} FROM kv WHERE p = ? AND b = ?"
-        found = self._connection.sql(query, params=[_partition_number(bucket), bucket.bucket_id])
-        for batch in found.to_arrow_reader(EXPORT_BATCH_ROWS):
+        selected = self._connection.sql(query, params=[_partition_number(bucket), bucket.bucket_id])
+        for batch in selected.to_arrow_reader(EXPORT_BATCH_ROWS):
             if batch.num_rows:
                 yield _as_rows(pa.Table.from_batches([batch]), self._schema)
 
@@ -208,9 +208,9 @@ def _stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.rename_columns([f"c{number}" for number in range(len(schema))])
 
 
-def _as_rows(found: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+def _as_rows(selected: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     """DuckDB has the values as they were, but names what lies within lists and maps in its own way."""
-    return fit_columns(found.rename_columns(schema.names), schema)
+    return fit_columns(selected.rename_columns(schema.names), schema)
 
 
 def first_refused(rows: pa.Table) -> tuple[int, str] | None:

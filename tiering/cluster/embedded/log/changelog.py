@@ -16,22 +16,22 @@ from tiering.model.tables import CHANGE_TYPE_FIELD, ChangeType
 _KIND_TYPE = CHANGE_TYPE_FIELD.type
 
 
-def upsert_changes(rows: pa.RecordBatch, found: npt.NDArray[np.int64], before: pa.RecordBatch) -> pa.RecordBatch:
+def upsert_changes(rows: pa.RecordBatch, present: npt.NDArray[np.int64], before: pa.RecordBatch) -> pa.RecordBatch:
     """The changes that make `rows` (distinct keys) the present ones, in their order, with the change type as last column.
 
-    `before` has the rows that are there now, row i of it with the key of row `found[i]`; `found` ascends.
+    `before` has the rows that are there now, row i of it with the key of row `present[i]`; `present` ascends.
     """
     kinds = np.full(rows.num_rows, ChangeType.INSERT, dtype=np.int8)
-    kinds[found] = ChangeType.UPDATE_AFTER
-    if not len(found):
+    kinds[present] = ChangeType.UPDATE_AFTER
+    if not len(present):
         return _with_kinds(rows, kinds)
     records = np.ones(rows.num_rows, dtype=np.int64)
-    records[found] = 2
+    records[present] = 2
     after_at = np.cumsum(records) - 1
-    order = np.empty(rows.num_rows + len(found), dtype=np.int64)
+    order = np.empty(rows.num_rows + len(present), dtype=np.int64)
     order[after_at] = np.arange(rows.num_rows)
-    order[after_at[found] - 1] = rows.num_rows + np.arange(len(found))
-    all_kinds = np.concatenate([kinds, np.full(len(found), ChangeType.UPDATE_BEFORE, dtype=np.int8)])
+    order[after_at[present] - 1] = rows.num_rows + np.arange(len(present))
+    all_kinds = np.concatenate([kinds, np.full(len(present), ChangeType.UPDATE_BEFORE, dtype=np.int8)])
     both = pa.concat_batches([rows, before])  # type: ignore[attr-defined]  # missing in the stubs
     return _with_kinds(both.take(pa.array(order)), all_kinds[order])
 

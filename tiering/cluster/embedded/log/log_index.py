@@ -104,7 +104,7 @@ _BOUNDS = (buckets.c.log_start, buckets.c.log_end, buckets.c.size_bytes)
 
 
 def _bounds(log_start: int, log_end: int, size_bytes: int) -> BucketOffsets:
-    return BucketOffsets(log_start, log_end, size_bytes / max(1, log_end - log_start))
+    return BucketOffsets(log_start, log_end, size_bytes / (log_end - log_start) if log_end > log_start else None)
 
 
 def _segment_start(table_id: int, bucket: BucketKey, offset: int) -> sa.ColumnElement[int]:

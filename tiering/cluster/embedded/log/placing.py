@@ -36,14 +36,14 @@ def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, tu
     else:
         hashed = bucket_ids(batch, bucketing, table.bucket_keys, count) if count > 1 else np.zeros(batch.num_rows, dtype=np.int32)
         places = groups * count + hashed
-    found, sizes = np.unique(places, return_counts=True)
-    if len(found) == 1:
-        return [Placed(names[int(found[0]) // count], int(found[0]) % count, batch)]
+    occupied, sizes = np.unique(places, return_counts=True)
+    if len(occupied) == 1:
+        return [Placed(names[int(occupied[0]) // count], int(occupied[0]) % count, batch)]
     ordered = batch.take(np.argsort(places, kind="stable"))
     starts = np.cumsum(sizes) - sizes
     return [
         Placed(names[int(place) // count], int(place) % count, ordered.slice(int(start), int(size)))
-        for place, start, size in zip(found, starts, sizes, strict=True)
+        for place, start, size in zip(occupied, starts, sizes, strict=True)
     ]
 
 

@@ -61,10 +61,10 @@ def cut_logs(connection: sa.Connection, root: Path, table_id: int, cuts: list[Cu
     paths = []
     for cut in cuts:
         before = in_bucket(segments, table_id, cut.bucket) & (segments.c.stopping_offset <= cut.log_start)
-        found = connection.execute(sa.select(segments.c.path, segments.c.size_bytes).where(before)).all()
-        paths += [row.path for row in found]
+        removed = connection.execute(sa.select(segments.c.path, segments.c.size_bytes).where(before)).all()
+        paths += [row.path for row in removed]
         connection.execute(sa.delete(segments).where(before))
-        size_bytes = buckets.c.size_bytes - sum(row.size_bytes for row in found)
+        size_bytes = buckets.c.size_bytes - sum(row.size_bytes for row in removed)
         mine = in_bucket(buckets, table_id, cut.bucket)
         connection.execute(sa.update(buckets).where(mine).values(log_start=cut.log_start, size_bytes=size_bytes))
     _write_starts(connection, root, table_id)

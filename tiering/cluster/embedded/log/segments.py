@@ -165,9 +165,9 @@ def write_tombstone(file: Path) -> None:
     sync_folder(file.parent)
 
 
-def _corrupt(what: str, where: str, segment: Segment, bucket: BucketKey) -> DataCorrupt:
+def _corrupt(damage: str, where: str, segment: Segment, bucket: BucketKey) -> DataCorrupt:
     return DataCorrupt(
-        f"{what}: {where}",
+        f"{damage}: {where}",
         hint="Restore the file from a backup of the cluster's folder; nothing past it can be read until then.",
         path=segment.path,
         bucket=bucket,

@@ -82,20 +82,20 @@ class TableListing:
 
     def _read_all(self) -> None:
         with self._metadata.read() as connection:
-            found = list_tables(connection, None)
-        self._by_id = {info.table_id: info for info in found}
-        self._sorted = found
+            tables = list_tables(connection, None)
+        self._by_id = {info.table_id: info for info in tables}
+        self._sorted = tables
 
     def _read_again(self, before: list[TableInfo], touched: Collection[int]) -> None:
         with self._metadata.read() as connection:
-            found = {info.table_id: info for info in tables_by_id(connection, touched)}
+            current = {info.table_id: info for info in tables_by_id(connection, touched)}
         listed = list(before)
         for table_id in touched:
             if (known := self._by_id.pop(table_id, None)) is not None:
                 del listed[bisect_left(listed, _place(known), key=_place)]
-        for info in found.values():
+        for info in current.values():
             insort(listed, info, key=_place)
-        self._by_id |= found
+        self._by_id |= current
         self._sorted = listed
 
 

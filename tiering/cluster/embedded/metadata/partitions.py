@@ -111,9 +111,9 @@ def ensure_partitions(connection: sa.Connection, table: TableInfo, names: Collec
             hint="Choose a coarser partition column, or fewer buckets.",
         )
     connection.execute(sa.insert(partitions), [{"table_id": table.table_id, "partition_name": name} for name in missing])
-    made = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.table_id)}
-    insert_buckets(connection, table.table_id, [made[name] for name in missing], table.bucket_count)
-    return made
+    ids = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.table_id)}
+    insert_buckets(connection, table.table_id, [ids[name] for name in missing], table.bucket_count)
+    return ids
 
 
 def insert_buckets(connection: sa.Connection, table_id: int, partition_ids: Sequence[int], bucket_count: int) -> None:

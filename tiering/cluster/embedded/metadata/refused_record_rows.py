@@ -14,11 +14,11 @@ from tiering.model.tables import BucketKey
 def refused_of_table(connection: sa.Connection, table_id: int, bucket: BucketKey | None = None) -> Mapping[BucketKey, list[RefusedRecord]]:
     """Those of a table, or of one bucket, by bucket in the order of their offsets."""
     mine = refused_records.c.table_id == table_id if bucket is None else in_bucket(refused_records, table_id, bucket)
-    found: dict[BucketKey, list[RefusedRecord]] = {}
+    refused: dict[BucketKey, list[RefusedRecord]] = {}
     for row in connection.execute(sa.select(refused_records).where(mine).order_by(refused_records.c.offset)):
         record = RefusedRecord(row.offset, row.value, row.error, row.skipped_us is not None)
-        found.setdefault(bucket_key(row.partition_id, row.bucket_id), []).append(record)
-    return found
+        refused.setdefault(bucket_key(row.partition_id, row.bucket_id), []).append(record)
+    return refused
 
 
 def insert_refused(connection: sa.Connection, table_id: int, bucket: BucketKey, record: RefusedRecord, now_us: int) -> None:

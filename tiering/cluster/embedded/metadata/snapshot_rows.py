@@ -54,7 +54,7 @@ def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, s
 def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
     """When the last snapshot of any bucket was made, by table id."""
     query = sa.select(kv_snapshots.c.table_id, sa.func.max(kv_snapshots.c.created_us)).group_by(kv_snapshots.c.table_id)
-    return {table_id: from_microseconds(made) for table_id, made in connection.execute(query)}
+    return {table_id: from_microseconds(created_us) for table_id, created_us in connection.execute(query)}
 
 
 def insert_snapshot(

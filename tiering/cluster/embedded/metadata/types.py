@@ -73,13 +73,13 @@ def count_fields(kind: pa.DataType | pa.Schema) -> int:
     return sum(1 + count_fields(field.type) for field in inner)
 
 
-def _check_names(names: Sequence[str], what: str) -> None:
-    seen: dict[str, str] = {}
+def _check_names(names: Sequence[str], noun: str) -> None:
+    by_folded_name: dict[str, str] = {}
     for name in names:
-        check_name(name, what)
-        twin = seen.setdefault(name.lower(), name)
-        if seen[name.lower()] is not name:
-            raise InvalidName(f"the {what}s {twin!r} and {name!r} have the same name", hint="Names are compared without regard to case.")
+        check_name(name, noun)
+        twin = by_folded_name.setdefault(name.lower(), name)
+        if by_folded_name[name.lower()] is not name:
+            raise InvalidName(f"the {noun}s {twin!r} and {name!r} have the same name", hint="Names are compared without regard to case.")
 
 
 def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema:

@@ -131,7 +131,7 @@ class RemoteEmbeddedCluster:
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
         """As `TableCatalog.tables`."""
-        found: list[TableInfo] = []
+        tables: list[TableInfo] = []
         pages = Pages(self._uri, "tables")
         page_token = ""
         while True:
@@ -140,9 +140,9 @@ class RemoteEmbeddedCluster:
             page_token = answer.next_page_token
             pages.check(answer, len(answer.tables), page_token or None)
             with readable(self._uri):
-                found += map(table_from_pb, answer.tables)
+                tables += map(table_from_pb, answer.tables)
             if not page_token:
-                return found
+                return tables
 
     def table(self, path: TablePath) -> TableInfo:
         """As `TableCatalog.table`."""
@@ -157,18 +157,18 @@ class RemoteEmbeddedCluster:
         """As `TableCatalog.partitions`; a table without partition columns needs no question."""
         if not table.partition_keys:
             return ()
-        found: list[Partition] = []
+        partitions: list[Partition] = []
         pages = Pages(self._uri, "partitions")
         more = True
         while more:
-            after = found[-1].partition_id if found else 0
+            after = partitions[-1].partition_id if partitions else 0
             request = pb.ListPartitionsRequest(table_id=table.table_id, after_partition_id=after)
             answer = self._repeatable(partial(self._stub.ListPartitions, request, timeout=CALL_TIMEOUT_S))
-            found += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
+            partitions += [Partition(item.partition_id, item.partition_name) for item in answer.partitions]
             more = answer.more
-            pages.check(answer, len(answer.partitions), found[-1].partition_id if more and found else None)
+            pages.check(answer, len(answer.partitions), partitions[-1].partition_id if more and partitions else None)
             more = more and bool(answer.partitions)
-        return tuple(found)
+        return tuple(partitions)
 
     def drop_partition(self, path: TablePath, partition_name: str) -> None:
         """As `WritableCluster.drop_partition`."""
@@ -221,16 +221,16 @@ class RemoteEmbeddedCluster:
             return self._snapshot_reader(table, split)
         pages = list(self._segment_pages(table.table_id, split.bucket, split.starting_offset, split.stopping_offset))
         segments = [segment_from_pb(segment) for page in pages for segment in page.segments]
-        told = pages[0].HasField("bounds")  # one question a split is enough
-        bounds = bounds_from_pb(pages[0].bounds) if told else self._bounds(table.table_id, split.bucket)
+        has_bounds = pages[0].HasField("bounds")  # one question a split is enough
+        bounds = bounds_from_pb(pages[0].bounds) if has_bounds else self._bounds(table.table_id, split.bucket)
         listed = ListedRange(pages[0].root, segments, [refused_from_pb(record) for record in pages[0].refused])
         return open_reader(table, split, bounds, lambda *_: listed)
 
     def _bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
         request = pb.ListOffsetsRequest(table_id=table_id, bucket=bucket_to_pb(bucket))
         answer = self._repeatable(partial(self._stub.ListOffsets, request, timeout=CALL_TIMEOUT_S))
-        found = {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
-        return found.get(bucket)
+        bounds = {bucket_from_pb(item.bucket): bounds_from_pb(item) for item in answer.buckets}
+        return bounds.get(bucket)
 
     def _snapshot_reader(self, table: TableInfo, split: TieringSnapshotSplit) -> EmbeddedSnapshotReader:
         bucket = bucket_to_pb(split.bucket)

@@ -92,7 +92,8 @@ def bounds_to_pb(bucket: BucketKey, bounds: BucketOffsets) -> embedded_pb2.ListO
 
 
 def bounds_from_pb(pb: embedded_pb2.ListOffsetsResponse.BucketOffsets) -> BucketOffsets:
-    return BucketOffsets(pb.log_start_offset, pb.log_end_offset, pb.bytes_per_record)
+    bytes_per_record = pb.bytes_per_record if pb.HasField("bytes_per_record") else None
+    return BucketOffsets(pb.log_start_offset, pb.log_end_offset, bytes_per_record)
 
 
 def partition_to_pb(partition: Partition) -> embedded_pb2.PbPartition:

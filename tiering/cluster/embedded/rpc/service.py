@@ -125,8 +125,8 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
 
     async def ListPartitions(self, request: pb.ListPartitionsRequest, context: Context) -> pb.ListPartitionsResponse:
         work = partial(self._storage.list_partitions, request.table_id, request.after_partition_id, PARTITIONS_PER_PAGE)
-        found = await self._run(work)
-        return pb.ListPartitionsResponse(partitions=map(partition_to_pb, found), more=len(found) == PARTITIONS_PER_PAGE)
+        partitions = await self._run(work)
+        return pb.ListPartitionsResponse(partitions=map(partition_to_pb, partitions), more=len(partitions) == PARTITIONS_PER_PAGE)
 
     async def DropPartition(self, request: pb.DropPartitionRequest, context: Context) -> pb.DropPartitionResponse:
         await self._run(partial(self._storage.drop_partition, path_from_pb(request.table_path), request.partition_name))
@@ -161,8 +161,8 @@ class EmbeddedClusterServicer(embedded_pb2_grpc.EmbeddedClusterServicer):
         return pb.SnapshotKvResponse(snapshots=snapshots_to_pb(await self._run(work, self._primary_key_pool)))
 
     async def ListKvSnapshots(self, request: pb.ListKvSnapshotsRequest, context: Context) -> pb.ListKvSnapshotsResponse:
-        found = await self._run(partial(self._storage.list_kv_snapshots, request.table_id))
-        return pb.ListKvSnapshotsResponse(snapshots=snapshots_to_pb(found))
+        snapshots = await self._run(partial(self._storage.list_kv_snapshots, request.table_id))
+        return pb.ListKvSnapshotsResponse(snapshots=snapshots_to_pb(snapshots))
 
     async def GetKvSnapshot(self, request: pb.GetKvSnapshotRequest, context: Context) -> pb.GetKvSnapshotResponse:
         work = partial(self._storage.kv_snapshot, request.table_id, bucket_from_pb(request.bucket), request.snapshot_id)
