@@ -16,7 +16,10 @@ from support.served import at_uri
 from tiering import client, errors
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.model.call_results import Progress
+from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
+from tiering.rpc.v1.coordinator_pb2 import PbLakeTieringTableInfo, ReportProgressRequest
 
 OPTIONS = CoordinatorOptions(tick_interval_ms=5, discovery_interval_ms=3_600_000)
 
@@ -64,17 +67,25 @@ def test_a_table_is_tiered_and_progress_is_told(world: World, uri: str) -> None:
     world.append()
     world.tierer("other").beat()
     tierer = world.tierer()
-    lines: list[str] = []
+    heard: list[Progress] = []
+    rounds: list[PbLakeTieringTableInfo] = []
 
-    def follow(line: str) -> None:
-        lines.append(line)
-        if len(lines) == 1:
-            tierer.run(tierer.get())
+    def follow(progress: Progress) -> None:
+        heard.append(progress)
+        if len(heard) == 1:
+            assignment = tierer.get()
+            tierer.plan(assignment)
+            request = ReportProgressRequest(round=tierer.ref(assignment), splits_total=2, records_done=3, records_total=12)
+            world.coordinator.commits.report_progress(request)
+            rounds.append(assignment)
+        elif rounds and progress.round == RoundProgress(0, 2, 3, 12):
+            tierer.run(rounds.pop())
 
     with LakewardClient(uri) as lakeward:
         result = lakeward.tier_table("sales.t1", on_progress=follow, caller="bob", idempotency_key="k")
         assert (result.state, result.records, result.path) == ("SUCCEEDED", 10, TablePath("sales", "t1"))
-        assert "waits for a tierer" in lines[0]
+        assert (heard[0].round, "waits for a tierer" in heard[0].message) == (None, True)
+        assert RoundProgress(0, 2, 3, 12) in [progress.round for progress in heard]
         assert lakeward.tier_table("sales.t1", caller="bob", idempotency_key="k") == result
         empty = lakeward.tier_table("sales.t1")
         assert (empty.state, empty.round_id) == ("EMPTY", None)

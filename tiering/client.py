@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import SweepResult, TierTableResult
+from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import TierTableResponse
@@ -30,6 +30,7 @@ from tiering.rpc.v1.status_pb2 import (
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.calls import (
     TableName,
+    progress_from_pb,
     sweep_lake_request,
     sweep_result_from_pb,
     table_name_to_pb,
@@ -55,7 +56,7 @@ SWEEP_SECONDS = 3_600
 SWEEP_GUARD_MS = 24 * 3_600_000
 """Files younger than a day stay, unless asked otherwise."""
 
-OnProgress = Callable[[str], None]
+OnProgress = Callable[[Progress], None]
 
 
 class LakewardClient:
@@ -110,8 +111,8 @@ class LakewardClient:
     ) -> TierTableResult:
         """Brings the lake up to the table's end offsets of now: `CALL sys.tier_table`.
 
-        `on_progress` gets a line now and then. A key makes a repeat safe: it attaches to the earlier call. Raises
-        UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
+        `on_progress` hears where the call stands, and how far the round is. A key makes a repeat safe: it attaches to the earlier
+        call. Raises UnknownTable, LakeDisabled, TablePaused, InvalidArgument, or the error of the round if it failed.
         """
         request = tier_table_request(table_path, wait, timeout_ms, dry_run, idempotency_key, caller)
         result: TierTableResult | None = None
@@ -235,7 +236,7 @@ def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableR
     if step.HasField("result"):
         return tier_table_result_from_pb(step.result)
     if on_progress is not None and step.progress:
-        on_progress(step.progress)
+        on_progress(progress_from_pb(step))
     return None
 
 

@@ -55,7 +55,7 @@ class Call:
 class Procedure:
     """A procedure of `sys`.
 
-    `run` yields lines of progress (str) and output rows, in any order; it is closed at once when the caller has gone.
+    `run` yields progress (a line as text, or a `Progress`) and output rows, in any order; it is closed at once when the caller has gone.
     """
 
     name: str
@@ -83,11 +83,11 @@ class Procedure:
 
 def procedure(
     name: str, input_class: type[InputT], output_class: type[RowT], *, comment: str, mutates: bool
-) -> Callable[[Callable[[Call, InputT], AsyncIterator[str | RowT]]], Procedure]:
+) -> Callable[[Callable[[Call, InputT], AsyncIterator[Progress | str | RowT]]], Procedure]:
     """A decorator for an async generator: the procedure `sys.<name>`. One that changes something gets `dry_run` and
     `idempotency_key`."""
 
-    def define(run: Callable[[Call, InputT], AsyncIterator[str | RowT]]) -> Procedure:
+    def define(run: Callable[[Call, InputT], AsyncIterator[Progress | str | RowT]]) -> Procedure:
         return Procedure(name, input_class, output_class, comment, mutates, run)  # type: ignore[arg-type]  # an async generator
 
     return define

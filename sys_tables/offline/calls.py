@@ -24,8 +24,7 @@ from sys_tables.offline.relations import CATALOG
 from sys_tables.offline.translate import expression_sql
 from sys_tables.registry import Registry
 from tiering.coordinator.calls.validate_table import ValidateTable, level_of
-from tiering.coordinator.interface import CheckResult, CoordinatorView
-from tiering.coordinator.memory.open_calls import OpenCalls
+from tiering.coordinator.interface import CheckResult, CoordinatorView, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.library_guards.duckdb_guard import lock

@@ -46,7 +46,7 @@ class Output:
 
 
 @procedure(NAME, Parameters, Output, comment="Tiers a table now and waits until the lake has caught up.", mutates=True)
-async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
+async def run(call: Call, arguments: Parameters) -> AsyncIterator[Progress | Output]:
     if arguments.timeout_ms < 0:
         raise InvalidArgument(f"the argument 'timeout_ms' of sys.{NAME} is {arguments.timeout_ms}: it cannot be negative")
     path = await find_path(call, arguments.table)
@@ -54,7 +54,7 @@ async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
     steps = call.perform_with_progress(request)
     async with aclosing(steps):
         async for step in steps:
-            yield step.message if isinstance(step, Progress) else _output(step)
+            yield step if isinstance(step, Progress) else _output(step)
 
 
 def _output(result: TierTableResult) -> Output:

@@ -42,6 +42,7 @@ from sys_tables.server.plan_token import PlanToken
 from sys_tables.server.streams import with_silence_marked
 from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
 from tiering.errors import ClusterUnavailable, InvalidArgument, UnknownProcedure, UnknownTable
+from tiering.model.call_results import Progress
 from tiering.model.names import SYSTEM_DATABASE, check_length, table_path
 from tiering.redaction.redact import outside_text
 from tiering.wire.errors import error_to_pb
@@ -128,8 +129,7 @@ class SysCatalogService(SysCatalogServicer):
                     if isinstance(step, procedure.output_class):
                         rows.append(step)
                     else:
-                        message = f"sys.{procedure.name} is still running" if step is None else str(step)
-                        yield pb.CallProcedureResponse(progress=outside_text(message))
+                        yield _progress_to_pb(f"sys.{procedure.name} is still running" if step is None else step)
             for piece in arrow_pieces(rows, procedure.output_schema):
                 yield pb.CallProcedureResponse(arrow=piece)
 
@@ -178,6 +178,16 @@ def add_to_server(server: grpc.aio.Server, handle: CoordinatorHandle, registry: 
     service = SysCatalogService(handle, default_registry() if registry is None else registry)
     add_SysCatalogServicer_to_server(service, server)
     return service
+
+
+def _progress_to_pb(step: object) -> pb.CallProcedureResponse:
+    """A line of progress, with how far the round is where the procedure knows one."""
+    if not isinstance(step, Progress):
+        return pb.CallProcedureResponse(progress=outside_text(str(step)))
+    response = pb.CallProcedureResponse(progress=outside_text(step.message))
+    if step.round is not None:
+        response.records_done, response.records_total = step.round.records_done, step.round.records_total
+    return response
 
 
 def _is_system(namespace: str) -> bool:

@@ -19,6 +19,7 @@ from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, TaskRunner, WorkLimits
+from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import DEFAULTS
@@ -68,9 +69,9 @@ class CountedRuns:
         self._runner = runner
         self.count = 0
 
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         self.count += 1
-        return self._runner.run(round_id, tasks, limits)
+        return self._runner.run(round_id, tasks, limits, meter)
 
 
 class KillsItsWorker:

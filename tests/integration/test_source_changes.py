@@ -16,6 +16,7 @@ from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, TaskRunner, WorkLimits
+from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import DEFAULTS
@@ -38,11 +39,11 @@ class Disturbed:
     happens: Callable[[], None] = lambda: None
     jobs: int = 0
 
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         self.jobs += 1
         happens, self.happens = self.happens, lambda: None
         happens()
-        return self.runner.run(round_id, tasks, limits)
+        return self.runner.run(round_id, tasks, limits, meter)
 
 
 @pytest.fixture

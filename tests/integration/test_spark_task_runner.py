@@ -21,6 +21,7 @@ from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.progress import RoundMeter
 from tiering.round.steps.contiguous_prefix import contiguous_prefix
 from tiering.round.steps.plan_splits import plan_round
 from tiering.round.tasks.spark_runner import SparkTaskRunner
@@ -44,6 +45,9 @@ class Scene:
     table: TableInfo
     tasks: list[SplitTask]
     bases: dict[BucketKey, int]
+
+    def meter(self, times: int = 1) -> RoundMeter:
+        return RoundMeter([task.split.records for task in self.tasks] * times, lambda: 0, lambda progress: None)
 
 
 @pytest.fixture
@@ -77,13 +81,13 @@ def reached(scene: Scene, outcomes: list[TaskOutcome]) -> int:
 
 
 def test_splits_of_one_bucket_run_apart_and_make_one_prefix(spark: SparkSession, scene: Scene) -> None:
-    outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, LONG))
+    outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, LONG, scene.meter()))
     assert len(outcomes) == len(scene.tasks) > 3
     assert reached(scene, outcomes) == APPENDS * ROWS
 
 
 def test_a_round_out_of_time_makes_progress_and_leaves_no_gap(spark: SparkSession, scene: Scene) -> None:
-    outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, WorkLimits(0, lambda: False)))
+    outcomes = list(SparkTaskRunner(spark).run("round-1", scene.tasks, WorkLimits(0, lambda: False), scene.meter()))
     first = scene.tasks[0].reader.split
     assert 0 < reached(scene, outcomes) <= first.stopping_offset
     later = [outcome.result for outcome in outcomes if outcome.result is not None and outcome.result.starting_offset > 0]
@@ -92,13 +96,13 @@ def test_a_round_out_of_time_makes_progress_and_leaves_no_gap(spark: SparkSessio
 
 def test_a_cancelled_round_ends_as_cancelled(spark: SparkSession, scene: Scene) -> None:
     with pytest.raises(Cancelled):
-        SparkTaskRunner(spark).run("round-1", scene.tasks * 50, WorkLimits(600_000, lambda: True))
+        SparkTaskRunner(spark).run("round-1", scene.tasks * 50, WorkLimits(600_000, lambda: True), scene.meter(50))
 
 
 def test_a_damaged_segment_fails_the_tasks_that_read_it_with_its_name(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
     victim = sorted((tmp_path / "cluster" / "log").rglob("*.arrow"))[0]
     victim.write_bytes(victim.read_bytes()[:100])
-    outcomes = SparkTaskRunner(spark).run("round-1", scene.tasks, LONG)
+    outcomes = SparkTaskRunner(spark).run("round-1", scene.tasks, LONG, scene.meter())
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     assert 1 <= len(errors) <= 2  # a segment lies in one split, or across the border of two
     assert {error.error_class for error in errors} == {"DataCorrupt"}

@@ -17,6 +17,7 @@ from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableBucket
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
 
 
@@ -27,7 +28,7 @@ class LosesItsExecutor:
         self._world = world
         self.leased_while_it_ran: list[int] = []
 
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         self.leased_while_it_ran = [len(lease.snapshots) for lease in self._world.storage.leases()]
         raise RoundFailed("Job aborted: ExecutorLostFailure (executor 1 exited)", cause_class="PySparkException")
 

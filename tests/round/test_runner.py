@@ -2,115 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Iterator
 
 import pytest
 
-from support.leases import NoLeaseCalls, keeper
-from support.memory_cluster import MemoryCluster, log_table
-from support.memory_lake import MemoryLake
-from tiering.errors import Fenced, LakewardError, ServiceUnreachable
-from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
-from tiering.model.tables import BucketKey, Offsets
-from tiering.round.ports import Grant
-from tiering.round.runner import RoundRunner, RoundWorld
+from support.round_scene import B0, B1, TABLE, Scene, new_scene
+from tiering.errors import Fenced
+from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.inline_runner import InlineTaskRunner
-
-TABLE = log_table()
-B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
-
-
-class FixedClock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-class CountingIds:
-    def __init__(self) -> None:
-        self._numbers = itertools.count()
-
-    def new_id(self) -> str:
-        return f"id-{next(self._numbers)}"
-
-
-class Coordinator(NoLeaseCalls):
-    """A `Transport` that grants what it is told to and writes down what it hears."""
-
-    def __init__(self) -> None:
-        self.grants: list[Grant] = []
-        self.acks: list[tuple[str, int]] = []
-        self.plans: list[Offsets] = []
-        self.refuse: LakewardError | None = None
-        self.lose_acks = False
-        self.at_fence: Callable[[], None] = lambda: None
-
-    def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
-        self.plans.append(stops)
-
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        self.at_fence()
-        if self.refuse is not None:
-            raise self.refuse
-        self.grants.append(grant)
-
-    def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
-        if self.lose_acks:
-            raise ServiceUnreachable("gone")
-        self.acks.append((marker.round_id, lake_snapshot_id))
-
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
-        """Not looked at here."""
-
-    def heartbeat(self, request: object, timeout_ms: int) -> object:
-        raise AssertionError("a round sends no heartbeat")
-
-
-@dataclass
-class Scene:
-    cluster: MemoryCluster
-    lake: MemoryLake
-    coordinator: Coordinator
-    numbers: Iterator[int]
-
-    def assignment(self, **changes: object) -> Assignment:
-        number = next(self.numbers)
-        return replace(Assignment(TABLE.table_id, TABLE.path, number, 1, f"round-{number}"), **changes)  # type: ignore[arg-type]
-
-    def runner(self, **changes: object) -> RoundRunner:
-        world = RoundWorld(
-            self.coordinator,
-            self.cluster,
-            lambda _: self.lake,
-            InlineTaskRunner(),
-            InlineTaskRunner(),
-            FixedClock(),
-            CountingIds(),
-            0,
-            keeper(self.coordinator),
-        )
-        return RoundRunner(world, self.assignment(**changes))
-
-    def run(self, **changes: object) -> RoundOutcome:
-        return self.runner(**changes).run()
-
-    def offsets_in_lake(self) -> list[tuple[int, int]]:
-        return sorted((bucket.bucket_id, offset) for bucket, start, end, _ in self.lake.rows(TABLE.path) for offset in range(start, end))
 
 
 @pytest.fixture
 def scene() -> Scene:
-    scene = Scene(MemoryCluster(TABLE), MemoryLake(), Coordinator(), itertools.count(1))
-    scene.cluster.append(TABLE, 0, 7)
-    scene.cluster.append(TABLE, 1, 2)
-    return scene
+    return new_scene()
 
 
 WHOLE = sorted([(0, offset) for offset in range(7)] + [(1, offset) for offset in range(2)])

@@ -14,7 +14,7 @@ from support.processes import wait_for
 from tiering.clock import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase
+from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import Offsets, TablePath
 from tiering.round.ports import Grant
 from tiering.round.runner import RoundRunner, RoundWorld
@@ -70,7 +70,7 @@ class ScriptedCoordinator(NoLeaseCalls):
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         """Not looked at here."""
 
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
         """Not looked at here."""
 
     def finished(self) -> list[str]:

@@ -26,11 +26,12 @@ from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.base import Lake
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties, open_lake
-from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundProgress
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.ports import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
+from tiering.round.progress import RoundMeter
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -95,7 +96,7 @@ class Tierers(DirectLeaseCalls):
         self.recorded = RecordedLakeSnapshot(lake_snapshot_id, tiered)
         self.cluster.record_lake_snapshot(self.cluster.table(assignment.path), self.recorded)
 
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
         """Not looked at."""
 
     def heartbeat(self, request: object, timeout_ms: int) -> HeartbeatCall:
@@ -118,8 +119,8 @@ class FewRows:
 
 
 class InSmallBatches(InlineTaskRunner):
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
-        return super().run(round_id, [replace(task, reader=FewRows(task.reader)) for task in tasks], limits)
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
+        return super().run(round_id, [replace(task, reader=FewRows(task.reader)) for task in tasks], limits, meter)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from support.leases import NoLeaseCalls
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase
+from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import Offsets
 from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb
 from tiering.round.ports import Grant, HeartbeatCall
@@ -72,7 +72,7 @@ class SimulatedTransport(NoLeaseCalls):
         request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.commit_lake_snapshot(request))
 
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
         """Not looked at."""
 
     def _lossy(self, call):  # type: ignore[no-untyped-def]

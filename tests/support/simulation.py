@@ -31,6 +31,7 @@ from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, TablePath
 from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
+from tiering.round.progress import RoundMeter
 from tiering.round.runner import NO_LIMIT_MS, RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -73,10 +74,10 @@ class HurriedTaskRunner(InlineTaskRunner):
     def __init__(self, chance: random.Random) -> None:
         self._random = chance
 
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         if limits.budget_ms < NO_LIMIT_MS and self._random.random() < 0.2:
             limits = replace(limits, budget_ms=0)
-        return super().run(round_id, tasks, limits)
+        return super().run(round_id, tasks, limits, meter)
 
 
 class Simulation:

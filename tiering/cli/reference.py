@@ -52,7 +52,8 @@ def render(catalog_options_java: str) -> str:
         f"Properties of Spark under `spark.sql.catalog.{CATALOG}.`; `lakeward spark-conf` prints them. Others are ignored.",
         markdown_table(("option", "default", "meaning"), _plugin_rows(catalog_options_java)),
         "## Tables",
-        "Options of a table of the embedded cluster. An unknown one that begins with `table.` or `iceberg.` is refused, and any with a line"
+        "Options of a table of the embedded cluster, given when it is made; `CALL fluss.sys.set_table_option` and `lakeward set-option`"
+        " change them later. An unknown one that begins with `table.` or `iceberg.` is refused, and any with a line"
         " break or another control character. All others travel with the table; their values are not shown, since they may be secrets.",
         markdown_table(("option", "default", "meaning"), _table_rows(table_options)),
         "### Of the lake table",

@@ -24,6 +24,8 @@ __all__ = [
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
+    "OpenCall",
+    "OpenCalls",
 ]
 
 

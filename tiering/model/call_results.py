@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
 
 
@@ -40,6 +41,7 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """A line for people while a call goes on."""
+    """Where a waiting call stands: a line for people and, once its round has begun to read, how far that is."""
 
     message: str
+    round: RoundProgress | None = None

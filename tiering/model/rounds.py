@@ -66,6 +66,24 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
+class RoundProgress:
+    """How far a running round is with reading and writing. A KV snapshot is counted as the log that it stands for."""
+
+    splits_done: int = 0
+    splits_total: int = 0
+    records_done: int = 0
+    records_total: int = 0
+
+    @property
+    def fraction(self) -> float | None:
+        """By records or else by splits, between 0 and 1; None while no total is known."""
+        for done, total in ((self.records_done, self.records_total), (self.splits_done, self.splits_total)):
+            if total:
+                return min(1.0, done / total)
+        return None
+
+
+@dataclass(frozen=True)
 class RoundStats:
     """What a round did. Bytes are those of files; `records_read` counts log records."""
 

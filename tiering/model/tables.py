@@ -44,7 +44,7 @@ class ChangeType(IntEnum):
 
 
 class TableType(StrEnum):
-    """What a table's log holds: rows, or the changes of keyed rows."""
+    """What a table's log holds: rows, or the changes of rows that have a key."""
 
     LOG = "LOG"
     PRIMARY_KEY = "PRIMARY_KEY"

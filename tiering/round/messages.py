@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tiering.errors import Cancelled
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundProgress, RoundState
 from tiering.model.tables import Offsets
 from tiering.round.ports import Grant
 from tiering.round.steps.actions import RoundOutcome
@@ -108,4 +108,18 @@ def ack_to_pb(
         marker=recorded_to_pb(RecordedLakeSnapshot(lake_snapshot_id, offsets)),
         marker_round_id=marker.round_id,
         lake_table_uuid=marker.lake_table_uuid,
+    )
+
+
+def progress_to_pb(
+    assignment: Assignment, tierer_id: str, phase: Phase, progress: RoundProgress, incarnation: str | None = None
+) -> pb.ReportProgressRequest:
+    """How far a running round is."""
+    return pb.ReportProgressRequest(
+        round=round_to_pb(assignment, tierer_id, incarnation),
+        phase=phase.value,
+        splits_done=progress.splits_done,
+        splits_total=progress.splits_total,
+        records_done=progress.records_done,
+        records_total=progress.records_total,
     )

@@ -11,9 +11,10 @@ from tiering.cluster.base import SplitReader
 from tiering.errors import LakewardError
 from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RoundStats
+from tiering.model.rounds import Assignment, Phase, RoundProgress, RoundStats
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import Offsets, TableBucket
+from tiering.round.progress import RoundMeter
 from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
 
 
@@ -71,7 +72,7 @@ class Transport(Protocol):
         """Ends the lease. Raises PeerTooOld."""
         ...
 
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
+    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
         """Best effort: never raises."""
         ...
 
@@ -119,6 +120,8 @@ class SplitTask:
     rank: int = 0
     snapshot: SplitReader | None = None
     is_first: bool = False
+    expected_records: int = 0
+    """Of log and snapshot, for the progress of the round: a snapshot is counted as the log up to it."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +151,11 @@ def working_order(tasks: Sequence[SplitTask]) -> list[int]:
 class TaskRunner(Protocol):
     """Runs a round's tasks somewhere."""
 
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
-        """An outcome for each task, in any order; fewer after a failure. Raises only errors that no single task caused."""
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
+        """An outcome for each task, in any order; fewer after a failure. `meter` hears of their progress.
+
+        Raises only errors that no single task caused.
+        """
         ...
 
 

@@ -19,6 +19,7 @@ from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
+from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine
 from tiering.round.steps.round_state import outcome as outcome_of
@@ -188,13 +189,18 @@ class RoundRunner:
         world, assignment, plan = self._world, self._assignment, action.plan
         tasks = self._tasks(action)
         inline = plan.estimated_bytes <= world.inline_round_bytes
-        world.transport.report_progress(assignment, Phase.READ, 0, len(tasks))
-        outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action))
+        meter = RoundMeter(
+            [task.expected_records for task in tasks],
+            world.clock.monotonic_ms,
+            lambda progress: world.transport.report_progress(assignment, Phase.WRITE, progress),
+        )
+        meter.report()
+        outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
         done = combined(outcomes)
         if self._stopped_by is not None and not self._granted:
             return WorkDone(done.results, done.stats, self._stopped_by, Phase.WRITE)
         self._snapshots_read = True
-        world.transport.report_progress(assignment, Phase.WRITE, len(done.results), len(tasks))
+        meter.report()
         return done
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
@@ -210,13 +216,15 @@ class RoundRunner:
         names = {split.bucket: split.partition_name for split in plan.splits}
         bases = {} if table.table_type is TableType.LOG else lake.bucket_files(table, action.base, names)
         snapshots = {split.bucket: world.cluster.reader(table, split) for split in plan.snapshots}
+        before_log = {split.bucket: split.log_offset_of_snapshot for split in plan.snapshots}
         ranks: Counter[BucketKey] = Counter()
         tasks = []
         for split, reader in self._readable(table, plan.splits):
             bucket, nonce = split.bucket, world.ids.new_id()
             base = bases.get(bucket, b"")
             context = WriterInitContext(table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base)
-            tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket)))
+            expected = split.records + before_log.get(bucket, 0)
+            tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]

@@ -12,16 +12,15 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_us
 
 from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase
+from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import Offsets, TableBucket
-from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb
+from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb, progress_to_pb
 from tiering.round.ports import Grant
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.channel import Connection, calling
 from tiering.wire.errors import error_from_pb
 from tiering.wire.leases import buckets_to_pb, snapshots_from_pb, snapshots_to_pb
-from tiering.wire.rounds import round_to_pb
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -115,13 +114,8 @@ class GrpcTransport:
     def drop_lease(self, lease_id: str) -> None:
         self._call(self._stub.DropKvSnapshotLease, pb.DropKvSnapshotLeaseRequest(lease_id=lease_id), COMMAND_TIMEOUT_SECONDS)
 
-    def report_progress(self, assignment: Assignment, phase: Phase, splits_done: int, splits_total: int) -> None:
-        request = pb.ReportProgressRequest(
-            round=round_to_pb(assignment, self._tierer_id, self._incarnation),
-            phase=phase.value,
-            splits_done=splits_done,
-            splits_total=splits_total,
-        )
+    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
+        request = progress_to_pb(assignment, self._tierer_id, phase, progress, self._incarnation)
         self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
 
     def stop(self) -> None:

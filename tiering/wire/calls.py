@@ -10,6 +10,7 @@ from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
 from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest, TierTableResponse
 from tiering.wire.common import path_from_pb, path_to_pb
+from tiering.wire.rounds import round_progress_from_pb, round_progress_to_pb
 
 TableName = TablePath | str
 """A path, or `database.table` as SQL has it."""
@@ -35,10 +36,16 @@ def tier_table_request(
 
 
 def tier_table_step_to_pb(step: Progress | TierTableResult) -> TierTableResponse:
-    """A line of progress or the result, as the call streams them."""
+    """Progress or the result, as the call streams them."""
     if isinstance(step, Progress):
-        return TierTableResponse(progress=step.message)
+        round_progress = None if step.round is None else round_progress_to_pb(step.round)
+        return TierTableResponse(progress=step.message, round_progress=round_progress)
     return TierTableResponse(result=tier_table_result_to_pb(step))
+
+
+def progress_from_pb(message: TierTableResponse) -> Progress:
+    """The progress of a step that is no result."""
+    return Progress(message.progress, round_progress_from_pb(message.round_progress) if message.HasField("round_progress") else None)
 
 
 def tier_table_result_to_pb(result: TierTableResult) -> PbTierTableResult:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
+from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundProgress, RoundStats
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.rpc.v1.control_pb2 import PbRoundProgress
 from tiering.wire.common import offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
 
 
@@ -35,6 +36,22 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
         recorded=recorded_from_pb(message.recorded) if message.HasField("recorded") else None,
         max_duration_ms=message.max_duration_ms,
     )
+
+
+def round_progress_to_pb(progress: RoundProgress) -> PbRoundProgress:
+    """How far a round is, for a client."""
+    return PbRoundProgress(
+        splits_done=progress.splits_done,
+        splits_total=progress.splits_total,
+        records_done=progress.records_done,
+        records_total=progress.records_total,
+    )
+
+
+def round_progress_from_pb(message: PbRoundProgress | pb.ReportProgressRequest) -> RoundProgress:
+    """How far a round is, as a tierer or the coordinator says. Numbers below 0 are taken for 0."""
+    numbers = (message.splits_done, message.splits_total, message.records_done, message.records_total)
+    return RoundProgress(*(max(number, 0) for number in numbers))
 
 
 def recorded_to_pb(recorded: RecordedLakeSnapshot) -> pb.PbRecordedSnapshot:

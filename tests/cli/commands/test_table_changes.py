@@ -46,7 +46,7 @@ def test_options_are_set_and_reset(tools: Deployment, lakeward: Lakeward) -> Non
     ended = lakeward("set-option", str(TOOLS), f"{FRESHNESS}=5 min", "table.log.ttl=7 d", "--format", "csv")
     assert (ended.status, ended.err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(ended.out)))
-    assert [row["value"] for row in rows] == ["5 min", "7 d"]
+    assert [(row["name"], row["value"], row["outcome"]) for row in rows] == [(FRESHNESS, "5 min", "set"), ("table.log.ttl", "7 d", "set")]
     assert table(tools).freshness_ms == 300_000
     assert lakeward("set-option", str(TOOLS), f"{FRESHNESS}=", "--unset", "table.log.ttl").status == 0
     assert not {FRESHNESS, "table.log.ttl"} & table(tools).properties.keys()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -13,27 +12,8 @@ from support.coordinator_world import World
 from support.processes import wait_for
 from support.served import OPTIONS, at_uri
 from support.terminals import Terminal
-from tiering.cli.commands.tier import splits_of
 from tiering.cli.terminal.exit_status import ExitStatus
-from tiering.coordinator.calls.tier_table import progress_line
 from tiering.rpc.v1.coordinator_pb2 import ReportProgressRequest
-
-
-def test_the_bar_reads_the_splits_from_the_line_that_the_coordinator_writes() -> None:
-    world = World()
-    world.append()
-    tierer, assignment = world.assigned()
-    tierer.plan(assignment)
-    record = world.coordinator.table_records.get(assignment.table_id)
-    assert record is not None
-    assert record.round is not None
-    running = replace(record.round, splits_done=2, splits_total=7)
-    assert splits_of(progress_line(replace(record, round=running), running)) == (2, 7)
-
-
-@pytest.mark.parametrize("line", ["", "round r1 of sales.orders waits for a tierer", "queued: r1 of sales.orders runs before it"])
-def test_a_line_without_splits_shows_only_that_something_goes_on(line: str) -> None:
-    assert splits_of(line) == (0, None)
 
 
 @pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, ExitStatus.INTERRUPTED), (signal.SIGTERM, ExitStatus.TERMINATED)])
@@ -47,8 +27,10 @@ def test_a_person_watches_the_round_and_giving_up_ends_the_wait_alone(end: signa
         assignment = tierer.get()
         tierer.plan(assignment)
         terminal.wait_for("runs on the tierer tierer-1, 0 of 2 splits done")
-        world.coordinator.commits.report_progress(ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2))
-        terminal.wait_for("1 of 2 splits done")
+        done = ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2, records_done=3, records_total=12)
+        world.coordinator.commits.report_progress(done)
+        terminal.wait_for("25%")
+        terminal.wait_for("1 of 2 splits done, 3 of 12 records")
         assert len(world.coordinator.open_calls.list()) == 1
         terminal.type("\x03") if end is signal.SIGINT else terminal.send(end)
         since = time.monotonic()

@@ -32,7 +32,7 @@ def cancel(world: World, round_id: str, **more: Any) -> tuple[str | None, str]:
     return result.state, result.outcome.value
 
 
-def told(world: World) -> list[tuple[str, str | None, str]]:
+def events_of(world: World) -> list[tuple[str, str | None, str]]:
     """The newest first."""
     return [(event.event_type, event.principal, event.message) for event in world.store.events()]
 
@@ -40,21 +40,21 @@ def told(world: World) -> list[tuple[str, str | None, str]]:
 def test_a_paused_table_is_not_assigned_until_it_is_resumed(world: World) -> None:
     world.append()
     assert pause(world, reason="moving house") == (False, True, "Scheduled")
-    assert told(world)[0] == ("TABLE_PAUSED", "ann", "moving house")
+    assert events_of(world)[0] == ("TABLE_PAUSED", "ann", "moving house")
     world.due()
     tierer = world.tierer()
     assert not tierer.beat(request=True).HasField("tiering_table")
     assert resume(world) == (True, False, "Scheduled")
-    assert told(world)[0] == ("TABLE_RESUMED", "bob", "resumed")
+    assert events_of(world)[0] == ("TABLE_RESUMED", "bob", "resumed")
     world.coordinator.tick()
     tierer.get()
 
 
 def test_a_running_round_of_a_paused_table_ends_normally(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     assert pause(world) == (False, True, "Tiering")
-    tierer.run(given)
+    tierer.run(assignment)
     assert world.state() == "Scheduled"
     assert world.record().lake.snapshot_id is not None
 
@@ -71,39 +71,39 @@ def test_a_pause_ends_by_itself(world: World) -> None:
 
 
 def test_resuming_a_table_that_is_not_paused_leaves_no_event(world: World) -> None:
-    before = told(world)
+    before = events_of(world)
     assert resume(world) == (False, False, "Scheduled")
-    assert told(world) == before
+    assert events_of(world) == before
 
 
 def test_a_cancelled_round_ends_without_a_commit(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
-    assert cancel(world, given.round_id, dry_run=True) == ("RUNNING", "cancelled")
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
+    assert cancel(world, assignment.round_id, dry_run=True) == ("RUNNING", "cancelled")
     assert not tierer.beat().tiering_table_resp[0].cancel
-    assert cancel(world, given.round_id, message="too big") == ("RUNNING", "cancelled")
-    assert told(world)[0] == ("ROUND_CANCELLED", "ann", "too big")
+    assert cancel(world, assignment.round_id, message="too big") == ("RUNNING", "cancelled")
+    assert events_of(world)[0] == ("ROUND_CANCELLED", "ann", "too big")
     assert tierer.beat().tiering_table_resp[0].cancel
-    before = told(world)
-    assert cancel(world, given.round_id) == ("RUNNING", "cancelled")
-    assert told(world) == before
-    assert not tierer.begin(given, tierer.prepare(given)).granted
-    tierer.fail(given)
-    assert cancel(world, given.round_id) == (RoundState.CANCELLED, "too_late")
+    before = events_of(world)
+    assert cancel(world, assignment.round_id) == ("RUNNING", "cancelled")
+    assert events_of(world) == before
+    assert not tierer.begin(assignment, tierer.prepare(assignment)).granted
+    tierer.fail(assignment)
+    assert cancel(world, assignment.round_id) == (RoundState.CANCELLED, "too_late")
 
 
 def test_a_round_is_too_late_to_cancel_after_the_grant_and_after_its_end(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.commit(given)
-    assert cancel(world, given.round_id) == ("RUNNING", "too_late")
-    tierer.ack(given)
-    tierer.finish(given)
-    assert cancel(world, given.round_id) == ("SUCCEEDED", "too_late")
+    tierer, assignment = world.assigned()
+    tierer.commit(assignment)
+    assert cancel(world, assignment.round_id) == ("RUNNING", "too_late")
+    tierer.ack(assignment)
+    tierer.finish(assignment)
+    assert cancel(world, assignment.round_id) == ("SUCCEEDED", "too_late")
     world.due()
-    assert cancel(world, given.round_id) == ("SUCCEEDED", "too_late")
-    assert "ROUND_CANCELLED" not in {event for event, _, _ in told(world)}
+    assert cancel(world, assignment.round_id) == ("SUCCEEDED", "too_late")
+    assert "ROUND_CANCELLED" not in {event for event, _, _ in events_of(world)}
 
 
 def test_a_round_that_is_unknown_or_has_not_begun_is_not_cancelled(world: World) -> None:
@@ -117,14 +117,14 @@ def test_a_round_that_is_unknown_or_has_not_begun_is_not_cancelled(world: World)
 
 
 def test_errors_are_counted_anew_and_what_a_failing_table_says_stays(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, error_class="SchemaDrift", error_retryable=False)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_class="SchemaDrift", error_retryable=False)
     call = ResetErrors(world.table.path, caller="ann")
     assert asyncio.run(world.coordinator.control.perform(call)).cleared == 1
     record = world.record()
     assert (record.error_count, record.state) == (0, "Failed")
     assert record.error is not None
-    assert told(world)[0][:2] == ("ERRORS_RESET", "ann")
+    assert events_of(world)[0][:2] == ("ERRORS_RESET", "ann")
     assert asyncio.run(world.coordinator.control.perform(call)).cleared == 0
 
 

@@ -43,7 +43,7 @@ class Leasing:
         return self.run(AcquireLease(lease_id, self.table.path, caller="ann", **{"ttl_ms": 10 * MINUTE_MS, **more}))
 
     def events(self) -> list[tuple[str, str | None]]:
-        return [(one.event_type, one.principal) for one in self.world.store.events() if "LEASE" in one.event_type]
+        return [(event.event_type, event.principal) for event in self.world.store.events() if "LEASE" in event.event_type]
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_a_lease_is_acquired_renewed_released_and_dropped(leasing: Leasing) -> N
 
 
 def test_a_lease_of_a_reader_lasts_six_hours_unless_told_otherwise(leasing: Leasing) -> None:
-    made = leasing.run(AcquireLease("mine", leasing.table.path, caller="ann"))
-    assert made.expires_at is not None
-    assert (made.expires_at - leasing.world.clock.now()).total_seconds() == 6 * 3_600
+    result = leasing.run(AcquireLease("mine", leasing.table.path, caller="ann"))
+    assert result.expires_at is not None
+    assert (result.expires_at - leasing.world.clock.now()).total_seconds() == 6 * 3_600
 
 
 def test_a_repeat_with_its_key_has_one_effect_and_the_first_answer(leasing: Leasing) -> None:
@@ -109,8 +109,8 @@ def test_a_leased_snapshot_survives_newer_ones_and_goes_after_the_drop(leasing: 
     for start in range(10, 60, 10):
         leasing.write(range(start, start + 10))
     [held] = leasing.world.storage.leases()
-    assert [one.snapshot_id for one in held.snapshots] == [one.snapshot_id for one in lease.snapshots]
-    assert all(one.available for one in held.snapshots)
+    assert [snapshot.snapshot_id for snapshot in held.snapshots] == [snapshot.snapshot_id for snapshot in lease.snapshots]
+    assert all(snapshot.available for snapshot in held.snapshots)
     files = set((leasing.world.storage.root / "kv-snapshots").glob("*/*"))
     leasing.run(DropLease("mine", caller="ann"))
     leasing.world.storage.maintenance.run()

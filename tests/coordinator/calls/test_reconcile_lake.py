@@ -27,9 +27,9 @@ from tiering.round.steps import actions as act
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    lake_world = LakeWorld(tmp_path)
+    yield lake_world
+    lake_world.close()
 
 
 def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: object) -> ReconcileResult:
@@ -266,12 +266,12 @@ def test_somebody_who_makes_the_table_meanwhile_is_not_what_was_decided_about(wo
     rows = world.iceberg(table).scan().to_arrow()
     world.lake._open().drop_table(str(table.path))
     parked(world, table, errors.LakeTableReplaced)
-    made = world.lake.ensure_table
+    ensure_table = world.lake.ensure_table
 
     def restored(info: TableInfo) -> LakeView:
-        made(info)
+        ensure_table(info)
         world.iceberg(table).append(rows)
-        return made(info)
+        return ensure_table(info)
 
     world.lake.ensure_table = restored  # type: ignore[method-assign]
     with pytest.raises(errors.CommitOutcomeUnknown, match="meanwhile"):
@@ -301,7 +301,7 @@ def test_a_retier_after_an_accept_does_not_take_the_marker_at_its_word(world: La
 
 
 def put(world: LakeWorld, table: TableInfo, start: int, count: int) -> None:
-    rows = pa.table({"id": range(start, start + count), "text": [f"row {one}" for one in range(count)]}, schema=PRIMARY_KEY_SCHEMA)
+    rows = pa.table({"id": range(start, start + count), "text": [f"row {number}" for number in range(count)]}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(table.path, rows, f"writer-{start}", 0)
 
 
@@ -324,14 +324,14 @@ def test_a_bucket_of_which_only_the_kv_snapshot_is_left_is_not_taken_for_tiered(
     world.tier(table)
     assert dict(reconcile(world, table, "retier").offsets) == {}
     call = TierTable(table.path, caller="alice", wait=False)
-    [asked] = asyncio.run(all_of(world, call))
-    assert asked.state != "EMPTY"
+    [result] = asyncio.run(all_of(world, call))
+    assert result.state != "EMPTY"
     run_due(world, table)
     assert ids(world, table) == list(range(10))
 
 
 async def all_of(world: LakeWorld, call: TierTable) -> list[TierTableResult]:
-    return [one async for one in world.coordinator.control.perform_with_progress(call) if isinstance(one, TierTableResult)]
+    return [step async for step in world.coordinator.control.perform_with_progress(call) if isinstance(step, TierTableResult)]
 
 
 def test_adopt_takes_over_what_flusss_tiering_wrote(world: LakeWorld, tmp_path: Path) -> None:
@@ -375,8 +375,8 @@ def test_it_leaves_an_event_with_the_caller_and_a_row_in_the_ledger(world: LakeW
     table = tiered(world)
     roll_back(world, table)
     result = reconcile(world, table, "retier")
-    told = {event.event_type: event.principal for event in world.store.events()}
-    assert (told["RECONCILE_STARTED"], told["LAKE_RECONCILED"]) == ("alice", "alice")
+    principals = {event.event_type: event.principal for event in world.store.events()}
+    assert (principals["RECONCILE_STARTED"], principals["LAKE_RECONCILED"]) == ("alice", "alice")
     [row] = [row for row in world.store.commits(table.table_id) if row.round_id == result.round_id]
     assert (row.state, row.lake_snapshot_id) == ("RECONCILED", result.lake_snapshot_id)
     marker = world.view(table).marker

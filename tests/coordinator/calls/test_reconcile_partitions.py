@@ -26,9 +26,9 @@ NEW_YEAR = date(2026, 1, 1)
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    yield made
-    made.close()
+    lake_world = LakeWorld(tmp_path)
+    yield lake_world
+    lake_world.close()
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def reconcile(world: LakeWorld, table: TableInfo, action: str, **more: bool) -> 
 
 def regions(world: LakeWorld, table: TableInfo, result: ReconcileResult) -> dict[str, int]:
     """What the tiering goes on from, by the name of the partition."""
-    names = {str(one.partition_id): one.partition_name.split("$")[0] for one in world.storage.partitions(table)}
+    names = {str(partition.partition_id): partition.partition_name.split("$")[0] for partition in world.storage.partitions(table)}
     return {names[bucket.split("/")[0]]: offset for bucket, offset in result.offsets.items()}
 
 
@@ -143,7 +143,7 @@ def test_a_lake_put_back_behind_a_living_partition_is_found_and_retier_brings_it
     append(world, table, "us", 100, 10)
     tier(world, table)
     loaded = world.iceberg(table)
-    first, second = (one.snapshot_id for one in loaded.metadata.snapshots)
+    first, second = (snapshot.snapshot_id for snapshot in loaded.metadata.snapshots)
     loaded.manage_snapshots().rollback_to_snapshot(first).remove_tag(TAG).commit()
     loaded.manage_snapshots().create_tag(first, TAG).commit()
     loaded.maintenance.expire_snapshots().by_id(second).commit()

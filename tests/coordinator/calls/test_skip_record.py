@@ -51,8 +51,8 @@ class Stuck:
         return asyncio.run(self.world.coordinator.control.perform(call))
 
     def in_lake(self) -> dict[int, str]:
-        found = lake_rows(self.world.lake_properties, self.table.path).to_pylist()
-        return {row["id"]: row["text"] for row in found}
+        table_rows = lake_rows(self.world.lake_properties, self.table.path).to_pylist()
+        return {row["id"]: row["text"] for row in table_rows}
 
     def events(self) -> list[Any]:
         return [event for event in self.world.store.events() if event.event_type == "RECORD_SKIPPED"]
@@ -60,9 +60,9 @@ class Stuck:
 
 @pytest.fixture
 def stuck(tmp_path: Path) -> Iterator[Stuck]:
-    made = Stuck(tmp_path)
-    yield made
-    made.world.close()
+    stuck_table = Stuck(tmp_path)
+    yield stuck_table
+    stuck_table.world.close()
 
 
 @pytest.mark.parametrize("when", [NOT_YET, TOOK_IT_IN])

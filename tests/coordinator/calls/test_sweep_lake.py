@@ -31,10 +31,10 @@ from tiering.round.steps import actions as act
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    made.clock.wall = datetime.now(UTC)  # files carry the machine's time
-    yield made
-    made.close()
+    lake_world = LakeWorld(tmp_path)
+    lake_world.clock.wall = datetime.now(UTC)  # files carry the machine's time
+    yield lake_world
+    lake_world.close()
 
 
 def sweep(world: LakeWorld, table: TableInfo | None, *, dry_run: bool = False, older_than_ms: int = 0) -> SweepResult:
@@ -214,7 +214,7 @@ def test_a_table_whose_metadata_is_damaged_is_named_and_the_others_are_swept(wor
     manifests.write_bytes(manifests.read_bytes()[:-30])
     before = own_files(world, broken)
     results = asyncio.run(world.coordinator.control.perform(SweepLake(None, 0, False, caller="alice")))
-    assert [(one.path.table_name, one.removed) for one in results] == [("broken", 0), ("orders", 2)]
+    assert [(result.path.table_name, result.removed) for result in results] == [("broken", 0), ("orders", 2)]
     assert results[0].error is not None
     assert "LakeUnavailable: cannot read the manifests of sales.broken: its metadata cannot be read" in results[0].error
     assert own_files(world, broken) == before
@@ -238,7 +238,7 @@ def test_both_python_clients_sweep_alike(world: LakeWorld) -> None:
                     await client_too.sweep_lake("sales.nothing")
         finally:
             await server.stop()
-        assert [one.removed for one in shown] == [2]
+        assert [result.removed for result in shown] == [2]
 
     asyncio.run(ask())
     assert [event.principal for event in world.store.events() if event.event_type == "LAKE_SWEPT"] == ["bob"]

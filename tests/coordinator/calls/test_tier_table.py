@@ -40,32 +40,32 @@ def test_it_queues_a_round_and_waits_until_the_lake_has_it(world: World) -> None
 
 def test_it_joins_a_running_round_whose_plan_reaches_its_goal(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
 
     async def act() -> None:
-        tierer.run(given)
+        tierer.run(assignment)
 
-    assert during(world, act).round_id == given.round_id
+    assert during(world, act).round_id == assignment.round_id
     assert world.record().call is None
 
 
 def test_a_running_round_that_stops_short_is_followed_by_another(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
-    request = tierer.prepare(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
+    request = tierer.prepare(assignment)
     world.append()
 
     async def act() -> None:
-        assert tierer.begin(given, request).granted
+        assert tierer.begin(assignment, request).granted
         world.lake.receive(request)
-        tierer.ack(given)
-        tierer.finish(given)
+        tierer.ack(assignment)
+        tierer.finish(assignment)
         tierer.run(tierer.get())
 
     result = during(world, act)
-    assert result.round_id not in (None, given.round_id)
+    assert result.round_id not in (None, assignment.round_id)
     assert result.tiering_epoch == 2
     assert result.state == "SUCCEEDED"
 
@@ -73,22 +73,22 @@ def test_a_running_round_that_stops_short_is_followed_by_another(world: World) -
 def test_a_round_that_had_not_looked_at_the_log_yet_may_serve_after_all(world: World) -> None:
     """Nobody knew its plan when the call came, so the next was queued; but what counts is the lake."""
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
 
     async def act() -> None:
-        tierer.run(given)
+        tierer.run(assignment)
 
     result = during(world, act)
-    assert (result.state, result.round_id, result.records) == ("SUCCEEDED", given.round_id, 10)
+    assert (result.state, result.round_id, result.records) == ("SUCCEEDED", assignment.round_id, 10)
 
 
 def test_the_queued_round_has_its_id_beforehand(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
+    tierer, assignment = world.assigned()
     result = world.call(wait=False)
     assert result.state == "Tiering"
-    assert result.round_id != given.round_id
-    tierer.run(given)
+    assert result.round_id != assignment.round_id
+    tierer.run(assignment)
     assert tierer.get().round_id == result.round_id
 
 
@@ -108,15 +108,15 @@ def test_without_waiting_it_answers_with_the_tables_state(world: World) -> None:
 
 def test_a_timeout_is_an_answer_and_the_round_goes_on(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
 
     async def act() -> None:
         world.later(5)
 
     result = during(world, act, timeout_ms=5_000)
-    assert (result.state, result.round_id) == ("Tiering", given.round_id)
-    tierer.run(given)
+    assert (result.state, result.round_id) == ("Tiering", assignment.round_id)
+    tierer.run(assignment)
     assert world.state() == "Scheduled"
 
 
@@ -145,8 +145,8 @@ def test_a_failed_round_is_its_error_with_class_phase_and_hint(world: World) -> 
 
 def test_it_resumes_a_table_that_failed_for_good(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.fail(given, error_retryable=False)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_retryable=False)
     world.later(9_999)
     assert world.state() == "Failed"
 
@@ -158,8 +158,8 @@ def test_it_resumes_a_table_that_failed_for_good(world: World) -> None:
 
 
 def test_a_failed_table_with_nothing_to_do_gets_an_empty_round_that_clears_it(world: World) -> None:
-    tierer, given = world.assigned()
-    tierer.fail(given, error_retryable=False)
+    tierer, assignment = world.assigned()
+    tierer.fail(assignment, error_retryable=False)
 
     async def act() -> None:
         tierer.finish(tierer.get(), empty=True)
@@ -211,12 +211,12 @@ def test_a_fenced_round_is_followed_until_the_lake_has_it(world: World) -> None:
 
 def test_it_is_done_when_the_lake_has_it_though_the_tierer_died_before_its_last_report(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
 
     async def act() -> None:
-        tierer.commit(given)
-        tierer.ack(given)
+        tierer.commit(assignment)
+        tierer.ack(assignment)
         world.later(world.options.stats_grace_ms / 1_000)
 
     result = during(world, act)
@@ -227,8 +227,8 @@ def test_it_is_done_when_the_lake_has_it_though_the_tierer_died_before_its_last_
 def test_a_recorded_offset_is_not_enough(world: World) -> None:
     """After a rollback of the lake the records would lie: the lake itself is asked."""
     world.append()
-    tierer, given = world.assigned()
-    tierer.run(given)
+    tierer, assignment = world.assigned()
+    tierer.run(assignment)
     lake_table = world.lake.tables[world.table.path]
     lake_table.head = lake_table.tag = None
     result = world.call(wait=False)
@@ -236,10 +236,10 @@ def test_a_recorded_offset_is_not_enough(world: World) -> None:
 
 
 def test_a_table_made_a_moment_ago_is_found(world: World) -> None:
-    made = replace(world.table, table_id=2, path=TablePath("sales", "brand_new"))
-    world.cluster.by_path[made.path] = made
+    new_table = replace(world.table, table_id=2, path=TablePath("sales", "brand_new"))
+    world.cluster.by_path[new_table.path] = new_table
     world.cluster.logs[2] = dict(world.cluster.logs[1])
-    assert world.call(made.path).state == "EMPTY"
+    assert world.call(new_table.path).state == "EMPTY"
 
 
 @pytest.mark.parametrize(

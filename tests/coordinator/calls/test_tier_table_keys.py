@@ -22,10 +22,10 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(world: World) -> 
     assert world.call(dry_run=True, idempotency_key="k").state == "QUEUED"
     assert world.record() == before
     assert world.store.operation("k") is None
-    tierer, given = world.assigned()
-    tierer.plan(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
     joined = world.call(dry_run=True)
-    assert (joined.state, joined.round_id) == (RoundState.RUNNING, given.round_id)
+    assert (joined.state, joined.round_id) == (RoundState.RUNNING, assignment.round_id)
 
 
 def test_a_repeated_key_has_one_effect_and_one_answer(world: World) -> None:
@@ -52,9 +52,9 @@ def test_a_repeated_key_attaches_to_the_first_goal(world: World) -> None:
 
     async def act() -> None:
         tierer = world.tierer()
-        given = tierer.get()
-        assert given.round_id == first.round_id
-        tierer.run(given)
+        assignment = tierer.get()
+        assert assignment.round_id == first.round_id
+        tierer.run(assignment)
 
     result = during(world, act, idempotency_key="k")
     assert (result.state, result.round_id) == ("SUCCEEDED", first.round_id)
@@ -93,10 +93,10 @@ def test_a_key_used_for_something_else_is_refused(world: World, other: dict[str,
 
 def test_a_dry_run_never_takes_up_what_a_key_left_open(world: World) -> None:
     world.append()
-    tierer, given = world.assigned()
-    tierer.plan(given)
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
     world.call(idempotency_key="k", wait=False)
-    tierer.fail(given)
+    tierer.fail(assignment)
     before = world.record()
     assert world.call(idempotency_key="k", dry_run=True).state == "QUEUED"
     assert world.record() == before

@@ -455,6 +455,17 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     assert len(writes) == 1
 
 
+def test_progress_never_goes_back(world: World) -> None:
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
+    fractions = []
+    for records in (20, 40, 30, 60, 0):
+        report = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_total=2, records_done=records, records_total=80)
+        world.coordinator.commits.report_progress(report)
+        fractions.append(world.coordinator.view().table_statuses()[0].fraction_completed)
+    assert fractions == [0.25, 0.5, 0.5, 0.75, 0.75]
+
+
 def test_progress_shows_and_is_never_written(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.plan(assignment)

@@ -17,6 +17,7 @@ from tiering.model.rounds import Phase
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
 from tiering.round.ports import SplitTask, WorkLimits, working_order
+from tiering.round.progress import RoundMeter
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.round.tasks.split_work import as_lakeward_error, run_split
 from tiering.wire.errors import error_to_pb
@@ -157,5 +158,8 @@ def test_snapshots_are_begun_before_logs_and_second_splits_last() -> None:
 def test_a_cancelled_round_begins_no_task_inline() -> None:
     lake = Lake()
     first = replace(task(lake, 10, [batch((10, INSERT))], Reader(SNAPSHOT, [batch((-1, INSERT))])), is_first=True)
-    assert list(InlineTaskRunner().run("r", [first], WorkLimits(60_000, lambda: True))) == []
+    assert (
+        list(InlineTaskRunner().run("r", [first], WorkLimits(60_000, lambda: True), RoundMeter([1], lambda: 0, lambda progress: None)))
+        == []
+    )
     assert lake.offsets == []

@@ -54,36 +54,36 @@ CHANGING = [procedure.name for procedure in default_registry().procedures if pro
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
-    made = LakeWorld(tmp_path)
-    orders = made.table("orders")
+    lake_world = LakeWorld(tmp_path)
+    orders = lake_world.table("orders")
     for number in range(2):
-        made.append(orders, number * 20, 20)
-        made.tier(orders)
-    loaded = made.iceberg(orders)
+        lake_world.append(orders, number * 20, 20)
+        lake_world.tier(orders)
+    loaded = lake_world.iceberg(orders)
     loaded.manage_snapshots().rollback_to_snapshot(loaded.metadata.snapshots[0].snapshot_id).commit()
-    made.append(orders, 40, 20)
-    made.tier(orders)
-    assert made.record(orders).state == "Failed"
-    running = made.table("running")
-    made.append(running, 0, 20)
-    made.due()
-    made.begin(running)
-    pause(made.coordinator, made.table("paused").path, "bob")
-    made.table("other")
-    lease_snapshots(made, made.primary_key_table("planes"))
+    lake_world.append(orders, 40, 20)
+    lake_world.tier(orders)
+    assert lake_world.record(orders).state == "Failed"
+    running = lake_world.table("running")
+    lake_world.append(running, 0, 20)
+    lake_world.due()
+    lake_world.begin(running)
+    pause(lake_world.coordinator, lake_world.table("paused").path, "bob")
+    lake_world.table("other")
+    lease_snapshots(lake_world, lake_world.primary_key_table("planes"))
     stuck = pa.schema([pa.field("id", pa.int64(), nullable=False), ("tags", pa.map_(pa.string(), pa.int32()))])
     refused = pa.Table.from_pylist([{"id": 1, "tags": TWICE}], schema=stuck)
-    older_write(made.storage, made.primary_key_table("stuck", 1, stuck).path, refused, 0)
-    yield made
-    made.close()
+    older_write(lake_world.storage, lake_world.primary_key_table("stuck", 1, stuck).path, refused, 0)
+    yield lake_world
+    lake_world.close()
 
 
 def lease_snapshots(world: LakeWorld, planes: TableInfo) -> None:
-    rows = pa.table({"id": range(10), "text": [str(one) for one in range(10)]}, schema=PRIMARY_KEY_SCHEMA)
+    rows = pa.table({"id": range(10), "text": [str(number) for number in range(10)]}, schema=PRIMARY_KEY_SCHEMA)
     world.storage.upsert(planes.path, rows, "test", 0)
     snapshots = world.storage.take_kv_snapshots(planes.path)
     world.storage.upsert(planes.path, rows, "test", 1)  # newer than the snapshots
-    wanted = {TableBucket(planes.table_id, bucket): one.snapshot_id for bucket, one in snapshots.items()}
+    wanted = {TableBucket(planes.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in snapshots.items()}
     assert not world.storage.acquire_lease("held", 60_000, wanted)
 
 
@@ -131,12 +131,12 @@ def test_a_dry_run_answers_and_changes_nothing(world: LakeWorld, name: str) -> N
 
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_key_has_one_effect_and_one_answer_also_after_a_restart(world: LakeWorld, name: str) -> None:
-    before, asked, seen = state(world), arguments(world, name), []
+    before, call_arguments, answer_rows = state(world), arguments(world, name), []
 
     async def call(client: Client) -> None:
-        _, rows = await client.call(name, key="k", caller="ann", **asked)
+        _, rows = await client.call(name, key="k", caller="ann", **call_arguments)
         answers = rows.to_pylist()
-        seen.append([{column: value for column, value in row.items() if column != "duration_ms"} for row in answers])
+        answer_rows.append([{column: value for column, value in row.items() if column != "duration_ms"} for row in answers])
 
     talk(world, call)
     after = state(world)
@@ -148,7 +148,7 @@ def test_a_key_has_one_effect_and_one_answer_also_after_a_restart(world: LakeWor
     after = state(world)
     talk(world, call)
     assert state(world) == after
-    assert seen[0] == seen[1] == seen[2]
+    assert answer_rows[0] == answer_rows[1] == answer_rows[2]
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -158,27 +158,27 @@ def test_two_calls_at_once_with_one_key_have_one_effect(world: LakeWorld, name: 
         assert len({str(rows.drop_columns([c for c in ("duration_ms",) if c in rows.column_names])) for _, rows in answers}) == 1
 
     talk(world, scenario)
-    asked = [event for event in world.store.events() if event.principal == "ann"]
-    assert len({(event.event_type, event.message) for event in asked}) == len(asked)
+    caused = [event for event in world.store.events() if event.principal == "ann"]
+    assert len({(event.event_type, event.message) for event in caused}) == len(caused)
 
 
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_key_names_nothing_else_and_has_to_be_possible(world: LakeWorld, name: str) -> None:
-    asked, other = arguments(world, name), ARGUMENTS[name][1]
+    call_arguments, other = arguments(world, name), ARGUMENTS[name][1]
 
     async def scenario(client: Client) -> None:
         before = state(world)
         for key in ("", "k" * (ID_LIMIT + 1)):
-            error = await error_of(client.call(name, idempotency_key=key, **asked))
+            error = await error_of(client.call(name, idempotency_key=key, **call_arguments))
             assert isinstance(error, InvalidArgument)
             assert f"idempotency_key must have 1 to {ID_LIMIT} characters" in error.message
         assert state(world) == before
-        await client.call(name, key="k", **asked)
+        await client.call(name, key="k", **call_arguments)
         before = state(world)
-        another = next(each for each in CHANGING if each != name)
+        another = next(candidate for candidate in CHANGING if candidate != name)
         for call in (
-            client.call(name, key="k", **(asked | other)),
-            client.call(name, key="k", caller="mallory", **asked),
+            client.call(name, key="k", **(call_arguments | other)),
+            client.call(name, key="k", caller="mallory", **call_arguments),
             client.call(another, key="k", **arguments(world, another)),
         ):
             error = await error_of(call)

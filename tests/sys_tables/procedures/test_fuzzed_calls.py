@@ -48,9 +48,9 @@ class CalledWorld(FolderWorld):
 
     def _start(self) -> Coordinator:
         prove = lambda call, _: self.validated(call)  # noqa: E731
-        made = Coordinator(self.store, self.storage, lambda _: self.lake, clock=SystemClock(), ids=RandomIds(), validator=prove)
-        made.tick()
-        return made
+        coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=SystemClock(), ids=RandomIds(), validator=prove)
+        coordinator.tick()
+        return coordinator
 
     def validated(self, call: ValidateTable) -> list[CheckResult]:
         return list(validate(self.storage, self.lake, call.path, level_of(call.level), call.snapshot_id))
@@ -80,18 +80,18 @@ class CalledWorld(FolderWorld):
     def everything(self) -> list[object]:
         """What CALLs change of tables and leases; not what the background sees of a lake."""
         records = {
-            one.table_id: (one.state, one.tiering_epoch, one.pause, one.error, one.error_count)
-            for one in self.coordinator.table_records.live()
+            record.table_id: (record.state, record.tiering_epoch, record.pause, record.error, record.error_count)
+            for record in self.coordinator.table_records.live()
         }
         return [records, list(self.storage.leases())]
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[CalledWorld]:
-    made = CalledWorld(tmp_path)
-    made.fill()
-    yield made
-    made.close()
+    called_world = CalledWorld(tmp_path)
+    called_world.fill()
+    yield called_world
+    called_world.close()
 
 
 async def answer_to(client: Client, request: pb.CallProcedureRequest) -> Answer:
@@ -133,10 +133,10 @@ UNSTEADY = ("duration_ms", "lag_ms_before", "lag_ms_after", "state", "status")
 
 
 def steady(answer: Answer) -> object:
-    kind, said = answer
+    kind, content = answer
     if kind == "error":
-        return kind, said.error_class
-    return kind, [{name: value for name, value in row.items() if name not in UNSTEADY} for row in said]
+        return kind, content.error_class
+    return kind, [{name: value for name, value in row.items() if name not in UNSTEADY} for row in content]
 
 
 def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWorld) -> None:
@@ -153,7 +153,7 @@ def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWo
                     if is_dry(request):
                         assert world.everything() == before, "a dry run changed something"
                     if named(request):
-                        assert all(steady(one) == steady(answers[0]) for one in answers), answers
+                        assert all(steady(repeat) == steady(answers[0]) for repeat in answers), answers
                 except BaseException as failure:
                     failure.add_note(f"call {number} of seed {SEED}: {str(request)[:2_000]}")
                     raise

@@ -1,4 +1,4 @@
-"""`lakeward set-option`: changes the options of a table that is there, or resets them."""
+"""`lakeward set-option`: changes the options of a table that is there, or resets them, with `CALL sys.set_table_option`."""
 
 from __future__ import annotations
 

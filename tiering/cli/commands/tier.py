@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from tiering.cli.terminal.completion import PROGRAM
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console, printable
@@ -19,12 +19,9 @@ from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.client import LakewardClient
-from tiering.model.call_results import TierTableResult
+from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.rounds import RoundState
-
-_SPLITS = re.compile(r"(?<!\d)(?P<done>\d{1,9}) of (?P<total>\d{1,9}) splits")
-"""As the coordinator's progress lines say it; without it the bar only shows that something goes on."""
 
 
 def register(app: typer.Typer) -> None:
@@ -44,17 +41,18 @@ def tier(
     Example: lakeward tier sales.orders
     """
     path = parse_table_path(table)
-    lines: list[str] = []
-    with LakewardClient(uri) as client, round_progress(str(path)) as show:
+    latest = Progress("the wait is over")
+    with LakewardClient(uri) as client, round_bar(str(path)) as show:
 
-        def heed(line: str) -> None:
-            lines[:] = [line]
-            show(line)
+        def follow(progress: Progress) -> None:
+            nonlocal latest
+            latest = progress
+            show(progress)
 
-        result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=heed)
+        result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=follow)
     print_rows([_row(result)], output)
     if wait and not is_reached(result):
-        why = printable(lines[0]) if lines else "the wait is over"
+        why = printable(latest.message)
         print(f"{PROGRAM}: {path} is not tiered yet, its state is {result.state}: {why}", file=sys.stderr)
         raise typer.Exit(ExitStatus.NOT_YET)
 
@@ -65,28 +63,29 @@ def is_reached(result: TierTableResult) -> bool:
 
 
 @contextmanager
-def round_progress(table: str) -> Iterator[Callable[[str], None]]:
-    """Takes the lines that a waiting call sends: a bar on a terminal, gone at the end; nothing elsewhere."""
+def round_bar(table: str) -> Iterator[Callable[[Progress], None]]:
+    """Takes the progress of a waiting call: a bar on a terminal, gone at the end; nothing elsewhere."""
     console = message_console()
     if not console.is_terminal:
-        yield lambda line: None
+        yield lambda progress: None
         return
     end_orderly_on_sigterm()
-    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True) as bar:
+    columns = (
+        SpinnerColumn(),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"tiering {table}", total=None)
 
-        def tell(line: str) -> None:
-            done, total = splits_of(line)
-            bar.update(task, description=printable(line), completed=done, total=total)
+        def show(progress: Progress) -> None:
+            fraction = None if progress.round is None else progress.round.fraction
+            total = None if fraction is None else 1.0
+            bar.update(task, description=printable(progress.message), completed=fraction or 0.0, total=total)
 
-        yield tell
-
-
-def splits_of(line: str) -> tuple[int, int | None]:
-    """Splits done and in all, as a progress line says; (0, None) if it does not."""
-    match = _SPLITS.search(line)
-    return (int(match["done"]), int(match["total"])) if match else (0, None)
+        yield show
 
 
 def _row(result: TierTableResult) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class SkipRecord(Mutation[SkipRecordResult]):
 
     procedure = "skip_record"
     result_class = SkipRecordResult
+    free_words = ("reason",)
     path: TablePath
     bucket_id: int
     offset: int

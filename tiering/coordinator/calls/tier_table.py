@@ -65,7 +65,7 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
     if isinstance(goal, TierTableResult):
         yield goal
         return
-    message = ""
+    progress: Progress | None = None
     with parts.table_records.wake_ups.subscribe() as changes:
         while True:
             before = _signature(parts, goal)
@@ -74,12 +74,12 @@ async def tier_table(parts: CallParts, request: TierTable) -> AsyncGenerator[Pro
                 yield step.result
                 return
             goal = step.goal
-            if step.message != message:
-                message = step.message
-                yield Progress(message)
+            if step.progress != progress:
+                progress = step.progress
+                yield progress
             if not request.wait or (reason := _end_of_wait(parts, request, goal)):
                 if request.wait:
-                    yield Progress(f"{reason}: {message}")
+                    yield replace(progress, message=f"{reason}: {progress.message}")
                 yield await parts.threads.run(Pool.LAKE_LOOK, partial(steps.as_it_stands, goal))
                 return
             await _until_worth_looking(parts, changes, request, step, before)
@@ -143,7 +143,7 @@ class Waiting:
     """Not yet. `look_at`: look again then (steady time), even if nothing changes."""
 
     goal: Goal
-    message: str
+    progress: Progress
     look_at: datetime | None = None
 
 
@@ -213,7 +213,7 @@ class _Steps:
             return self._ask_again(request, goal)
         if record.pause is not None and (current is None or current.state is RoundState.QUEUED):
             check_callable(record)
-        return self._look_at_lake(request, goal, record) or Waiting(goal, progress_line(record, current))
+        return self._look_at_lake(request, goal, record) or Waiting(goal, progress_of(record, current))
 
     def as_it_stands(self, goal: Goal) -> TierTableResult:
         """The row of a call that ends before its round does: the table's state, and the round that goes on."""
@@ -231,7 +231,8 @@ class _Steps:
         try:
             base = self._check(record, goal)
         except errors.TransientTieringError as error:
-            return Waiting(goal, f"the round ended; looking at the lake: {error.message}", self._table_records.now().after(LOOK_AGAIN_MS))
+            progress = Progress(f"the round ended; looking at the lake: {error.message}")
+            return Waiting(goal, progress, self._table_records.now().after(LOOK_AGAIN_MS))
         if base is None:
             return self._ask_again(request, goal)
         if ended.state is RoundState.FENCED:
@@ -248,10 +249,10 @@ class _Steps:
         grace = self._table_records.options.stats_grace_ms - milliseconds(abs(now.wall - (record.last_tiered_time or now.wall)))
         if running is not None and running.acked and grace > 0:
             # Its statistics come with the tierer's next heartbeat, if it still lives.
-            return Waiting(goal, f"round {running.round_id} of {record.path} is in the lake", now.after(grace))
+            return Waiting(goal, Progress(f"round {running.round_id} of {record.path} is in the lake", running.progress), now.after(grace))
         base = self._reached(record, goal)
         if base is None:
-            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_line(record, self._round(record, goal)))
+            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_of(record, self._round(record, goal)))
         return Ended(self._reached_by_another(request, goal, record, base))
 
     def _reached_by_another(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
@@ -295,7 +296,7 @@ class _Steps:
 
     def _ask_again(self, request: TierTable, goal: Goal) -> Waiting:
         """The hoped-for round ended short of the goal: it stopped early, was fenced, or a user rolled the lake back."""
-        return Waiting(self._ask(request, goal), f"another round of {goal.path} follows", self._table_records.now().steady)
+        return Waiting(self._ask(request, goal), Progress(f"another round of {goal.path} follows"), self._table_records.now().steady)
 
     def _end_well(
         self, request: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
@@ -397,8 +398,15 @@ def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now
     return replace(counted, splits=0, records=0, files=0, bytes=0)
 
 
+def progress_of(record: TableRecord, current: RoundRecord | None) -> Progress:
+    """Where the hoped-for round is, and how far."""
+    running = record.running
+    is_running = current is not None and running is not None and running.round_id == current.round_id
+    return Progress(progress_line(record, current), running.progress if running is not None and is_running else None)
+
+
 def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
-    """Where the hoped-for round is."""
+    """Where the hoped-for round is, for people."""
     if current is None:
         ahead = record.round.round_id if record.round else "another round"
         return f"queued: {ahead} of {record.path} runs before it"
@@ -408,6 +416,8 @@ def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
     done = ""
     if running.splits_total:
         done = f", {running.splits_done or 0} of {running.splits_total} splits done"
+        if running.records_total:
+            done += f", {running.records_done or 0:,} of {running.records_total:,} records"
     return f"round {current.round_id} of {record.path} runs on the tierer {running.tierer_id}{done}"
 
 

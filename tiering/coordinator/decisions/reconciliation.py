@@ -88,24 +88,24 @@ def claim(ctx: Context, record: TableRecord, wanted: Reconciliation) -> Change:
     return change.note(ctx, "RECONCILE_STARTED", f"reconcile_lake({wanted.action}) by {ctx.principal}", Level.WARN, **details)
 
 
-def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, found: Reconciled) -> Change:
+def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action: str, in_lake: Reconciled) -> Change:
     """The lake holds it: what is recorded follows the lake, also backwards, and the table is due at once."""
     lake = replace(
         record.lake,
-        table_uuid=found.table_uuid,
-        passed_head=found.head,
-        snapshot_id=found.snapshot_id,
-        offsets=found.offsets,
-        marker_round_id=found.marker_round_id,
+        table_uuid=in_lake.table_uuid,
+        passed_head=in_lake.head,
+        snapshot_id=in_lake.snapshot_id,
+        offsets=in_lake.offsets,
+        marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
     )
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
-    settled = replace(settled, lake_snapshot_id=found.snapshot_id, lake_committed_at=ctx.now.wall)
+    settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)
     change = Change(record).update(lake=lake).update_commit(settled)
     details = {
         "action": action,
         "reconcile_round_id": row.round_id,
-        "lake_snapshot_id": found.snapshot_id,
+        "lake_snapshot_id": in_lake.snapshot_id,
         "records_left_out": row.records_left_out,
     }
     change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **details)

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from tiering.model.rounds import RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.rounds import RecordedLakeSnapshot, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, Offsets, TablePath
 
@@ -177,10 +177,14 @@ class RoundRecord:
     @property
     def fraction_completed(self) -> float | None:
         """The part of the round that is done, by records or else by splits; between 0 and 1."""
-        for done, total in ((self.records_done, self.records_total), (self.splits_done, self.splits_total)):
-            if done is not None and total:
-                return min(1.0, done / total)
-        return None
+        return None if self.progress is None else self.progress.fraction
+
+    @property
+    def progress(self) -> RoundProgress | None:
+        """How far the running round is; None before its plan."""
+        if self.splits_done is None and self.records_done is None:
+            return None
+        return RoundProgress(self.splits_done or 0, self.splits_total or 0, self.records_done or 0, self.records_total or 0)
 
 
 @dataclass(frozen=True)

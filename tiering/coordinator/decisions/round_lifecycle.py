@@ -13,7 +13,7 @@ from tiering.coordinator.decisions.backlog import backlog_begun
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
 from tiering.coordinator.decisions.records import CommitState, ErrorInfo, LakeCommitRecord, Level, TableRecord, TextOffsets, Trigger
-from tiering.model.rounds import RoundState, RoundStats
+from tiering.model.rounds import RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 
 
@@ -125,12 +125,18 @@ def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     return _beat(change, ctx)
 
 
-def progress(record: TableRecord, done: int, total: int, records_done: int, records_total: int) -> Change:
-    """Records how far the round is; this alone is never stored."""
+def progress(record: TableRecord, reported: RoundProgress) -> Change | None:
+    """Records how far the round is; this alone is never stored. None if it was further already: reports overtake each other."""
+    before = record.round.progress if record.round else None
+    if before is not None and (reported.fraction or 0.0) < (before.fraction or 0.0):
+        return None
     change = Change(record).update_round(
-        splits_done=done, splits_total=total or (record.round.splits_total if record.round else None), records_done=records_done
+        splits_done=reported.splits_done,
+        splits_total=reported.splits_total or (before.splits_total if before else None),
+        records_done=reported.records_done,
+        records_total=reported.records_total or None,
     )
-    return replace(change.update_round(records_total=records_total or None), rounds={}, durable=False)
+    return replace(change, rounds={}, durable=False)
 
 
 def grant(ctx: Context, record: TableRecord, request: Grant) -> Change:

@@ -165,7 +165,7 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
     return change.update(due_deadline=None, pending_since=None, round=None, commit=None)
 
 
-def is_forgotten(now: Moment, record: TableRecord) -> bool:
+def may_be_forgotten(now: Moment, record: TableRecord) -> bool:
     """Whether nothing needs the record of a dropped table any more.
 
     What could still arrive is fenced without it: reports and acks of its rounds name a table that is not there, and a commit that

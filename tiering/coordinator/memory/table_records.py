@@ -190,7 +190,7 @@ class TableRecords:
 
     def _forget_dropped(self, now: Moment) -> None:
         """Deletes the records of tables that were dropped long enough ago, in the store and here."""
-        kept = {table_id: record for table_id, record in self._records.items() if not table_lifecycle.is_forgotten(now, record)}
+        kept = {table_id: record for table_id, record in self._records.items() if not table_lifecycle.may_be_forgotten(now, record)}
         if len(kept) < len(self._records):
             self._apply(Writes(forgotten_tables=tuple(self._records.keys() - kept.keys())))
             self._records = kept

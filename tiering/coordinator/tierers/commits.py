@@ -31,6 +31,7 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.errors import error_to_pb
+from tiering.wire.rounds import round_progress_from_pb
 
 _log = structlog.get_logger(__name__)
 
@@ -107,9 +108,10 @@ class Commits:
         with self._table_records.changing():
             record = self._table_records.get(ref.table_id)
             if record is not None and round_lifecycle.is_current(record, ref):
-                done = (request.splits_done, request.splits_total, request.records_done, request.records_total)
-                self._table_records.put(round_lifecycle.progress(record, *(max(number, 0) for number in done)))
-                self._table_records.wake_ups.notify()
+                change = round_lifecycle.progress(record, round_progress_from_pb(request))
+                if change is not None:
+                    self._table_records.put(change)
+                    self._table_records.wake_ups.notify()
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
         """Handles an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.round.ports import SplitTask, TaskOutcome
+from tiering.round.tasks.progress_datagrams import ProgressAddress, ProgressSender
 from tiering.round.tasks.split_work import deadline, run_split
 from tiering.wire.errors import error_to_pb
 
@@ -26,7 +27,7 @@ _ARROW_SCHEMA = pa.schema(_FIELDS)
 Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
-def executor_work(payloads: list[bytes], budget_ms: int, max_failures: int) -> Work:
+def executor_work(payloads: list[bytes], budget_ms: int, max_failures: int, address: ProgressAddress | None = None) -> Work:
     """The function for `mapInArrow`: a closure over plain bytes, so that nothing of the driver is pickled with it.
 
     The budget is the round's, not a task's: a task that starts late has what is left of it. Wall clocks of driver and
@@ -40,7 +41,10 @@ def executor_work(payloads: list[bytes], budget_ms: int, max_failures: int) -> W
         for batch in batches:
             for index in batch.column(0).to_numpy():
                 task: SplitTask = pickle.loads(payloads[index])
-                yield _outcome_batch(int(index), task, run_split(task, over), max_failures)
+                sender = ProgressSender(address, int(index))
+                outcome = _outcome_batch(int(index), task, run_split(task, over, sender.advance), max_failures)
+                sender.end()
+                yield outcome
 
     return run
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
 from tiering.model.rounds import Phase
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
+from tiering.round.progress import RoundMeter
 from tiering.round.tasks.executor import OUTCOME_SCHEMA, executor_work
+from tiering.round.tasks.progress_datagrams import TOKEN_BYTES, ProgressReceiver
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.errors import error_from_pb
 
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CANCEL_POLL_SECONDS = 0.2
+ENDED_TASKS_TURNS = 5
+"""A look at the tasks that have ended each second: between two polls for a cancel so many turns."""
 
 
 class SparkTaskRunner:
@@ -28,21 +35,22 @@ class SparkTaskRunner:
         self._spark = spark
         self._lock = threading.Lock()
         self._pools: set[int] = set()
+        self._receiver: ProgressReceiver | None = None
 
-    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits) -> Sequence[TaskOutcome]:
+    def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         """Raises RoundFailed for what Spark itself could not do, Cancelled if it was cancelled."""
         context = self._spark.sparkContext
         order = working_order(tasks)  # Spark starts tasks in order
         payloads = [pickle.dumps(tasks[index]) for index in order]
-        work = executor_work(payloads, limits.budget_ms, _max_failures(self._spark))
         context.setJobGroup(round_id, f"tiering round {round_id}", interruptOnCancel=True)
         pool = self._take_pool()
         context.setLocalProperty("spark.scheduler.pool", f"slot-{pool}")
         done = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(round_id, limits, done), daemon=True)
-        watcher.start()
+        threading.Thread(target=self._watch, args=(round_id, limits, meter, done), daemon=True).start()
         try:
-            rows = self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, OUTCOME_SCHEMA).collect()
+            with self._progress_receiver().during(meter, order) as address:
+                work = executor_work(payloads, limits.budget_ms, _max_failures(self._spark), address)
+                rows = self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, OUTCOME_SCHEMA).collect()
         except Exception as error:
             if limits.cancelled():
                 raise Cancelled("the round was cancelled while its splits were read") from error
@@ -50,7 +58,19 @@ class SparkTaskRunner:
         finally:
             done.set()
             self._give_pool_back(pool)
+        for row in rows:
+            meter.end(order[row["task"]])
         return [_outcome(tasks[order[row["task"]]], row) for row in rows]
+
+    def _progress_receiver(self) -> ProgressReceiver:
+        """One for all rounds, at the address under which Spark's executors reach this driver."""
+        with self._lock:
+            if self._receiver is None:
+                conf = self._spark.sparkContext.getConf()
+                host = conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+                bind_host = conf.get("spark.driver.bindAddress", host) or host
+                self._receiver = ProgressReceiver(bind_host, host, partial(secrets.token_bytes, TOKEN_BYTES))
+            return self._receiver
 
     def _take_pool(self) -> int:
         """A scheduler pool for this round: pools share the executors, while jobs of one pool wait for each other."""
@@ -63,8 +83,14 @@ class SparkTaskRunner:
         with self._lock:
             self._pools.discard(pool)
 
-    def _watch(self, round_id: str, limits: WorkLimits, done: threading.Event) -> None:
-        while not done.wait(CANCEL_POLL_SECONDS):
+    def _watch(self, round_id: str, limits: WorkLimits, meter: RoundMeter, done: threading.Event) -> None:
+        """Cancels the job when the round is cancelled. Counts tasks that have ended: executors may have no way to report it."""
+        for turn in itertools.count(1):
+            if done.wait(CANCEL_POLL_SECONDS):
+                return
+            if turn % ENDED_TASKS_TURNS == 0:
+                with suppress(Exception):  # Py4J's; the next turn looks again
+                    meter.end_at_least(_ended_tasks(self._spark, round_id))
             if limits.cancelled():
                 with suppress(Exception):  # Py4J's; as with a job that is not there yet, the next turn asks again
                     self._spark.sparkContext.cancelJobGroup(round_id)
@@ -76,6 +102,14 @@ def _max_failures(spark: SparkSession) -> int:
     if master.startswith("local") and not master.startswith("local-cluster"):
         return 1
     return int(spark.conf.get("spark.task.maxFailures", "4") or 4)
+
+
+def _ended_tasks(spark: SparkSession, round_id: str) -> int:
+    """Tasks of the round's job that went well, as Spark's driver knows."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(round_id)]
+    stages = [tracker.getStageInfo(stage_id) for job in jobs if job is not None for stage_id in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
 
 
 def _outcome(task: SplitTask, row: Any) -> TaskOutcome:

@@ -19,8 +19,8 @@ from tiering.round.ports import SplitTask, TaskOutcome
 _MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
 
 
-def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
-    """Reads the split to its end, or until `stop` says so between two batches.
+def run_split(task: SplitTask, stop: Callable[[], bool], advance: Callable[[int], None] = lambda records: None) -> TaskOutcome:
+    """Reads the split to its end, or until `stop` says so between two batches. `advance` gets the records read so far.
 
     The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress. A KV snapshot is
     read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error. That of the round's
@@ -31,7 +31,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
     """
     if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
-    work = _SplitWork(task)
+    work = _SplitWork(task, advance)
     try:
         return TaskOutcome(work.run(stop))
     except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
@@ -42,8 +42,10 @@ def run_split(task: SplitTask, stop: Callable[[], bool]) -> TaskOutcome:
 class _SplitWork:
     """One attempt at one split."""
 
-    def __init__(self, task: SplitTask) -> None:
+    def __init__(self, task: SplitTask, advance: Callable[[int], None]) -> None:
         self._task = task
+        self._advance = advance
+        self._records = 0
         self._writer: LakeWriter | None = None
         self.phase = Phase.WRITE
 
@@ -53,7 +55,7 @@ class _SplitWork:
         if task.snapshot is not None:
             batches = task.snapshot.read()
             while (batch := self._next(batches)) is not None:
-                writer.write(batch)
+                self._write(writer, batch)
         reached = self._read_log(writer, stop)
         return writer.complete(task.split.starting_offset, reached)
 
@@ -67,11 +69,16 @@ class _SplitWork:
                     f"the log of bucket {split.bucket} of {split.table_path} ended at offset {reached}, before {split.stopping_offset}",
                     cause_class="IncompleteRead",
                 )
-            writer.write(batch)
+            self._write(writer, batch)
             reached += batch.num_rows
             may_stop = not _ends_within_update(batch)
             crash_points.reach(crash_points.IN_SPLIT)
         return reached
+
+    def _write(self, writer: LakeWriter, batch: pa.RecordBatch) -> None:
+        writer.write(batch)
+        self._records += batch.num_rows
+        self._advance(self._records)
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         self.phase = Phase.READ
