@@ -145,22 +145,22 @@ def connected(spark: SparkSession, uri: str) -> SparkSession:
     return session
 
 
-def in_turn(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Milliseconds of each way, one after the other; who comes first finds the machine's caches cold."""
+def in_turn(readers: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Milliseconds of each reader, one after the other; the first one finds the machine's caches cold."""
     gc.collect()  # answers of 100,000 rows stay in the JVM until Python has let go of them
-    return {way: milliseconds(ask) for way, ask in ways.items()}
+    return {name: milliseconds(read) for name, read in readers.items()}
 
 
-def warm_up(ways: dict[str, Callable[[], object]]) -> None:
+def warm_up(readers: dict[str, Callable[[], object]]) -> None:
     start, rounds = time.monotonic(), 0
     while rounds < WARM_UP_ROUNDS or time.monotonic() - start < WARM_UP_SECONDS:
-        in_turn(ways)
+        in_turn(readers)
         rounds += 1
 
 
 def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Figures]:
     """All questions at one number of tables."""
-    found = []
+    figures = []
     with coordinator(work, tables) as uri, Connection(uri) as connection:
         stub: Any = SysCatalogStub(connection.channel)
         session = connected(spark, uri)
@@ -174,21 +174,27 @@ def measure(spark: SparkSession, work: Path, tables: int, times: int) -> list[Fi
             }
             for name, sql in QUESTIONS.items()
         }
-        for ways in questions.values():
-            warm_up(ways)
-        for name, ways in questions.items():
-            turned = dict(reversed(ways.items()))
-            taken = [in_turn(turned if number % 2 else ways) for number in range(times)]
-            medians = {way: statistics.median(each[way] for each in taken) for way in ways}
-            found.append(Figures(tables, name, **medians, first_ms=firsts[name]))
-    return found
+        for readers in questions.values():
+            warm_up(readers)
+        for name, readers in questions.items():
+            reversed_readers = dict(reversed(readers.items()))
+            runs = [in_turn(reversed_readers if number % 2 else readers) for number in range(times)]
+            medians = {reader: statistics.median(run[reader] for run in runs) for reader in readers}
+            figures.append(Figures(tables, name, **medians, first_ms=firsts[name]))
+    return figures
 
 
-def show(found: list[Figures], calls: tier_call.CallFigures | None) -> None:
+def show(figures: list[Figures], calls: tier_call.CallFigures | None) -> None:
     table = Table("tables", "question", "sys ms", "local ms", "sys / local", "server ms", "server, first")
-    for each in found:
-        row = (f"{each.sys_ms:.1f}", f"{each.local_ms:.1f}", f"{each.ratio:.2f}", f"{each.server_ms:.1f}", f"{each.first_ms:.1f}")
-        table.add_row(f"{each.tables:,}", each.question, *row)
+    for question in figures:
+        row = (
+            f"{question.sys_ms:.1f}",
+            f"{question.local_ms:.1f}",
+            f"{question.ratio:.2f}",
+            f"{question.server_ms:.1f}",
+            f"{question.first_ms:.1f}",
+        )
+        table.add_row(f"{question.tables:,}", question.question, *row)
     Console().print(table)
     if calls is not None:
         spent = f"p50 {calls.p50_ms:.0f} ms, p95 {calls.p95_ms:.0f} ms; the round in it: p50 {calls.round_p50_ms:.0f} ms"
@@ -197,8 +203,8 @@ def show(found: list[Figures], calls: tier_call.CallFigures | None) -> None:
 
 def loads() -> str:
     """Processes that wanted a core, over 1 and 5 minutes."""
-    one, five, _ = os.getloadavg()
-    return f"load {one:.1f} and {five:.1f} (1 and 5 min) on {os.cpu_count()} cores"
+    one_minute, five, _ = os.getloadavg()
+    return f"load {one_minute:.1f} and {five:.1f} (1 and 5 min) on {os.cpu_count()} cores"
 
 
 def rounded(figures: Figures | tier_call.CallFigures) -> dict[str, object]:
@@ -218,21 +224,21 @@ def main() -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    found: list[Figures] = []
+    figures: list[Figures] = []
     calls: tier_call.CallFigures | None = None
     before = loads()
     try:
         for tables in arguments.tables or [1, 1_000, 10_000, 100_000]:
             with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-                found += measure(spark, Path(folder), tables, arguments.times)
+                figures += measure(spark, Path(folder), tables, arguments.times)
         if arguments.calls:
             with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
                 calls = tier_call.measure(lambda uri: connected(spark, uri), Path(folder), arguments.calls)
-        show(found, calls)
+        show(figures, calls)
         print(f"before: {before}; after: {loads()}")
     finally:
         spark.stop()
-    figures = {"figures": [rounded(each) for each in found], "calls": None if calls is None else rounded(calls)}
+    figures = {"figures": [rounded(question) for question in figures], "calls": None if calls is None else rounded(calls)}
     print(json.dumps({"bench": "sys_query", **figures}))
 
 

@@ -58,10 +58,6 @@ class Registry:
             )
         return procedure
 
-    def plus(self, *, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> Registry:
-        """A registry with these definitions too. Raises ValueError as the constructor does."""
-        return Registry((*self.tables, *tables), (*self.procedures, *procedures))
-
 
 @cache
 def default_registry() -> Registry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -23,6 +24,10 @@ JAR = "sys_tables/plugin/lakeward-spark-plugin.jar"
 PACKAGES = {"tiering", "sys_tables"}
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 ROWS = 300
+TEST_MODULE = re.compile(
+    r"(^|/)(tests?|conftest|testing|fixtures?|test_\w+|\w+_test|memory_(store|cluster|coordinator|lake)|sql_examples)(/|\.py$)"
+)
+TEST_IMPORT = re.compile(r"^\s*(import|from) (pytest|hypothesis|unittest|support|tests|bench)\b", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +109,13 @@ def test_the_wheel_has_packages_stubs_jar_and_licence_and_nothing_else(wheel: Pa
     modules = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
     assert [name for name in names if name.endswith(".jar")] == [JAR]  # those of others are fetched: `lakeward fetch-jars`
+
+
+def test_the_wheel_has_no_test_code(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        modules = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")}
+    assert [name for name in modules if TEST_MODULE.search(name)] == []
+    assert [name for name, source in modules.items() if TEST_IMPORT.search(source)] == []
 
 
 def test_the_installed_wheel_runs_a_round_far_from_the_repository(installed: Path, service: Process, tmp_path: Path) -> None:

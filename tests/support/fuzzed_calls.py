@@ -173,12 +173,12 @@ class Calls:
         """The text of a CALL: positions and names mixed, values of every form that SQL has."""
         rng = self.rng
         procedure = rng.choice(default_registry().procedures)
-        given = []
+        argument_texts = []
         for parameter in self._parameters(procedure, odd=True):
             value = self._sql(parameter.name) if rng.random() < 0.85 else rng.choice(_ODD_SQL)
-            given.append(rng.choice((f"{parameter.name} => {value}", f"`{parameter.name}` => {value}", value, value)))
+            argument_texts.append(rng.choice((f"{parameter.name} => {value}", f"`{parameter.name}` => {value}", value, value)))
         name = rng.choice(("sys.", "fluss.sys.", "`sys`.", "SYS.", "fluss.")) + rng.choice((procedure.name, f"`{procedure.name}`"))
-        text = f"CALL {name}({', '.join(given)})"
+        text = f"CALL {name}({', '.join(argument_texts)})"
         return text if rng.random() < 0.9 else _spoiled(rng, text)
 
     def _sql(self, name: str) -> str:

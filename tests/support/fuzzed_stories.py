@@ -96,16 +96,16 @@ class Story:
             (step,) = self.rng.choices(list(STEPS), weights=list(STEPS.values()))
             self.attempt(step.__name__, lambda step=step: step(self))  # type: ignore[misc]
 
-    def attempt(self, what: str, do: Callable[[], object]) -> object:
+    def attempt(self, action: str, do: Callable[[], object]) -> object:
         """An error of Lakeward's is an answer; any other ends the story."""
         try:
             result = do()
         except errors.LakewardError as error:
-            self.log.append(f"{what}: {error.error_class}: {error.message} [{error.hint}]")
+            self.log.append(f"{action}: {error.error_class}: {error.message} [{error.hint}]")
             self._judge(error)
             return error
         if result is not None:
-            self.log.append(f"{what}: {result}")
+            self.log.append(f"{action}: {result}")
         return result
 
     def _judge(self, error: errors.LakewardError) -> None:
@@ -178,7 +178,7 @@ class Story:
         model, rng = self.pick(), self.rng
         number = next(self._numbers)
         ids = rng.sample(range(12), rng.randrange(1, 8)) if model.keyed else range(number * 100, number * 100 + rng.randrange(1, 8))
-        rows = [(one, rng.choice(REGIONS), rng.choice((f"text {number}", None))) for one in ids]
+        rows = [(key, rng.choice(REGIONS), rng.choice((f"text {number}", None))) for key in ids]
         table = pa.table(dict(zip(("id", "region", "text"), zip(*rows, strict=True), strict=True)), schema=_columns())
         storage = self.world.storage
         (storage.upsert if model.keyed else storage.append)(model.info.path, table, f"writer-{number}", 0)
@@ -191,13 +191,13 @@ class Story:
         model, rng = self.pick(), self.rng
         if not model.keyed:
             return None
-        places = [(rng.choice(REGIONS), one) for one in rng.sample(range(12), rng.randrange(1, 6))]
-        columns = {"region": [region for region, _ in places], "id": pa.array([one for _, one in places], pa.int64())}
+        places = [(rng.choice(REGIONS), key) for key in rng.sample(range(12), rng.randrange(1, 6))]
+        columns = {"region": [region for region, _ in places], "id": pa.array([key for _, key in places], pa.int64())}
         keys = pa.table(columns if model.partitioned else {"id": columns["id"]})
         keys = keys.cast(pa.schema([pa.field(name, keys.schema.field(name).type, nullable=False) for name in keys.schema.names]))
         self.world.storage.delete(model.info.path, keys, f"writer-{next(self._numbers)}", 0)
-        for region, one in places:
-            model.rows.pop((region if model.partitioned else "", one), None)
+        for region, key in places:
+            model.rows.pop((region if model.partitioned else "", key), None)
         return f"{model.info.path} {places}"
 
     def _place(self, model: Model, row: Row) -> tuple[str, int]:
@@ -320,20 +320,20 @@ class Story:
         path, catalog = self.pick().info.path, self.world.iceberg_catalog()
         if not catalog.table_exists(str(path)):
             return None
-        what = self.rng.choice(("drop", "rename", "roll back", "untag", "compact"))
+        action = self.rng.choice(("drop", "rename", "roll back", "untag", "compact"))
         table = catalog.load_table(str(path))
-        if what == "drop":
+        if action == "drop":
             catalog.drop_table(str(path))
-        elif what == "rename":
+        elif action == "rename":
             catalog.rename_table(str(path), f"sales.former-{next(self._numbers)}")
-        elif what == "untag" and table.metadata.refs.keys() - {"main"}:
+        elif action == "untag" and table.metadata.refs.keys() - {"main"}:
             (tag,) = table.metadata.refs.keys() - {"main"}
             table.manage_snapshots().remove_tag(tag).commit()
-        elif what == "compact" and table.current_snapshot() is not None:
+        elif action == "compact" and table.current_snapshot() is not None:
             table.overwrite(table.scan().to_arrow())
-        elif what == "roll back" and len(table.history()) > 1:
+        elif action == "roll back" and len(table.history()) > 1:
             table.manage_snapshots().rollback_to_snapshot(table.history()[-2].snapshot_id).commit()
-        return f"{what} {path}"
+        return f"{action} {path}"
 
     # the end
 
@@ -350,7 +350,10 @@ class Story:
             while (taken := self.begin()) is not None:
                 self.log.append(f"heal: {self.end(taken)}")
             stuck = [status for status in self.world.coordinator.view().table_statuses() if status.status != "Scheduled"]
-            self.log += [f"heal: {one.table_name} {one.status} {one.error_class}: {one.last_error} [{one.error_hint}]" for one in stuck]
+            self.log += [
+                f"heal: {status.table_name} {status.status} {status.error_class}: {status.last_error} [{status.error_hint}]"
+                for status in stuck
+            ]
             for status in stuck:
                 if status.error_retryable is False:
                     self.follow(TablePath(status.database_name, status.table_name), status.error_hint or "")
@@ -362,7 +365,9 @@ class Story:
         """Whether the lake has been told of every record there is."""
         for model in self.models.values():
             view = self.world.lake.view(model.info.path)
-            tiered = {} if view is None or view.marker is None else {bucket: one.tiered for bucket, one in view.marker.buckets.items()}
+            tiered = (
+                {} if view is None or view.marker is None else {bucket: progress.tiered for bucket, progress in view.marker.buckets.items()}
+            )
             if any(ends.log_end > tiered.get(bucket, 0) for bucket, ends in self.world.storage.offsets(model.info).items()):
                 return False
         return True
@@ -370,14 +375,16 @@ class Story:
     def follow(self, path: TablePath, hint: str) -> None:
         """Does the first thing that a hint names, literally."""
         for _ in range(3):
-            way = _RECONCILE.search(hint)
-            assert way is not None, f"{path}: nothing to do in {hint!r}"
-            assert way["table"] == str(path)
+            hinted_call = _RECONCILE.search(hint)
+            assert hinted_call is not None, f"{path}: nothing to do in {hint!r}"
+            assert hinted_call["table"] == str(path)
             rename = _RENAME.search(hint)
             table_is_there = self.world.iceberg_catalog().table_exists(str(path))
-            if rename is not None and rename.start() < way.start() and table_is_there:
+            if rename is not None and rename.start() < hinted_call.start() and table_is_there:
                 self.world.iceberg_catalog().rename_table(str(path), f"sales.former-{next(self._numbers)}")
-            answer = self.attempt(f"follow {way['action']}", lambda way=way: _run(self._reconcile(path, way["action"])))  # type: ignore[misc]
+            answer = self.attempt(
+                f"follow {hinted_call['action']}", lambda hinted_call=hinted_call: _run(self._reconcile(path, hinted_call["action"]))
+            )  # type: ignore[misc]
             if not isinstance(answer, errors.LakewardError):
                 return
             hint = answer.hint
@@ -405,9 +412,9 @@ class Story:
 
     def end_of_all(self) -> None:
         """What was left in the store does not keep another coordinator from starting, and it says the same."""
-        before = [(one.table_name, one.status) for one in self.world.coordinator.view().table_statuses()]
+        before = [(status.table_name, status.status) for status in self.world.coordinator.view().table_statuses()]
         self.world.restart()
-        assert [(one.table_name, one.status) for one in self.world.coordinator.view().table_statuses()] == before
+        assert [(status.table_name, status.status) for status in self.world.coordinator.view().table_statuses()] == before
 
 
 def _columns() -> pa.Schema:

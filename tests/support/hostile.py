@@ -81,9 +81,9 @@ class HostileCatalog(SysCatalogServicer):
 
     async def Describe(self, request: Any, context: Any) -> pb.DescribeResponse:
         known = default_registry()
-        said = description_to_pb(known, ["demo"])
-        said.system_tables.append(pb.SystemTable(namespace="sys", name=TABLE, schema=self._schema()))
-        return said
+        description = description_to_pb(known, ["demo"])
+        description.system_tables.append(pb.SystemTable(namespace="sys", name=TABLE, schema=self._schema()))
+        return description
 
     def _schema(self) -> bytes:
         return self.streams["metadata of 2 GB"] if self.answer == "a schema of 2 GB" else SCHEMA.serialize().to_pybytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,8 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from sys_tables.declare.procedure import Procedure
+from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry, default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub, add_SysCatalogServicer_to_server
@@ -55,8 +57,8 @@ class Client:
         return [answer.progress for answer in answers if answer.HasField("progress")], pa.ipc.open_stream(arrow).read_all()
 
     def start(self, procedure: str, /, *, key: str | None = None, caller: str = "ann", **arguments: Any) -> Any:
-        sent = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
-        request = pb.CallProcedureRequest(namespace="sys", name=procedure, arguments=sent, idempotency_key=key, caller=caller)
+        messages = [pb.Argument(name=argument, value=literal(value)) for argument, value in arguments.items()]
+        request = pb.CallProcedureRequest(namespace="sys", name=procedure, arguments=messages, idempotency_key=key, caller=caller)
         return self.stub.CallProcedure(request)
 
 
@@ -72,6 +74,12 @@ def where(column: str, operator: str, *values: Any) -> pb.Filter:
     """A filter as the plugin sends it; None is the NULL literal."""
     literals = [literal(value) or pb.Literal() for value in values]
     return pb.Filter(column=column, operator=pb.Filter.Operator.Value(operator), values=literals)
+
+
+def registry_with(*, tables: Iterable[SystemTable] = (), procedures: Iterable[Procedure] = ()) -> Registry:
+    """The definitions of this version and these."""
+    known = default_registry()
+    return Registry((*known.tables, *tables), (*known.procedures, *procedures))
 
 
 @asynccontextmanager

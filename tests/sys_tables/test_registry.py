@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sys_tables
+from support.sys_catalog import registry_with
 from sys_tables.declare.columns import column
 from sys_tables.declare.procedure import Call, Procedure, procedure
 from sys_tables.declare.system_table import SystemTable, system_table
@@ -35,14 +36,14 @@ def table(name: str) -> SystemTable:
 
 def paint(name: str, mutates: bool) -> Procedure:
     @procedure(name, NoParameters, Row, comment="Paints.", mutates=mutates)
-    async def run(call: Call, given: NoParameters) -> AsyncIterator[str | Row]:
+    async def run(call: Call, parameters: NoParameters) -> AsyncIterator[str | Row]:
         yield Row("red")
 
     return run
 
 
 def modules(package: str) -> list[str]:
-    return sorted(file.stem for file in (Path(sys_tables.__file__).parent / package).glob("[!_]*.py"))
+    return sorted(file.stem for file in (Path(sys_tables.__file__).parent / package).rglob("[!_]*.py"))
 
 
 def test_the_default_registry_finds_the_modules() -> None:
@@ -54,22 +55,22 @@ def test_the_default_registry_finds_the_modules() -> None:
 
 
 def test_every_definition_is_whole() -> None:
-    for each in default_registry().tables:
-        assert each.comment.endswith("."), each.name
-        assert each.schema.names, each.name
-    for each_procedure in default_registry().procedures:
-        assert each_procedure.comment.endswith("."), each_procedure.name
-        assert all(parameter.comment.endswith(".") for parameter in each_procedure.parameters), each_procedure.name
-        assert each_procedure.output_schema.names, each_procedure.name
+    for definition in default_registry().tables:
+        assert definition.comment.endswith("."), definition.name
+        assert definition.schema.names, definition.name
+    for procedure_definition in default_registry().procedures:
+        assert procedure_definition.comment.endswith("."), procedure_definition.name
+        assert all(parameter.comment.endswith(".") for parameter in procedure_definition.parameters), procedure_definition.name
+        assert procedure_definition.output_schema.names, procedure_definition.name
 
 
 def test_what_is_added_is_found_whatever_its_case_and_leaves_the_rest_alone() -> None:
     default = default_registry()
-    more = default.plus(tables=[table("colours")], procedures=[paint("paint", mutates=False)])
+    more = registry_with(tables=[table("colours")], procedures=[paint("paint", mutates=False)])
     assert more.table("COLOURS").comment == "Colours."
     assert more.procedure("Paint").comment == "Paints."
     assert more.table("tables") is default.table("tables")
-    assert "colours" not in [each.name for each in default.tables]
+    assert "colours" not in [definition.name for definition in default.tables]
 
 
 def test_unknown_names_list_the_known() -> None:
@@ -84,7 +85,7 @@ def test_unknown_names_list_the_known() -> None:
 
 def test_a_name_is_defined_once_and_in_lower_case() -> None:
     with pytest.raises(ValueError, match="'colours' is defined twice"):
-        default_registry().plus(tables=[table("colours"), table("colours")])
+        registry_with(tables=[table("colours"), table("colours")])
     with pytest.raises(ValueError, match="'Colours' is not lower-case"):
         Registry([table("Colours")])
 

@@ -94,15 +94,3 @@ class RoundStats:
     bytes_written: int = 0
     files_written: int = 0
     deletes_written: int = 0
-
-    def plus(self, other: RoundStats) -> RoundStats:
-        """The sum, field by field."""
-        return RoundStats(
-            self.splits + other.splits,
-            self.records_read + other.records_read,
-            self.bytes_read + other.bytes_read,
-            self.records_written + other.records_written,
-            self.bytes_written + other.bytes_written,
-            self.files_written + other.files_written,
-            self.deletes_written + other.deletes_written,
-        )

@@ -42,17 +42,17 @@ NO_METASTORE = "spark.sql.catalogImplementation in-memory\n"
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The setting of support/client_statements.py."""
-    made = Deployment(tmp_path_factory.mktemp("up"))
+    deployment = Deployment(tmp_path_factory.mktemp("up"))
     try:
-        made.start_up()
-        made.create(FLIGHTS, freshness="1 h")
-        made.append(FLIGHTS, 0, ROWS)
-        with made.cluster() as cluster:
+        deployment.start_up()
+        deployment.create(FLIGHTS, freshness="1 h")
+        deployment.append(FLIGHTS, 0, ROWS)
+        with deployment.cluster() as cluster:
             cluster.create_table(PLANES, TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "false"}))
-        made.lakeward("tier", str(FLIGHTS))
-        yield made
+        deployment.lakeward("tier", str(FLIGHTS))
+        yield deployment
     finally:
-        made.close()
+        deployment.close()
 
 
 @pytest.fixture(scope="package")
@@ -81,8 +81,8 @@ def servers(home: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFact
         (_server(blocks["connect-server"], home, tmp_path_factory.mktemp("connect"), NO_METASTORE), "Spark Connect server started"),
     ]
     try:
-        for process, said in started:
-            wait_for(said, lambda process=process, said=said: _ready(process, said), SERVER_SECONDS)  # type: ignore[misc]
+        for process, message in started:
+            wait_for(message, lambda process=process, message=message: _ready(process, message), SERVER_SECONDS)  # type: ignore[misc]
         yield home
     finally:
         for process, _ in started:
@@ -95,9 +95,9 @@ def _server(command: str, home: Path, folder: Path, further: str = "") -> Proces
     return Process("-c", f"exec {command}", log=folder / "log", env={"PATH": COMMANDS}, program=("bash",), cwd=folder)
 
 
-def _ready(process: Process, said: str) -> bool:
+def _ready(process: Process, message: str) -> bool:
     assert process.popen.poll() is None, process.output()[-4_000:]
-    return said in process.output()
+    return message in process.output()
 
 
 @pytest.fixture(scope="package")

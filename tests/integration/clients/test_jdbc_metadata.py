@@ -20,9 +20,9 @@ Listed = Callable[..., list[dict[str, str]]]
 
 @pytest.fixture(scope="module")
 def connection(servers: Path, jdbc_url: str, jvm: Any) -> Iterator[Any]:
-    made = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
-    yield made
-    made.close()
+    connected = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
+    yield connected
+    connected.close()
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def listed(connection: Any) -> Listed:
     """Calls a method of `DatabaseMetaData`; its rows by their columns' names."""
 
     def call(method: str, *arguments: object) -> list[dict[str, str]]:
-        found = result_rows(getattr(connection.getMetaData(), method)(*arguments))
-        return [dict(zip(found.columns, cells, strict=True)) for cells in found.cells]
+        answer_rows = result_rows(getattr(connection.getMetaData(), method)(*arguments))
+        return [dict(zip(answer_rows.columns, cells, strict=True)) for cells in answer_rows.cells]
 
     return call
 
@@ -40,10 +40,23 @@ def names(rows: list[dict[str, str]], column: str) -> set[str]:
     return {row[column] for row in rows}
 
 
-def test_a_url_without_a_database_cannot_connect_to_the_default_catalog(servers: Path, jdbc_url: str, jvm: Any) -> None:
-    with pytest.raises(Py4JJavaError) as raised:
-        jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys"), "ann", "")
-    assert "[SCHEMA_NOT_FOUND] The schema `fluss`.`default` cannot be found" in str(raised.value)
+@pytest.mark.parametrize("database", ["", "/", "/default"])
+def test_a_url_without_a_database_begins_in_an_empty_one(servers: Path, jdbc_url: str, jvm: Any, database: str) -> None:
+    connected = jvm.java.sql.DriverManager.getConnection(jdbc_url.removesuffix("/sys") + database, "ann", "")
+    try:
+
+        def query(sql: str) -> tuple[tuple[str, ...], ...]:
+            cells: tuple[tuple[str, ...], ...] = result_rows(connected.createStatement().executeQuery(sql)).cells
+            return cells
+
+        assert query("SELECT current_catalog(), current_schema()") == (("fluss", "default"),)
+        assert query("SHOW TABLES") == ()
+        assert query("SHOW NAMESPACES") == (("demo",), ("sys",))
+        assert query("SELECT table_name FROM sys.lake_tiering_status") == (("flights",),)
+        with pytest.raises(Py4JJavaError, match=r"cannot create fluss\.default\.x: this catalog is read-only"):
+            query("CREATE TABLE default.x (id INT)")
+    finally:
+        connected.close()
 
 
 def test_metadata_calls_list_the_built_in_catalog_alone(listed: Listed) -> None:
@@ -63,16 +76,16 @@ def test_metadata_calls_list_the_built_in_catalog_alone(listed: Listed) -> None:
 def test_the_current_database_is_that_of_the_url(connection: Any) -> None:
     connection.setCatalog("spark_catalog")
     assert (connection.getCatalog(), connection.getSchema()) == ("", "sys")
-    found = result_rows(connection.createStatement().executeQuery("SELECT current_catalog(), current_schema(), current_user()"))
-    assert found.cells == (("fluss", "sys", "ann"),)
+    answer_rows = result_rows(connection.createStatement().executeQuery("SELECT current_catalog(), current_schema(), current_user()"))
+    assert answer_rows.cells == (("fluss", "sys", "ann"),)
 
 
 def test_a_call_is_a_statement_and_has_no_prepared_form(connection: Any) -> None:
     with pytest.raises(Py4JJavaError, match="Method not supported"):
         connection.prepareCall("{call fluss.sys.help()}")
-    asked = connection.prepareStatement("CALL sys.help(?)")
-    asked.setString(1, "tier_table")
-    assert {cells[0] for cells in result_rows(asked.executeQuery()).cells} == {"tier_table"}
+    statement = connection.prepareStatement("CALL sys.help(?)")
+    statement.setString(1, "tier_table")
+    assert {cells[0] for cells in result_rows(statement.executeQuery()).cells} == {"tier_table"}
 
 
 def test_views_put_the_system_tables_into_the_tree(servers: Path, blocks: DocBlocks, connection: Any, listed: Listed) -> None:
@@ -91,9 +104,9 @@ def test_views_put_the_system_tables_into_the_tree(servers: Path, blocks: DocBlo
         ("paused", "BOOLEAN"),
     }
     assert all(row["REMARKS"] not in ("", "NULL") for row in columns)
-    seen = result_rows(
+    session_rows = result_rows(
         connection.createStatement().executeQuery("SELECT table_name, status FROM spark_catalog.lakeward.lake_tiering_status")
     )
-    assert seen.cells == (("flights", "Scheduled"),)
+    assert session_rows.cells == (("flights", "Scheduled"),)
     again = (servers / "views.sql").read_text().split(";\n")[:-1]
     assert [connection.createStatement().execute(sql) for sql in again], "a second time, as after an upgrade"

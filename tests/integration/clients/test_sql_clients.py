@@ -76,3 +76,14 @@ def test_a_session_that_runs_already_gets_the_catalog_by_sql(blocks: DocBlocks, 
     assert "single-part namespace" in str(answers[0])
     assert answers[-3] == Rows(("table_name", "status"), (("flights", "Scheduled"),))
     assert answers[-1] == Rows(("namespace", "tableName", "isTemporary"), (("sys", "tables", "false"),))
+
+
+def test_the_spark_sql_shell_in_the_default_database(folder: Path, blocks: DocBlocks) -> None:
+    statements = ["SELECT current_schema() AS name", "SHOW TABLES", "SELECT table_name FROM sys.lake_tiering_status"]
+
+    name, tables, status = ask_shell(f"{blocks['spark-sql'].rstrip()} --database default", folder, statements)
+
+    assert name == Rows(("name",), (("default",),))
+    assert isinstance(tables, Rows)
+    assert tables.cells == ()
+    assert status == Rows(("table_name",), (("flights",),))

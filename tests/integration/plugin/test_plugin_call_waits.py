@@ -41,7 +41,7 @@ class Wait:
 
     def procedure(self) -> Procedure:
         @procedure("linger", NoParameters, KeyRow, comment="Waits.", mutates=True)
-        async def linger(call: Call, given: NoParameters) -> AsyncIterator[str | KeyRow]:
+        async def linger(call: Call, parameters: NoParameters) -> AsyncIterator[str | KeyRow]:
             self.keys.append(call.idempotency_key)
             yield "waiting"
             self.begun.release()

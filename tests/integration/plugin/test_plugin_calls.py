@@ -41,9 +41,9 @@ class EchoRow:
 
 
 @procedure("echo", EchoParameters, EchoRow, comment="Says what it was given.", mutates=False)
-async def echo(call: Call, given: EchoParameters) -> AsyncIterator[str | EchoRow]:
+async def echo(call: Call, parameters: EchoParameters) -> AsyncIterator[str | EchoRow]:
     yield "listening"
-    for name, value in vars(given).items():
+    for name, value in vars(parameters).items():
         shown = (value - EPOCH).total_seconds() if isinstance(value, datetime) else value
         yield EchoRow(name, None if shown is None else repr(shown))
 
@@ -67,12 +67,12 @@ class Effects:
 
     def procedure(self) -> Procedure:
         @procedure("act", OnceParameters, OnceRow, comment="Does something.", mutates=True)
-        async def act(call: Call, given: OnceParameters) -> AsyncIterator[str | OnceRow]:
+        async def act(call: Call, parameters: OnceParameters) -> AsyncIterator[str | OnceRow]:
             self.keys.append(call.idempotency_key)
             yield "acting"
-            if given.outcome == "fail":
+            if parameters.outcome == "fail":
                 raise RoundFailed("a disk is full: /tmp/x", cause_class="OSError", hint="Make room.")
-            if given.outcome == "refuse":
+            if parameters.outcome == "refuse":
                 raise TablePaused("the table demo.Flights is paused by ann", hint="CALL sys.resume_tiering.")
             yield OnceRow(call.idempotency_key, call.caller)
 
@@ -106,9 +106,9 @@ def test_arguments_not_given_get_their_defaults(spark: SparkSession) -> None:
 
 
 def test_arguments_are_positional_first_then_named_in_any_order(spark: SparkSession) -> None:
-    given = echoed(spark, "'a', 7, MOMENT => TIMESTAMP '1970-01-01 00:00:01.5 UTC', truth => false, real => 1.5, small => 3")
+    parameters = echoed(spark, "'a', 7, MOMENT => TIMESTAMP '1970-01-01 00:00:01.5 UTC', truth => false, real => 1.5, small => 3")
 
-    assert given == {"text": "'a'", "big": "7", "small": "3", "real": "1.5", "truth": "False", "moment": "1.5"}
+    assert parameters == {"text": "'a'", "big": "7", "small": "3", "real": "1.5", "truth": "False", "moment": "1.5"}
 
 
 def test_null_counts_as_not_given(spark: SparkSession) -> None:
@@ -116,9 +116,9 @@ def test_null_counts_as_not_given(spark: SparkSession) -> None:
 
 
 def test_arguments_may_be_expressions_that_spark_casts(spark: SparkSession) -> None:
-    given = echoed(spark, "concat('it''s ', '日本'), 40 + 2, real => 1, moment => '1970-01-01 00:00:02'")
+    parameters = echoed(spark, "concat('it''s ', '日本'), 40 + 2, real => 1, moment => '1970-01-01 00:00:02'")
 
-    assert given == {"text": repr("it's 日本"), **DEFAULTS, "big": "42", "real": "1.0", "moment": "2.0"}
+    assert parameters == {"text": repr("it's 日本"), **DEFAULTS, "big": "42", "real": "1.0", "moment": "2.0"}
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_procedure_added_in_python_can_be_called_at_once(spark: SparkSession, 
     spark.sql("CALL fluss.sys.echo('warm')")
 
     @procedure("fresh", OnceParameters, OnceRow, comment="New.", mutates=False)
-    async def fresh(call: Call, given: OnceParameters) -> AsyncIterator[str | OnceRow]:
-        yield OnceRow(None, given.outcome)
+    async def fresh(call: Call, parameters: OnceParameters) -> AsyncIterator[str | OnceRow]:
+        yield OnceRow(None, parameters.outcome)
 
     server.registry.add(procedures=[fresh])
 

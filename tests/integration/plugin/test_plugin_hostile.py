@@ -18,8 +18,8 @@ READ = f"SELECT * FROM fluss.sys.{TABLE}"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with hostile_service() as made:
-        yield made
+    with hostile_service() as service:
+        yield service
 
 
 @pytest.fixture

@@ -99,21 +99,21 @@ def ids(rows: list[Row]) -> list[int]:
     return sorted(row.id for row in rows)
 
 
-def asked(read: pb.ReadTableRequest) -> list[str]:
-    return [said(pb.Condition(filter=condition)) for condition in read.filters] + [said(condition) for condition in read.conditions]
+def conditions_of(read: pb.ReadTableRequest) -> list[str]:
+    return [text_of(pb.Condition(filter=condition)) for condition in read.filters] + [text_of(condition) for condition in read.conditions]
 
 
-def said(condition: pb.Condition) -> str:
-    """A condition in words."""
+def text_of(condition: pb.Condition) -> str:
+    """A condition as text."""
     match condition.WhichOneof("kind"):
         case "filter":
             return f"{pb.Filter.Operator.Name(condition.filter.operator)} {condition.filter.column}"
         case "all":
-            return f"({' AND '.join(said(part) for part in condition.all.conditions)})"
+            return f"({' AND '.join(text_of(part) for part in condition.all.conditions)})"
         case "any":
-            return f"({' OR '.join(said(part) for part in condition.any.conditions)})"
+            return f"({' OR '.join(text_of(part) for part in condition.any.conditions)})"
         case _:
-            return f"NOT {said(condition.negated)}"
+            return f"NOT {text_of(condition.negated)}"
 
 
 @pytest.mark.parametrize(("condition", "pushed"), PUSHED, ids=[condition for condition, _ in PUSHED])
@@ -122,7 +122,7 @@ def test_a_condition_selects_the_rows_that_spark_would(condition: str, pushed: l
 
     assert ids(selected) == ids(spark.sql(f"SELECT id FROM alone WHERE {condition}").collect())
     if pushed is not None:
-        assert sorted(asked(server.reads[0])) == sorted(pushed)
+        assert sorted(conditions_of(server.reads[0])) == sorted(pushed)
 
 
 def test_an_in_list_longer_than_a_service_takes_stays_with_spark(server: Any, spark: SparkSession) -> None:
@@ -131,9 +131,9 @@ def test_an_in_list_longer_than_a_service_takes_stays_with_spark(server: Any, sp
     assert ids(spark.sql(f"SELECT id FROM fluss.sys.values WHERE id IN ({long}) AND small > 0").collect()) == ids(
         spark.sql(f"SELECT id FROM alone WHERE id IN ({long}) AND small > 0").collect()
     )
-    assert asked(server.reads[0]) == ["GREATER small"] or sorted(asked(server.reads[0])) == ["GREATER small", "IS_NOT_NULL small"]
+    assert sorted(conditions_of(server.reads[0])) in (["GREATER small"], ["GREATER small", "IS_NOT_NULL small"])
     spark.sql(f"SELECT id FROM fluss.sys.values WHERE id IN ({short})").collect()
-    assert asked(server.reads[1]) == ["IN id"]
+    assert conditions_of(server.reads[1]) == ["IN id"]
 
 
 def test_what_is_pushed_is_not_done_again(spark: SparkSession) -> None:
@@ -151,7 +151,7 @@ def test_only_the_columns_of_the_statement_are_asked_for(server: Any, spark: Spa
 
 def test_rows_are_counted_by_the_service(server: Any, spark: SparkSession) -> None:
     assert spark.sql("SELECT count(*) AS n FROM fluss.sys.values WHERE text IS NOT NULL").first().n == 6
-    assert [pb.Aggregate.Function.Name(each.function) for each in server.reads[0].aggregates] == ["COUNT"]
+    assert [pb.Aggregate.Function.Name(aggregate.function) for aggregate in server.reads[0].aggregates] == ["COUNT"]
 
 
 def test_sort_and_limit_are_the_service_s(server: Any, spark: SparkSession) -> None:

@@ -59,7 +59,7 @@ def statuses() -> list[TableStatus]:
     def maybe(value: Any) -> Any:
         return value if seed.random() < 0.6 else None
 
-    def one(number: int) -> TableStatus:
+    def numbered_status(number: int) -> TableStatus:
         state = seed.choice(["Scheduled", "Scheduled", "Pending", "Tiering", "Failed"])
         error = maybe(seed.choice(["the request Timed out", "no such column"])) if state == "Failed" else None
         return table_status(
@@ -79,7 +79,7 @@ def statuses() -> list[TableStatus]:
             fraction_completed=maybe(number / 60),
         )
 
-    return [one(number) for number in range(60)]
+    return [numbered_status(number) for number in range(60)]
 
 
 def alone(spark: SparkSession, table: str) -> None:
@@ -158,7 +158,7 @@ def question(seed: random.Random) -> str:
     if seed.random() < 0.35:
         grouped = seed.sample(["text", "small", "truth", "moment"], seed.randrange(3))
         functions = [f"{seed.choice(['min', 'max', 'count'])}({seed.choice(COLUMNS)})" for _ in range(2)]
-        named = ", ".join([*grouped, "count(*) AS n", *(f"{each} AS f{number}" for number, each in enumerate(functions))])
+        named = ", ".join([*grouped, "count(*) AS n", *(f"{function} AS f{number}" for number, function in enumerate(functions))])
         return f"SELECT {named} FROM {{}}{where}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
     columns = ", ".join(["id", *seed.sample(COLUMNS[:-1], seed.randrange(1, 5))])
     keys = [f"{key} {seed.choice(['ASC', 'DESC'])} NULLS {seed.choice(['FIRST', 'LAST'])}" for key in seed.sample(COLUMNS, 2)]
@@ -222,7 +222,7 @@ def test_an_older_service_gives_right_answers(server: Any, session: Session) -> 
         assert served == answer(spark.sql(sql.format("values_alone")).collect(), ordered=ordered), sql
     assert not any(read.conditions or read.order or read.aggregates or read.group_by for read in server.reads)
     known = {"EQUAL", "NOT_EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH"}
-    assert {pb.Filter.Operator.Name(each.operator) for read in server.reads for each in read.filters} <= known
+    assert {pb.Filter.Operator.Name(condition.operator) for read in server.reads for condition in read.filters} <= known
 
 
 def test_system_tables_have_names_of_any_case(server: Any, session: Session) -> None:

@@ -76,9 +76,9 @@ WITHIN = "SELECT * FROM fluss.sys.numbers WHERE id = (SELECT max(id) FROM fluss.
 @pytest.mark.parametrize("use", WITHOUT_JOB)
 def test_rows_come_without_a_job(use: str, frame: DataFrame, jobs: Jobs) -> None:
     action, expected = WITHOUT_JOB[use]
-    found: list[object] = []
-    assert jobs(lambda: found.append(action(frame))) == 0
-    assert found == [expected]
+    answers: list[object] = []
+    assert jobs(lambda: answers.append(action(frame))) == 0
+    assert answers == [expected]
 
 
 @pytest.mark.parametrize("use", WITH_JOB)

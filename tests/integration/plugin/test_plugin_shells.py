@@ -38,7 +38,7 @@ class CallerRow:
 
 
 @procedure("who", NoParameters, CallerRow, comment="Says who calls.", mutates=False)
-async def who(call: Call, given: NoParameters) -> AsyncIterator[str | CallerRow]:
+async def who(call: Call, parameters: NoParameters) -> AsyncIterator[str | CallerRow]:
     yield CallerRow(call.caller)
 
 
@@ -60,7 +60,7 @@ def properties(serve: Callable[..., Any], plugin_jar: Path) -> dict[str, str]:
 
 
 @procedure("forever", NoParameters, CallerRow, comment="Never ends by itself.", mutates=False)
-async def forever(call: Call, given: NoParameters) -> AsyncIterator[str | CallerRow]:
+async def forever(call: Call, parameters: NoParameters) -> AsyncIterator[str | CallerRow]:
     yield "waiting"
     for file in _started_files:
         file.touch()
@@ -136,10 +136,10 @@ def test_spark_connect_reads_calls_and_interrupts(properties: dict[str, str], tm
     client = run([sys.executable, str(script), json.dumps(properties), str(_started_files[0])], tmp_path, USER="ann")
 
     assert client.returncode == 0, client.stderr
-    said = client.stdout
-    assert "rows [('Flights', 'Tiered')]" in said
-    assert "caller ann" in said
-    assert "error [TABLE_OR_VIEW_NOT_FOUND] there is no system table fluss.sys.nope." in said
-    assert "error [UnknownTable] there is no table demo.nope. Hint: The tables of demo are: Flights." in said
-    assert "interrupted" in said
+    output = client.stdout
+    assert "rows [('Flights', 'Tiered')]" in output
+    assert "caller ann" in output
+    assert "error [TABLE_OR_VIEW_NOT_FOUND] there is no system table fluss.sys.nope." in output
+    assert "error [UnknownTable] there is no table demo.nope. Hint: The tables of demo are: Flights." in output
+    assert "interrupted" in output
     wait_for("the service to stop working for a caller who has gone", lambda: _closed == ["forever"])

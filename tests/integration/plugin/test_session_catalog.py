@@ -137,7 +137,7 @@ STORY = [
 ]
 
 
-def told(spark: SparkSession, database: str) -> list[tuple[str, object]]:
+def statements_of_a_story(spark: SparkSession, database: str) -> list[tuple[str, object]]:
     """The story, each line with its rows or its error; the database is called DB."""
     lines: list[tuple[str, object]] = []
     for sql in STORY:
@@ -154,9 +154,9 @@ def test_the_rest_is_as_without_lakeward_also_while_the_service_is_away(server: 
     assert spark.sql(STATUS).collect() == [("Flights", "Tiered")]
     server.stop()
 
-    story = told(spark, "blue")
+    story = statements_of_a_story(spark, "blue")
 
-    assert story == told(plain, "pink")
+    assert story == statements_of_a_story(plain, "pink")
     outcomes = dict(story)
     assert outcomes["SELECT n, c FROM v CROSS JOIN tv"] == [["2", "2"]], "the story is not one of errors only"
     assert column_of(spark, "SHOW NAMESPACES", "namespace") == ["default", "sys"]

@@ -52,7 +52,7 @@ def test_what_is_not_given_or_null_has_its_default() -> None:
 
 def test_given_values_are_typed() -> None:
     until = datetime(2026, 3, 1, tzinfo=UTC)
-    given = read(
+    parameters = read(
         ("TABLE", "cat.`db`.t"),
         ("wait", False),
         ("attempts", 4),
@@ -61,7 +61,7 @@ def test_given_values_are_typed() -> None:
         ("until", Instant.of(until)),
         ("reason", ""),
     )
-    assert given == Everything(TablePath("db", "t"), False, 4, 2**40, 1.0, until, "")
+    assert parameters == Everything(TablePath("db", "t"), False, 4, 2**40, 1.0, until, "")
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ REFUSED = [example for example in EXAMPLES if why_not(example) is not None]
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDbEngine]:
     folder = make_example_folder(tmp_path_factory.mktemp("setting"))
-    made = DuckDbEngine(folder.root, "iceberg", {})
-    yield made
-    made.close()
+    engine = DuckDbEngine(folder.root, "iceberg", {})
+    yield engine
+    engine.close()
 
 
 @pytest.mark.parametrize("example", OFFLINE, ids=lambda example: example.file_name)
@@ -46,8 +46,8 @@ def test_an_example_gives_what_it_says_without_spark(engine: DuckDbEngine, examp
             engine.execute(example.sql)
         assert [text for text in example.expected.contains if text not in caught.value.message] == []
         return
-    found = engine.execute(example.sql)
-    assert differences(example.expected, found.columns, found.rows) == []
+    answer = engine.execute(example.sql)
+    assert differences(example.expected, answer.columns, answer.rows) == []
 
 
 @pytest.mark.parametrize("example", REFUSED, ids=lambda example: example.file_name)
@@ -59,5 +59,5 @@ def test_a_call_that_needs_the_service_says_so_and_how_to_start_it(engine: DuckD
 
 def test_the_rule_is_that_of_the_code_and_leaves_most_files() -> None:
     procedures = default_registry().procedures
-    assert {one.name for one in procedures if one.name in ANSWERED_OFFLINE and one.mutates} == set()
+    assert {procedure.name for procedure in procedures if procedure.name in ANSWERED_OFFLINE and procedure.mutates} == set()
     assert len(OFFLINE) > len(REFUSED)

@@ -61,14 +61,14 @@ def test_queries(text: str) -> None:
 def test_what_cannot_be_parsed_is_shown_with_its_place(text: str, place: str, pointer: str) -> None:
     with pytest.raises(StatementFailed) as raised:
         parse(text)
-    said, *shown = raised.value.message.split("\n")
-    assert said.startswith(place)
+    problem, *shown = raised.value.message.split("\n")
+    assert problem.startswith(place)
     line = int(place.split()[1].rstrip(","))
     assert shown == [f"  {text.splitlines()[line - 1]}", f"  {pointer}"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "complaint"),
     [
         ("INSERT INTO a.b VALUES (1)", "INSERT cannot run offline"),
         ("set x = 1", "SET cannot run offline"),
@@ -80,8 +80,8 @@ def test_what_cannot_be_parsed_is_shown_with_its_place(text: str, place: str, po
         ("", "there is no statement"),
     ],
 )
-def test_what_is_for_spark_alone_says_so(text: str, said: str) -> None:
-    with pytest.raises(StatementFailed, match=said):
+def test_what_is_for_spark_alone_says_so(text: str, complaint: str) -> None:
+    with pytest.raises(StatementFailed, match=complaint):
         parse(text)
 
 
@@ -103,7 +103,7 @@ def test_expressions_without_a_name_are_named_as_spark_names_them() -> None:
     statement = parse("SELECT COUNT(*), MAX(a), a + 1, 'x', 7, CAST(a AS STRING), b AS c, d FROM t")
     assert isinstance(statement, Query)
     named = exp.maybe_parse(duckdb_sql(statement.tree), dialect="duckdb")
-    assert [one.alias_or_name for one in named.expressions] == ["count(1)", "max(a)", "(a + 1)", "x", "7", "a", "c", "d"]
+    assert [expression.alias_or_name for expression in named.expressions] == ["count(1)", "max(a)", "(a + 1)", "x", "7", "a", "c", "d"]
 
 
 @pytest.mark.parametrize(

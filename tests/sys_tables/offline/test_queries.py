@@ -50,17 +50,17 @@ class Opened:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """For tests that change nothing."""
-    made = Opened(tmp_path_factory.mktemp("offline"))
-    yield made
-    made.close()
+    opened = Opened(tmp_path_factory.mktemp("offline"))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Opened]:
     """For tests that break it."""
-    made = Opened(tmp_path)
-    yield made
-    made.close()
+    opened = Opened(tmp_path)
+    yield opened
+    opened.close()
 
 
 @pytest.mark.parametrize("name", ["lake.sales.orders", "fluss.sales.orders", "sales.orders", "SALES.Orders", "LAKE.sales.ORDERS"])
@@ -124,7 +124,7 @@ def test_what_only_a_running_coordinator_knows_is_null_or_empty(shared: Opened) 
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "complaint"),
     [
         ("SELECT * FROM sales.ordres", "there is no table sales.ordres"),
         ("SELECT * FROM nope.orders", "there is no database 'nope'"),
@@ -151,8 +151,8 @@ def test_what_only_a_running_coordinator_knows_is_null_or_empty(shared: Opened) 
         ("CALL sys.tier_table('sales.orders', no => 1)", "has no argument 'no'"),
     ],
 )
-def test_what_is_wrong_is_said(shared: Opened, sql: str, said: str) -> None:
-    assert said in shared.error(sql).message
+def test_what_is_wrong_is_said(shared: Opened, sql: str, complaint: str) -> None:
+    assert complaint in shared.error(sql).message
 
 
 def test_an_unknown_column_is_answered_with_all_there_are_like_it(shared: Opened) -> None:

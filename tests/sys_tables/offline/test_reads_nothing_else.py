@@ -29,9 +29,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDbEngine]:
     orders: TableInfo = world.table("orders")
     world.append(orders, 0, 20)
     world.tier(orders)
-    made = DuckDbEngine(root, "iceberg", {})
-    yield made
-    made.close()
+    engine = DuckDbEngine(root, "iceberg", {})
+    yield engine
+    engine.close()
     world.close()
 
 

@@ -131,12 +131,12 @@ def test_rows_come_in_the_order_of_sql(rows: list[Row], order: list[Order]) -> N
 )
 def test_aggregates_are_those_of_sql(rows: list[Row], group_by: list[str], column: str) -> None:
     wanted = (Aggregate(Function.COUNT), *(Aggregate(function, column) for function in Function))
-    found = aggregated(RowColumns(rows, SCHEMA), SCHEMA, ScanRequest(group_by=tuple(group_by), aggregates=wanted))
-    assert found.schema.names == [*group_by, "count(*)", f"count({column})", f"min({column})", f"max({column})"]
+    answer = aggregated(RowColumns(rows, SCHEMA), SCHEMA, ScanRequest(group_by=tuple(group_by), aggregates=wanted))
+    assert answer.schema.names == [*group_by, "count(*)", f"count({column})", f"min({column})", f"max({column})"]
     plain = ", ".join([*group_by, "count(*)", f"count({column})", f"min({column})", f"max({column})"])
     grouping = f" GROUP BY {', '.join(group_by)}" if group_by else ""
     expected = duckdb_of(rows).sql(f"SELECT {plain} FROM rows{grouping}").to_arrow_table()
-    assert answer_set(found.columns) == answer_set([each.combine_chunks() for each in expected.columns])
+    assert answer_set(answer.columns) == answer_set([column.combine_chunks() for column in expected.columns])
 
 
 def answer_set(columns: list[Any]) -> set[tuple[str, ...]]:

@@ -44,8 +44,8 @@ class NumberRow:
 
 
 @procedure("count", CountParameters, NumberRow, comment="Counts.", mutates=False)
-async def count(call: Call, given: CountParameters) -> AsyncIterator[str | NumberRow]:
-    for number in range(given.rows):
+async def count(call: Call, parameters: CountParameters) -> AsyncIterator[str | NumberRow]:
+    for number in range(parameters.rows):
         yield NumberRow(number)
     yield "counted with password=hunter2"
 
@@ -109,7 +109,7 @@ def test_bad_calls_are_refused_before_the_coordinator_is_asked(run: Run) -> None
     async def scenario() -> None:
         handle = coordinator()
         async with serving(handle) as client:
-            for arguments, kind, said in [
+            for arguments, kind, progress in [
                 ({}, InvalidArgument, "'table' of sys.tier_table is required"),
                 ({"table": "demo.flights", "timeout_ms": -1}, InvalidArgument, "'timeout_ms' of sys.tier_table is -1"),
                 ({"table": "demo.flights", "wait": "no"}, InvalidArgument, "'wait' of sys.tier_table must be BOOLEAN"),
@@ -120,7 +120,7 @@ def test_bad_calls_are_refused_before_the_coordinator_is_asked(run: Run) -> None
             ]:
                 error = await error_of(client.call("tier_table", **arguments))
                 assert type(error) is kind
-                assert said in error.message
+                assert progress in error.message
             unknown = await error_of(client.call("tier_tabel"))
             elsewhere = await error_of(client.stub.CallProcedure(pb.CallProcedureRequest(namespace="demo", name="help")).read())
         assert isinstance(unknown, UnknownProcedure)
@@ -219,10 +219,10 @@ def test_a_lake_is_reconciled_and_a_table_retried_for_the_caller(run: Run) -> No
     async def scenario() -> None:
         served = coordinator()
         async with serving(served) as client:
-            said, rows = await client.call("reconcile_lake", key="k", caller="bob", table="demo.flights", action="RETIER")
+            progress, rows = await client.call("reconcile_lake", key="k", caller="bob", table="demo.flights", action="RETIER")
             _, retried = await client.call("retry_tiering", caller="bob", table="demo.flights", dry_run=True)
             wrong = await error_of(client.call("reconcile_lake", table="demo.flights", action="forget"))
-        assert said == [
+        assert progress == [
             "reconciled: tiering of demo.Flights goes on with bucket 0 at 5, bucket 1 at 6, every other bucket with its KV snapshot or "
             "at the start of its log"
         ]
@@ -251,11 +251,11 @@ def test_help_explains_one_procedure_or_all(run: Run) -> None:
     async def scenario() -> None:
         async with serving(coordinator()) as client:
             _, everything = await client.call("help")
-            _, one = await client.call("help", procedure="TIER_TABLE")
+            _, explained = await client.call("help", procedure="TIER_TABLE")
             unknown = await error_of(client.call("help", procedure="nothing"))
         assert set(everything.column("procedure").to_pylist()) == {procedure.name for procedure in default_registry().procedures}
-        assert one.column("parameter").to_pylist() == [None, "table", "wait", "timeout_ms", "dry_run", "idempotency_key"]
-        assert one.column("default").to_pylist() == [None, None, "true", "300000", "false", "NULL"]
+        assert explained.column("parameter").to_pylist() == [None, "table", "wait", "timeout_ms", "dry_run", "idempotency_key"]
+        assert explained.column("default").to_pylist() == [None, None, "true", "300000", "false", "NULL"]
         assert isinstance(unknown, UnknownProcedure)
 
     run(scenario())

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from support.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
-from support.sys_catalog import error_of, pb, serving
+from support.sys_catalog import error_of, pb, registry_with, serving
 from sys_tables.declare.columns import column, comment_of
 from sys_tables.declare.system_table import system_table
-from sys_tables.registry import Registry, default_registry
+from sys_tables.registry import Registry
 from tiering.errors import ClusterUnavailable, InvalidArgument, InvalidName, UnknownDatabase, UnknownTable
 from tiering.model.tables import TableType
 
@@ -43,9 +43,9 @@ async def describe(client: Any, namespace: str, name: str) -> pb.DescribeTableRe
 def test_everything_is_described_with_comments(run: Run) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator([table_info("sales.orders"), table_info("hr.staff")], empty_databases=["void"])) as client:
-            said = await client.stub.Describe(pb.DescribeRequest())
-        assert list(said.namespaces) == ["hr", "sales", "void", "sys"]
-        status = next(table for table in said.system_tables if table.name == "lake_tiering_status")
+            description = await client.stub.Describe(pb.DescribeRequest())
+        assert list(description.namespaces) == ["hr", "sales", "void", "sys"]
+        status = next(table for table in description.system_tables if table.name == "lake_tiering_status")
         schema = read_schema(status.schema)
         assert schema.names[:7] == [
             "database_name",
@@ -57,7 +57,7 @@ def test_everything_is_described_with_comments(run: Run) -> None:
             "last_error_time",
         ]
         assert all(comment_of(field) for field in schema)
-        tier = next(procedure for procedure in said.procedures if procedure.name == "tier_table")
+        tier = next(procedure for procedure in description.procedures if procedure.name == "tier_table")
         assert [p.name for p in tier.parameters] == ["table", "wait", "timeout_ms", "dry_run", "idempotency_key"]
         assert [p.HasField("default_value") for p in tier.parameters] == [False, True, True, True, True]
         assert read_schema(tier.output_schema).names[:3] == ["table", "round_id", "state"]
@@ -73,7 +73,7 @@ def test_the_token_changes_with_what_is_described_and_only_then(run: Run) -> Non
             assert await client.token() == first
             handle.empty_databases = ["void"]
             assert await client.token() != first
-        async with serving(handle, default_registry().plus(tables=[colours])) as client:
+        async with serving(handle, registry_with(tables=[colours])) as client:
             assert await client.token() != first
 
     run(scenario())
@@ -109,12 +109,12 @@ def test_pages_hold_every_table_once_also_while_tables_come_and_go(run: Run) -> 
             page, token = await names(client, "many", page_size=10_000)
             assert len(page) == 1_000, "no page is longer than the limit"
             handle.infos = [table_info("many.a_new_one"), *list(handle.infos)[1:]]
-            seen = list(page)
+            listed = list(page)
             while token:
                 page, token = await names(client, "many", page_size=999, page_token=token)
-                seen += page
-            assert seen == [f"t{n:04}" for n in range(5_000)]
-            assert await names(client, "many", page_size=5_001) == (["a_new_one", *seen[1:1_000]], (await names(client, "many"))[1])
+                listed += page
+            assert listed == [f"t{n:04}" for n in range(5_000)]
+            assert await names(client, "many", page_size=5_001) == (["a_new_one", *listed[1:1_000]], (await names(client, "many"))[1])
 
     run(scenario())
 

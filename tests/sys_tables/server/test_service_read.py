@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from support.memory_coordinator import NOON, MemoryCoordinator, table_status
-from support.sys_catalog import error_of, pb, serving, where
+from support.sys_catalog import error_of, pb, registry_with, serving, where
 from support.word_table import THREE, WordRow
 from sys_tables.declare.columns import column
 from sys_tables.declare.system_table import system_table
@@ -48,11 +48,11 @@ def test_columns_come_in_the_order_asked_and_the_schema_says_the_moment(run: Run
 def test_columns_of_nothing_but_nulls_take_no_room_for_whoever_takes_them_so(run: Run) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
-            asked = {"namespace": "sys", "name": "lake_tiering_status"}
-            plain = await client.table(pb.ReadTableRequest(**asked))
-            slim = await client.table(pb.ReadTableRequest(**asked, null_columns=True))
+            request = {"namespace": "sys", "name": "lake_tiering_status"}
+            plain = await client.table(pb.ReadTableRequest(**request))
+            slim = await client.table(pb.ReadTableRequest(**request, null_columns=True))
             nobody = [where("status", "EQUAL", "Nothing")]
-            none = await client.table(pb.ReadTableRequest(**asked, filters=nobody, null_columns=True))
+            none = await client.table(pb.ReadTableRequest(**request, filters=nobody, null_columns=True))
         empty = [name for name in plain.schema.names if plain.column(name).null_count == 3]
         assert "paused_until" in empty
         assert "last_error" not in empty
@@ -122,10 +122,10 @@ def test_conditions_order_and_limit_are_the_service_s(run: Run) -> None:
         either = pb.Condition(any=pb.Conditions(conditions=[pb.Condition(filter=failed), pb.Condition(negated=pb.Condition(filter=in_d))]))
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
             assert {"conditions", "order", "aggregates"} <= set((await client.stub.Describe(pb.DescribeRequest())).capabilities)
-            asked = {"namespace": "sys", "name": "lake_tiering_status", "columns": ["database_name", "status"]}
+            request = {"namespace": "sys", "name": "lake_tiering_status", "columns": ["database_name", "status"]}
             by_lag = [pb.Order(column="lag_ms", descending=True, nulls_first=True)]
-            chosen = await client.table(pb.ReadTableRequest(**asked, conditions=[either]))
-            sorted_rows = await client.table(pb.ReadTableRequest(**asked, order=by_lag, limit=2))
+            chosen = await client.table(pb.ReadTableRequest(**request, conditions=[either]))
+            sorted_rows = await client.table(pb.ReadTableRequest(**request, order=by_lag, limit=2))
         assert chosen.to_pylist() == [{"database_name": "d", "status": "Failed"}, {"database_name": "e", "status": "Scheduled"}]
         assert sorted_rows.column("status").to_pylist() == ["Scheduled", "Failed"]
 
@@ -137,14 +137,14 @@ def test_aggregates_come_instead_of_rows(run: Run) -> None:
         longest = pb.Aggregate(function=pb.Aggregate.MAX, column="lag_ms")
         count = pb.Aggregate(function=pb.Aggregate.COUNT)
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
-            asked = pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", aggregates=[count, longest])
-            whole = await client.table(asked)
-            asked.group_by.append("database_name")
-            grouped = await client.table(asked)
-            asked.columns.append("status")
-            refused = await error_of(client.table(asked))
-            asked = pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", aggregates=[pb.Aggregate()])
-            unknown = await error_of(client.table(asked))
+            request = pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", aggregates=[count, longest])
+            whole = await client.table(request)
+            request.group_by.append("database_name")
+            grouped = await client.table(request)
+            request.columns.append("status")
+            refused = await error_of(client.table(request))
+            request = pb.ReadTableRequest(namespace="sys", name="lake_tiering_status", aggregates=[pb.Aggregate()])
+            unknown = await error_of(client.table(request))
         assert whole.to_pylist() == [{"count(*)": 3, "max(lag_ms)": 9_000}]
         assert sorted(grouped.to_pylist(), key=str) == [
             {"database_name": "d", "count(*)": 2, "max(lag_ms)": 9_000},
@@ -162,7 +162,7 @@ def test_rows_of_several_batches_arrive_as_one_stream(run: Run) -> None:
         yield from (WordRow(f"w{number:05}", number % 7) for number in range(12_000))
 
     async def scenario() -> None:
-        async with serving(MemoryCoordinator(), default_registry().plus(tables=[many])) as client:
+        async with serving(MemoryCoordinator(), registry_with(tables=[many])) as client:
             assert (await client.read("many", "word")).column("word").to_pylist() == [f"w{number:05}" for number in range(12_000)]
             some = await client.read("many", "length", filters=(where("length", "EQUAL", 3),), limit=1_000)
             longest = [pb.Order(column="length", descending=True), pb.Order(column="word")]
@@ -224,7 +224,7 @@ def test_a_slow_table_does_not_starve_others_and_a_gone_client_frees_its_share(r
             closed.set()
 
     async def scenario() -> None:
-        async with serving(MemoryCoordinator(statuses=THREE), default_registry().plus(tables=[slow])) as client:
+        async with serving(MemoryCoordinator(statuses=THREE), registry_with(tables=[slow])) as client:
             waiting = [asyncio.create_task(client.read("slow")) for _ in range(64)]
             try:
                 for _ in range(20):

@@ -124,7 +124,7 @@ LONG = "x" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("asked", "complaint"),
+    ("fields", "complaint"),
     [
         ({"filters": [where("table_id", "IN", *range(10_001))]}, "more than 10000 values"),
         ({"filters": [where("table_id", "IN", *range(6_000))] * 2}, "more than 10000 values"),
@@ -148,10 +148,10 @@ LONG = "x" * 100_000
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else None,
 )
-def test_more_than_a_statement_can_need_is_refused_at_once(run: Run, asked: dict[str, Any], complaint: str) -> None:
+def test_more_than_a_statement_can_need_is_refused_at_once(run: Run, fields: dict[str, Any], complaint: str) -> None:
     async def scenario() -> None:
         async with serving(MemoryCoordinator(statuses=THREE)) as client:
-            error = await error_of(client.table(pb.ReadTableRequest(**(STATUS | asked))))
+            error = await error_of(client.table(pb.ReadTableRequest(**(STATUS | fields))))
         assert isinstance(error, BadRequest)
         assert re.search(complaint, error.message)
 

@@ -23,14 +23,14 @@ def test_items_pass_through_and_silence_is_marked(run: Run) -> None:
             await go_on.wait()
             yield 2
 
-        seen: list[int | None] = []
+        received: list[int | None] = []
         async for item in with_silence_marked(items(), SHORT_S):
-            seen.append(item)
-            if seen.count(None) == 3:
+            received.append(item)
+            if received.count(None) == 3:
                 go_on.set()
-        assert seen[0] == 1
-        assert seen[-1] == 2
-        assert set(seen[1:-1]) == {None}
+        assert received[0] == 1
+        assert received[-1] == 2
+        assert set(received[1:-1]) == {None}
 
     run(scenario())
 

@@ -43,16 +43,17 @@ def coordinator() -> MemoryCoordinator:
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    made = REGISTRY.table(name).rows(coordinator().view(), ScanRequest())
-    return [vars(row) for row in made]  # type: ignore[union-attr]
+    lease_rows = REGISTRY.table(name).rows(coordinator().view(), ScanRequest())
+    return [vars(row) for row in lease_rows]  # type: ignore[union-attr]
 
 
-def call(name: str, **given: Any) -> tuple[list[Any], MemoryCoordinator]:
+def call(name: str, **arguments: Any) -> tuple[list[Any], MemoryCoordinator]:
     handle = coordinator()
-    found = REGISTRY.procedure(name)
+    definition = REGISTRY.procedure(name)
 
     async def run() -> list[Any]:
-        return [step async for step in found.run(Call(handle, "ann", CallOptions(idempotency_key="k")), found.input_class(**given))]
+        call = Call(handle, "ann", CallOptions(idempotency_key="k"))
+        return [step async for step in definition.run(call, definition.input_class(**arguments))]
 
     return asyncio.run(run()), handle
 
@@ -66,8 +67,8 @@ def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
     world = LakeWorld(tmp_path)
     table = world.primary_key_table("planes")
     world.storage.upsert(table.path, pa.table({"id": range(20), "text": ["x"] * 20}, schema=PRIMARY_KEY_SCHEMA), "test", 0)
-    taken = world.storage.take_kv_snapshots(table.path)
-    held = {TableBucket(table.table_id, bucket): one.snapshot_id for bucket, one in taken.items()}
+    snapshots = world.storage.take_kv_snapshots(table.path)
+    held = {TableBucket(table.table_id, bucket): snapshot.snapshot_id for bucket, snapshot in snapshots.items()}
     acquired = world.clock.now()
     world.storage.acquire_lease("reader", 60_000, held, "ann")
     world.clock.advance(30)
@@ -100,11 +101,11 @@ def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
             "table_name": "planes",
             "partition_name": None,
             "bucket_id": bucket.bucket_id,
-            "snapshot_id": taken[bucket].snapshot_id,
-            "log_offset": taken[bucket].log_offset,
+            "snapshot_id": snapshots[bucket].snapshot_id,
+            "log_offset": snapshots[bucket].log_offset,
             "available": False,
         }
-        for bucket in sorted(taken, key=BucketKey.sort_key)
+        for bucket in sorted(snapshots, key=BucketKey.sort_key)
     ]
     world.close()
 
@@ -120,10 +121,10 @@ def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:
 )
 def test_the_procedures_take_and_return_what_users_were_promised(name: str, arguments: str, output: str) -> None:
     """In this order, `!` = required."""
-    found = REGISTRY.procedure(name)
-    taken = [f"{one.name}!" if one.required else one.name for one in found.parameters]
+    definition = REGISTRY.procedure(name)
+    taken = [f"{parameter.name}!" if parameter.required else parameter.name for parameter in definition.parameters]
     assert taken == [*arguments.split(), "dry_run", "idempotency_key"]
-    assert found.output_schema.names == output.split()
+    assert definition.output_schema.names == output.split()
 
 
 def test_leased_buckets_are_shown_by_name() -> None:
@@ -132,7 +133,7 @@ def test_leased_buckets_are_shown_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "asked"),
+    ("name", "arguments", "expected_request"),
     [
         (
             "acquire_kv_snapshot_lease",
@@ -148,8 +149,8 @@ def test_leased_buckets_are_shown_by_name() -> None:
         ("drop_kv_snapshot_lease", {"lease_id": "x"}, DropLease("x", caller="ann", idempotency_key="k")),
     ],
 )
-def test_each_procedure_asks_for_its_own_and_answers_one_row(name: str, given: dict[str, Any], asked: object) -> None:
-    [row], handle = call(name, **given)
-    assert handle.others == [asked]
+def test_each_procedure_asks_for_its_own_and_answers_one_row(name: str, arguments: dict[str, Any], expected_request: object) -> None:
+    [row], handle = call(name, **arguments)
+    assert handle.others == [expected_request]
     assert (row.lease_id, row.buckets, row.expires_at) == ("x", 4, NOON)
     assert pa.Table.from_pylist([vars(row)], schema=REGISTRY.procedure(name).output_schema).num_rows == 1

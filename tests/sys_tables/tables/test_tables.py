@@ -37,14 +37,14 @@ def test_source_tables_are_shown_with_what_is_unknown_as_null(run: Run) -> None:
         async with serving(handle) as client:
             read = await client.read("tables", filters=(where("database_name", "EQUAL", "d"),))
             assert handle.lookups == [("d", None)], "only the database wanted is asked"
-            one = await client.read("tables", "database_name", filters=(where("table_name", "EQUAL", "plain"),))
+            answer = await client.read("tables", "database_name", filters=(where("table_name", "EQUAL", "plain"),))
         parted, plain = read.to_pylist()
         assert (parted["partitions"], parted["lake_location"], parted["lake_format"]) == (None, None, "iceberg")
         assert (parted["freshness_ms"], parted["bucket_keys"]) == (180_000, ["flight"])
         assert (plain["partitions"], plain["lake_format"], plain["freshness_ms"], plain["lake_enabled"]) == (0, None, None, False)
         assert plain["schema"] == "flight BIGINT NOT NULL, carrier STRING"
         assert plain["created_at"] == datetime(2026, 1, 2, tzinfo=UTC)
-        assert one.column("database_name").to_pylist() == ["d", "e"]
+        assert answer.column("database_name").to_pylist() == ["d", "e"]
 
     run(scenario())
 
@@ -59,12 +59,12 @@ def test_partitions_and_location_are_those_that_the_coordinator_saw(run: Run) ->
         places = {number: f"s3://lake/{number}" for number in (1, 2, 3)}
         async with serving(Seen(infos, places, {2: 7})) as client:
             read = await client.read("tables", "partitions", "lake_location")
-            one = await client.read("tables", "lake_location", filters=(where("partitions", "EQUAL", 7),))
+            answer = await client.read("tables", "lake_location", filters=(where("partitions", "EQUAL", 7),))
         assert read.to_pylist() == [
             {"partitions": 0, "lake_location": None},
             {"partitions": 7, "lake_location": "s3://lake/2"},
             {"partitions": 0, "lake_location": "s3://lake/3"},
         ]
-        assert one.column("lake_location").to_pylist() == ["s3://lake/2"]
+        assert answer.column("lake_location").to_pylist() == ["s3://lake/2"]
 
     run(scenario())

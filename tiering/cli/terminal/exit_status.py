@@ -41,9 +41,3 @@ def exit_status(error: LakewardError) -> ExitStatus:
             return ExitStatus.UNREACHABLE
         case _:
             return ExitStatus.FAILED
-
-
-def as_markdown() -> str:
-    """The table of the manual."""
-    lines = [f"| {int(status)} | {meaning} |" for status, meaning in MEANINGS.items()]
-    return "\n".join(["| exit status | meaning |", "|---|---|", *lines, ""])

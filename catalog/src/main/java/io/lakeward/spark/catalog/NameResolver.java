@@ -18,6 +18,13 @@ final class NameResolver {
   /** A system table, with the token and the capabilities of the description that has it. */
   record DescribedTable(SystemTable table, String token, Set<String> capabilities) {}
 
+  /**
+   * The namespace that a session has which chose none: JDBC drivers send it with a URL without a
+   * database. Where the service has no namespace of that name, it exists all the same, is empty,
+   * and is not listed.
+   */
+  private static final String DEFAULT_NAMESPACE = "default";
+
   private final String catalog;
   private final DescriptionCache descriptions;
 
@@ -38,6 +45,15 @@ final class NameResolver {
         : Optional.empty();
   }
 
+  /** Whether this is {@code default}, and the service has no namespace of that name. */
+  boolean isEmptyDefault(String[] namespace) throws LakewardException {
+    return isDefault(namespace) && findNamespace(namespace).isEmpty();
+  }
+
+  private static boolean isDefault(String[] namespace) {
+    return namespace.length == 1 && namespace[0].equalsIgnoreCase(DEFAULT_NAMESPACE);
+  }
+
   /** The namespace as it is spelled. */
   String namespace(String[] namespace) throws LakewardException {
     return namespace(namespace, Missing.SCHEMA_NOT_FOUND);
@@ -50,11 +66,18 @@ final class NameResolver {
       return match.get();
     }
     String path = String.join(".", namespace);
-    String problem =
-        namespace.length == 1
-            ? "there is no namespace %s in the catalog %s".formatted(path, catalog)
-            : "names in the catalog %s are namespace.table, with exactly one namespace"
-                .formatted(catalog);
+    String problem;
+    if (isDefault(namespace)) {
+      problem =
+          "the namespace %s of the catalog %s is empty: name another one, as in namespace.name"
+              .formatted(path, catalog);
+    } else if (namespace.length == 1) {
+      problem = "there is no namespace %s in the catalog %s".formatted(path, catalog);
+    } else {
+      problem =
+          "names in the catalog %s are namespace.table, with exactly one namespace"
+              .formatted(catalog);
+    }
     String known =
         "The namespaces of %s are: %s.".formatted(catalog, NameMatch.listed(namespaces()));
     throw LakewardException.unknown(missing, path, problem + ". " + known);

@@ -91,7 +91,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   public String[][] listNamespaces(String[] namespace) {
     return answer(
         () -> {
-          if (namespace.length > 0) {
+          if (namespace.length > 0 && !resolver.isEmptyDefault(namespace)) {
             resolver.namespace(namespace);
           }
           return namespace.length == 0 ? listNamespaces() : new String[0][];
@@ -100,7 +100,9 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
 
   @Override
   public boolean namespaceExists(String[] namespace) {
-    return answer(() -> resolver.findNamespace(namespace).isPresent());
+    return answer(
+        () ->
+            resolver.findNamespace(namespace).isPresent() || resolver.isEmptyDefault(namespace));
   }
 
   /**
@@ -110,20 +112,27 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace)
       throws NoSuchNamespaceException {
-    Optional<String> found = answer(() -> resolver.findNamespace(namespace));
-    if (found.isEmpty()) {
-      throw new NoSuchNamespaceException(namespace);
+    Optional<String> spelled = answer(() -> resolver.findNamespace(namespace));
+    if (spelled.isPresent()) {
+      boolean system = answer(() -> resolver.isSystem(spelled.get()));
+      return Map.of(
+          SupportsNamespaces.PROP_COMMENT,
+          system ? "System tables and procedures." : "A database of the streaming store.");
     }
-    boolean system = answer(() -> resolver.isSystem(found.get()));
-    return Map.of(
-        SupportsNamespaces.PROP_COMMENT,
-        system ? "System tables and procedures." : "A database of the streaming store.");
+    if (answer(() -> resolver.isEmptyDefault(namespace))) {
+      return Map.of(
+          SupportsNamespaces.PROP_COMMENT, "Empty: for sessions that have chosen no database.");
+    }
+    throw new NoSuchNamespaceException(namespace);
   }
 
   @Override
   public Identifier[] listTables(String[] namespace) {
     return answer(
         () -> {
+          if (resolver.isEmptyDefault(namespace)) {
+            return new Identifier[0];
+          }
           String database = resolver.namespace(namespace);
           return service.listTables(database).stream()
               .map(table -> Identifier.of(new String[] {database}, table))
@@ -186,6 +195,9 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   public Identifier[] listProcedures(String[] namespace) {
     return answer(
         () -> {
+          if (resolver.isEmptyDefault(namespace)) {
+            return new Identifier[0];
+          }
           String database = resolver.namespace(namespace);
           return resolver.procedures(database).stream()
               .map(procedure -> Identifier.of(new String[] {database}, procedure))
@@ -197,7 +209,7 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   public UnboundProcedure loadProcedure(Identifier ident) {
     return answer(
         () -> {
-          String namespace = resolver.namespace(ident.namespace());
+          String namespace = resolver.namespace(ident.namespace(), Missing.ROUTINE_NOT_FOUND);
           return new ServiceProcedure(name, resolver.procedure(namespace, ident.name()), service);
         });
   }
@@ -206,8 +218,8 @@ public class ServiceCatalog implements ReadOnlyCatalog, ProcedureCatalog {
   public boolean isSystem(String[] namespace) {
     return answer(
         () -> {
-          Optional<String> found = resolver.findNamespace(namespace);
-          return found.isPresent() && resolver.isSystem(found.get());
+          Optional<String> spelled = resolver.findNamespace(namespace);
+          return spelled.isPresent() && resolver.isSystem(spelled.get());
         });
   }
 
