@@ -65,7 +65,7 @@ class SystemCatalog:
         return rows
 
     def call(
-        self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: str | int | None
+        self, procedure: str, *, on_progress: Callable[[str], None] | None = None, **arguments: str | int | bool | None
     ) -> list[dict[str, Any]]:
         """Rows that `CALL sys.<procedure>` answers with; None as an argument is NULL. It waits as long as the procedure takes.
 
@@ -128,11 +128,17 @@ def _ignore(line: str) -> None:
     """For callers that do not show progress."""
 
 
-def _literal(value: str | int | None) -> pb.Literal | None:
+def _literal(value: str | int | bool | None) -> pb.Literal | None:
     """As the plugin sends it: NULL is no value at all."""
-    if value is None:
-        return None
-    return pb.Literal(text=value) if isinstance(value, str) else pb.Literal(number=value)
+    match value:
+        case None:
+            return None
+        case bool():
+            return pb.Literal(truth=value)
+        case int():
+            return pb.Literal(number=value)
+        case str():
+            return pb.Literal(text=value)
 
 
 def _name(message: pb.ReadAllTablesResponse) -> str:

@@ -60,6 +60,7 @@ def test_options_are_set_and_reset(tools: Deployment, lakeward: Lakeward) -> Non
         (("table.colour=red",), "unknown table option 'table.colour'"),
         (("freshness",), "'freshness' is not of the form NAME=VALUE"),
         ((f"{FRESHNESS}=1 s", "--unset", FRESHNESS), "is named twice"),
+        ((f"{FRESHNESS}=1 s", "table.log.ttl=soon"), "'soon' is not a valid value of table.log.ttl"),
     ],
 )
 def test_what_cannot_be_set_is_said_and_nothing_changes(

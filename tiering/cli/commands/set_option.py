@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import InvalidArgument
@@ -30,13 +31,19 @@ def set_option(
 
     Example: lakeward set-option sales.orders --unset table.log.ttl
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.system_catalog import SystemCatalog
-
     path = parse_table_path(table)
     changes = option_changes(settings or (), unset or ())
     with SystemCatalog(uri) as catalog:
-        rows = [row for name, value in changes.items() for row in catalog.call("set_table_option", table=str(path), name=name, value=value)]
+
+        def set_each(*, dry_run: bool) -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = []
+            for name, value in changes.items():
+                rows += catalog.call("set_table_option", table=str(path), name=name, value=value, dry_run=dry_run)
+            return rows
+
+        if len(changes) > 1:
+            set_each(dry_run=True)  # a wrong one leaves the others as they are
+        rows = set_each(dry_run=False)
     print_rows(rows, output)
 
 
