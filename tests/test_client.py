@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from support.coordinator_world import World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
 from support.operators import pause
-from support.served import at_uri
+from support.services.served import at_uri
+from support.worlds.coordinator_world import World
 from tiering import client, errors
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.coordinator.options import CoordinatorOptions

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from support.hostile import TABLE, HostileCatalog, answers, hostile_service, stream_of
+from support.services.hostile import TABLE, HostileCatalog, answers, hostile_service, stream_of
 from tiering.cli import arrow_answers
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient

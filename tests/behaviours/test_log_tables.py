@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from support.behaviour_log import LogBehaviour
-from support.behaviour_rules import ROUNDS, Story, tell_stories
-from support.behaviour_world import CLUSTERS, LAKES
+from support.worlds.behaviour_log import LogBehaviour
+from support.worlds.behaviour_rules import ROUNDS, Story, tell_stories
+from support.worlds.behaviour_world import CLUSTERS, LAKES
 
 LATER = {
     "note": (pa.string(), st.sampled_from(["", "\U0001f600", "x" * 40])),
@@ -55,15 +55,15 @@ class LogStory(Story):
 @pytest.mark.parametrize("lake", LAKES)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_after_each_round_the_lake_is_the_log_up_to_its_marker(cluster: str, lake: str) -> None:
-    seen: Counter[str] = Counter()
+    events: Counter[str] = Counter()
 
     def tell(data: st.DataObject, folder: Path) -> None:
-        partitioned, keyed = data.draw(st.booleans()), data.draw(st.booleans())
-        world = LogBehaviour(folder, CLUSTERS[cluster], LAKES[lake], partitioned, ("id",) if keyed else ())
+        partitioned, has_bucket_key = data.draw(st.booleans()), data.draw(st.booleans())
+        world = LogBehaviour(folder, CLUSTERS[cluster], LAKES[lake], partitioned, ("id",) if has_bucket_key else ())
         try:
-            LogStory(world, seen).tell(data, 16)
+            LogStory(world, events).tell(data, 16)
         finally:
             world.close()
 
     tell_stories(tell, 20)
-    assert {"SUCCEEDED", "EMPTY", "FENCED", "FORCE_FINISHED"} <= seen.keys(), seen
+    assert {"SUCCEEDED", "EMPTY", "FENCED", "FORCE_FINISHED"} <= events.keys(), events

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.processes import wait_for
+from support.running.processes import wait_for
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
@@ -19,7 +19,7 @@ from tiering.validate.run import validate
 Model = dict[int, str | None]
 
 
-class Keyed:
+class TieredPrimaryKeyTable:
     """One table, and what its rows must be."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,74 +61,74 @@ class Keyed:
         assert self.lake() == sorted(self.rows.items())
         if self.world.lake.view(self.table.path) is not None:
             results = validate(self.world.storage, self.world.lake, self.table.path, Level.ROWS)
-            assert not [one for one in results if one.ok is False], results
+            assert not [result for result in results if result.ok is False], results
 
 
 @pytest.fixture
-def keyed(tmp_path: Path) -> Iterator[Keyed]:
-    made = Keyed(tmp_path)
-    yield made
-    made.world.close()
+def tiered_table(tmp_path: Path) -> Iterator[TieredPrimaryKeyTable]:
+    world = TieredPrimaryKeyTable(tmp_path)
+    yield world
+    world.world.close()
 
 
-def test_inserts_updates_deletes_and_what_comes_back(keyed: Keyed) -> None:
-    keyed.upsert({key: f"row {key}" for key in range(20)})
-    assert keyed.tier() is RoundState.SUCCEEDED
-    keyed.check()
-    keyed.upsert({3: "changed", 4: None, 50: "new"})
-    keyed.delete([1, 2, 99])
-    keyed.tier()
-    keyed.check()
-    keyed.upsert({1: "back", 2: "back"})
-    keyed.upsert({1: "and changed"})
-    keyed.delete([2])
-    keyed.tier()
-    keyed.check()
-    assert keyed.tier() is RoundState.EMPTY
+def test_inserts_updates_deletes_and_what_comes_back(tiered_table: TieredPrimaryKeyTable) -> None:
+    tiered_table.upsert({key: f"row {key}" for key in range(20)})
+    assert tiered_table.tier() is RoundState.SUCCEEDED
+    tiered_table.check()
+    tiered_table.upsert({3: "changed", 4: None, 50: "new"})
+    tiered_table.delete([1, 2, 99])
+    tiered_table.tier()
+    tiered_table.check()
+    tiered_table.upsert({1: "back", 2: "back"})
+    tiered_table.upsert({1: "and changed"})
+    tiered_table.delete([2])
+    tiered_table.tier()
+    tiered_table.check()
+    assert tiered_table.tier() is RoundState.EMPTY
 
 
-def test_a_first_round_begins_with_the_kv_snapshot_and_goes_on_in_the_log(keyed: Keyed) -> None:
-    keyed.upsert({key: f"row {key}" for key in range(20)})
-    keyed.delete([7])
-    keyed.snapshot()
-    keyed.upsert({3: "after the snapshot"})
-    keyed.delete([4])
-    assert keyed.tier() is RoundState.SUCCEEDED
-    keyed.check()
-    rows = keyed.world.iceberg(keyed.table).scan().to_arrow()
+def test_a_first_round_begins_with_the_kv_snapshot_and_goes_on_in_the_log(tiered_table: TieredPrimaryKeyTable) -> None:
+    tiered_table.upsert({key: f"row {key}" for key in range(20)})
+    tiered_table.delete([7])
+    tiered_table.snapshot()
+    tiered_table.upsert({3: "after the snapshot"})
+    tiered_table.delete([4])
+    assert tiered_table.tier() is RoundState.SUCCEEDED
+    tiered_table.check()
+    rows = tiered_table.world.iceberg(tiered_table.table).scan().to_arrow()
     offsets = dict(zip(rows["id"].to_pylist(), rows["__offset"].to_pylist(), strict=True))
     assert offsets[5] == -1
     assert offsets[3] > 0
-    keyed.upsert({5: "changed in a later round"})
-    keyed.tier()
-    keyed.check()
+    tiered_table.upsert({5: "changed in a later round"})
+    tiered_table.tier()
+    tiered_table.check()
 
 
-def test_snapshots_are_leased_while_the_round_reads_and_free_afterwards(keyed: Keyed) -> None:
-    keyed.upsert(dict.fromkeys(range(10), "x"))
-    keyed.snapshot()
-    keyed.tier()
-    keyed.check()
-    wait_for("the lease to be released", lambda: not keyed.world.storage.leases())
+def test_snapshots_are_leased_while_the_round_reads_and_free_afterwards(tiered_table: TieredPrimaryKeyTable) -> None:
+    tiered_table.upsert(dict.fromkeys(range(10), "x"))
+    tiered_table.snapshot()
+    tiered_table.tier()
+    tiered_table.check()
+    wait_for("the lease to be released", lambda: not tiered_table.world.storage.leases())
 
 
-def test_a_snapshot_that_goes_while_it_is_read_fails_the_round_and_the_next_one_plans_afresh(keyed: Keyed) -> None:
-    keyed.upsert(dict.fromkeys(range(10), "x"))
-    keyed.snapshot()
-    keyed.world.due()
-    begun = keyed.world.begin(keyed.table).advance_to(act.RunSplits)
-    for lease in keyed.world.storage.leases():
-        keyed.world.storage.drop_lease(lease.lease_id)
+def test_a_snapshot_that_goes_while_it_is_read_fails_the_round_and_the_next_one_plans_afresh(tiered_table: TieredPrimaryKeyTable) -> None:
+    tiered_table.upsert(dict.fromkeys(range(10), "x"))
+    tiered_table.snapshot()
+    tiered_table.world.due()
+    begun = tiered_table.world.begin(tiered_table.table).advance_to(act.RunSplits)
+    for lease in tiered_table.world.storage.leases():
+        tiered_table.world.storage.drop_lease(lease.lease_id)
     for key in range(3):
-        keyed.upsert({key: "newer"})
-        keyed.snapshot()
+        tiered_table.upsert({key: "newer"})
+        tiered_table.snapshot()
     outcome = begun.end()
     assert outcome.error is not None
     assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "KvSnapshotGone")
-    keyed.world.clock.advance(600)
-    keyed.world.coordinator.tick()
-    assert keyed.world.begin(keyed.table).end().state is RoundState.SUCCEEDED
-    keyed.check()
+    tiered_table.world.clock.advance(600)
+    tiered_table.world.coordinator.tick()
+    assert tiered_table.world.begin(tiered_table.table).end().state is RoundState.SUCCEEDED
+    tiered_table.check()
 
 
 def test_keys_of_several_columns_and_rows_that_are_only_keys(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_keys_of_several_columns_and_rows_that_are_only_keys(tmp_path: Path) -> 
     def lake() -> list[tuple[str, int]]:
         world.due()
         assert world.begin(table).end().state is RoundState.SUCCEEDED
-        found = world.iceberg(table).scan().to_arrow()
-        return sorted(zip(found["line"].to_pylist(), found["stop"].to_pylist(), strict=True))
+        lake_rows = world.iceberg(table).scan().to_arrow()
+        return sorted(zip(lake_rows["line"].to_pylist(), lake_rows["stop"].to_pylist(), strict=True))
 
     world.storage.upsert(table.path, rows(("a", 1), ("a", 2), ("", -5), ("é", 1)), "w", 0)
     assert lake() == [("", -5), ("a", 1), ("a", 2), ("é", 1)]

@@ -14,22 +14,22 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from support.behaviour_keyed import SHAPES, KeyedBehaviour
-from support.behaviour_rules import ROUNDS, Story, tell_stories
-from support.behaviour_world import CLUSTERS, LAKES
+from support.worlds.behaviour_primary_key import SHAPES, PrimaryKeyBehaviour
+from support.worlds.behaviour_rules import ROUNDS, Story, tell_stories
+from support.worlds.behaviour_world import CLUSTERS, LAKES
 
 LATER = {"note": (pa.string(), st.sampled_from(["", "é"])), "tags": (pa.list_(pa.string()), st.sampled_from([[], ["a", None]]))}
 REGIONS = ("north", "south")
 KEYS = st.fixed_dictionaries({"region": st.sampled_from(REGIONS), "id": st.integers(0, 15)})
 
 
-class KeyedStory(Story):
+class PrimaryKeyStory(Story):
     """Few keys, so that the same ones come, change, go and come back."""
 
     weights = ROUNDS | {"upsert": 6, "delete": 3, "snapshot": 2, "age": 2, "add_column": 1, "drop_partition": 1}
 
-    def __init__(self, world: KeyedBehaviour, seen: Counter[str]) -> None:
-        super().__init__(world, seen)
+    def __init__(self, world: PrimaryKeyBehaviour, events: Counter[str]) -> None:
+        super().__init__(world, events)
         self.dropped: set[str] = set()
 
     def upsert(self, data: st.DataObject) -> None:
@@ -67,17 +67,17 @@ class KeyedStory(Story):
 @pytest.mark.parametrize("lake", LAKES)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_after_each_round_the_lake_is_the_table_as_of_its_marker(cluster: str, lake: str) -> None:
-    seen: Counter[str] = Counter()
+    events: Counter[str] = Counter()
 
     def tell(data: st.DataObject, folder: Path) -> None:
         shape = data.draw(st.sampled_from(sorted(SHAPES)))
-        world = KeyedBehaviour(folder, CLUSTERS[cluster], LAKES[lake], shape, seen=seen)
+        world = PrimaryKeyBehaviour(folder, CLUSTERS[cluster], LAKES[lake], shape, events=events)
         try:
-            KeyedStory(world, seen).tell(data, 20)
+            PrimaryKeyStory(world, events).tell(data, 20)
             world.prove()
         finally:
             world.close()
 
     tell_stories(tell, 20)
     happened = {"SUCCEEDED", "FENCED", "FORCE_FINISHED", "from a KV snapshot", "partly tiered", "log cut", "rows deleted", "compared rows"}
-    assert happened <= {what for what, times in seen.items() if times}, seen
+    assert happened <= {event for event, times in events.items() if times}, events

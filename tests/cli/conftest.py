@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.commands import Ended, Lakeward
-from support.processes import wait_for
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Ended, Lakeward
+from support.running.processes import wait_for
 from tiering.cli.main import main
 from tiering.client import LakewardClient
 from tiering.model.names import table_path

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.embedded import EmbeddedCluster, ManualClock, served
+from support.clusters.embedded import EmbeddedCluster, ManualClock, served
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, make_table, orders, served, split_of
-from support.memory_cluster import MemoryCluster, log_table
+from support.clusters.embedded import PATH, make_table, orders, served, split_of
+from support.clusters.memory_cluster import MemoryCluster, log_table
 from tiering.cluster.base import ClusterOwner, LogOffsets, SplitReader, SplitSource, TableCatalog
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.registry import BUILT_IN, cluster_kind

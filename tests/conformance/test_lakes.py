@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_kit import COLUMNS
-from support.lakes_under_test import LAKES, LakeUnderTest
+from support.lakes.lake_kit import COLUMNS
+from support.lakes.lakes_under_test import LAKES, LakeUnderTest
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakeTableReplaced
 from tiering.lake.base import Committable, Lake, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.maintenance import LakeMaintenance

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.coordinator_world import World
-from support.memory_store import MemoryStore
+from support.worlds.coordinator_world import World
+from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store
 

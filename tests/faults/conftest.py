@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment
 
 
 @pytest.fixture

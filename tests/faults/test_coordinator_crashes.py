@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from support.cluster_of_processes import Deployment, rows
-from support.lake_proof import marker_of
+from support.lakes.lake_proof import marker_of
+from support.running.cluster_of_processes import Deployment, rows
 from tiering import crash_points
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage

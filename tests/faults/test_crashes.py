@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from support.cluster_of_processes import Deployment, wait_stopped, wake
-from support.lake_proof import rewrite_by_hand
-from support.processes import wait_for
+from support.lakes.lake_proof import rewrite_by_hand
+from support.running.cluster_of_processes import Deployment, wait_stopped, wake
+from support.running.processes import wait_for
 from tiering import crash_points
 from tiering.model.tables import TablePath
 

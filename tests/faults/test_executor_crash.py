@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.processes import Process, wait_for
+from support.running.cluster_of_processes import Deployment
+from support.running.processes import Process, wait_for
 from tiering import crash_points
 from tiering.model.tables import TablePath
 

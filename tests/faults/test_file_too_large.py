@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from support.lake_world import SCHEMA, LakeWorld
+from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import LakewardError
 from tiering.model.rounds import Phase, RoundState

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment, wait_stopped, wake
-from support.lake_proof import rewrite_by_hand
+from support.lakes.lake_proof import rewrite_by_hand
+from support.running.cluster_of_processes import Deployment, wait_stopped, wake
 from tiering import crash_points
 from tiering.lake.registry import open_lake
 from tiering.model.tables import TablePath

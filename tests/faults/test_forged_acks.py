@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_world import SCHEMA, TIERER, LakeWorld
+from support.worlds.lake_world import SCHEMA, TIERER, LakeWorld
 from tiering.cluster.writable import TableSpec
 from tiering.errors import Fenced
 from tiering.model.tables import BucketKey, TableInfo, TablePath

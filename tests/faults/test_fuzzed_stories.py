@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fuzzed_stories import Story
+from support.worlds.fuzzed_stories import Story
 
 STORIES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "6"))
 """A second or two each."""

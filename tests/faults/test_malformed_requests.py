@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pyarrow as pa
 
-from support import http2, malformed
-from support.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment
+from support.services import http2, malformed
 from tiering import errors
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 from pathlib import Path
 
-from support.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment
 from tiering.cluster.embedded.metadata import database
 from tiering.coordinator.memory import sql_schema
 from tiering.model.tables import TablePath

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
+from support.running.cluster_of_processes import Deployment
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
-from support.lake_world import LakeWorld
+from support.lakes.broken_lakes import FIRST_STATES, STATES, Source, State, first_round_failed_behind_its_plan, source_made_anew, tiered
+from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.lake.base import LakeView
@@ -82,7 +82,7 @@ def follow(source: Source, step: Step) -> int | None:
     for _ in range(STEPS):
         taken = take(source, step)
         if isinstance(taken, ReconcileResult):
-            assert taken.records_left_out is not None or (source.keyed and taken.action != "retier")
+            assert taken.records_left_out is not None or (source.has_primary_key and taken.action != "retier")
             return taken.records_left_out
         others = hinted_steps(source, taken.hint)
         assert others, taken.hint
@@ -106,7 +106,7 @@ def prove_healthy(source: Source, left_out: int | None) -> None:
     assert source.tier().state is RoundState.SUCCEEDED
     record = source.world.record(source.info)
     assert (record.state, record.error) == ("Scheduled", None)
-    if not source.keyed:
+    if not source.has_primary_key:
         assert source.missing() == left_out
     elif left_out == 0:
         assert source.in_lake() == sorted(source.rows.items())
@@ -141,12 +141,12 @@ def walk(folder: Path, break_it: Callable[[LakeWorld], Source], every_action: bo
 
 
 ACTIONS = ("retier", "accept", "adopt")
-KINDS = [(keyed, partitioned) for partitioned in (False, True) for keyed in (False, True)]
+KINDS = [(has_primary_key, partitioned) for partitioned in (False, True) for has_primary_key in (False, True)]
 
 
 def kind_name(kind: object) -> str:
-    keyed, partitioned = kind  # type: ignore[misc]
-    return f"{'primary-key' if keyed else 'log'}{'-partitioned' if partitioned else ''}"
+    has_primary_key, partitioned = kind  # type: ignore[misc]
+    return f"{'primary-key' if has_primary_key else 'log'}{'-partitioned' if partitioned else ''}"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_name)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.simulation import Simulation, recorded_everywhere
-from support.swept_lake import SweptMemoryLake
+from support.lakes.swept_lake import SweptMemoryLake
+from support.worlds.simulation import Simulation, recorded_everywhere
 from tiering.coordinator.calls.sweep_lake import Sweeper
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeSize

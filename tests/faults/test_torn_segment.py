@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.cluster_of_processes import Deployment
-from support.lake_proof import lake_rows
-from support.processes import wait_for
+from support.lakes.lake_proof import lake_rows
+from support.running.cluster_of_processes import Deployment
+from support.running.processes import wait_for
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")

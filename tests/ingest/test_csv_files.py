@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.ingested import parse, write
+from support.running.ingested import parse, write
 from tiering.errors import InvalidData, InvalidName
 from tiering.ingest.files import read_csv
 

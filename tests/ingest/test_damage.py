@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.ingested import parse, write
+from support.running.ingested import parse, write
 from tiering.errors import InvalidData, LakewardError
 
 ROWS = 60

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.ingested import parse, write
+from support.running.ingested import parse, write
 from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
 from tiering.ingest.files import FileFormat, format_of
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.embedded import scan_all, served
+from support.clusters.embedded import scan_all, served
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import AppendedRange, Rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.ingested import parse, write
+from support.running.ingested import parse, write
 from tiering.errors import InvalidData
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.embedded import PATH, LoopbackServer, scan_all
-from support.keyed import SIGNS
+from support.clusters.changelog import SIGNS
+from support.clusters.embedded import PATH, LoopbackServer, scan_all
 from tiering.cli.main import main
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage

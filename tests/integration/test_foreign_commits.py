@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from support.lake_world import LakeWorld
-from support.spark_sessions import spark_session
+from support.running.spark_sessions import spark_session
+from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.model.rounds import RoundState

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import Process
 from support.repository import ROOT
+from support.running.processes import Process
 from tiering.child_process import SAFE_PATH
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.errors import UnknownDatabase

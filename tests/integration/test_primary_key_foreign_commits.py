@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from support.foreign_spark import RunningCompaction, StagedCompaction, compact, delete_by_equality
-from support.lake_kit import LakeKit
-from support.primary_key_table import PrimaryKeyTable, Row, primary_key_info, with_columns
-from support.spark_sessions import spark_session
+from support.clusters.primary_key_table import PrimaryKeyTable, Row, primary_key_info, with_columns
+from support.lakes.foreign_spark import RunningCompaction, StagedCompaction, compact, delete_by_equality
+from support.lakes.lake_kit import LakeKit
+from support.running.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import BaseMoved
 from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from support.lake_proof import rewrite_by_hand
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.processes import wait_for
-from support.spark_sessions import spark_session
+from support.lakes.lake_proof import rewrite_by_hand
+from support.running.processes import wait_for
+from support.running.spark_sessions import spark_session
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit
 from tiering.model.tables import TableInfo

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from support.lake_world import SCHEMA, LakeWorld
-from support.spark_sessions import spark_session
+from support.running.spark_sessions import spark_session
+from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.model.rounds import Phase, RoundState
 from tiering.model.tables import TableInfo

@@ -11,7 +11,7 @@ import pytest
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from support.spark_sessions import end_jvm
+from support.running.spark_sessions import end_jvm
 from tiering.round.tasks.spark_session import AUTHENTICATE, SECRET, authentication, needs_secret, open_spark
 
 PATIENCE_S = 120

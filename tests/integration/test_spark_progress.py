@@ -15,9 +15,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from support.lake_world import LakeWorld
-from support.processes import wait_for
-from support.spark_sessions import spark_session
+from support.running.processes import wait_for
+from support.running.spark_sessions import spark_session
+from support.worlds.lake_world import LakeWorld
 from tiering.cluster.base import SplitReader
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringSplit

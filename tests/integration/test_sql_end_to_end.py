@@ -11,10 +11,10 @@ from pyiceberg.catalog import load_catalog
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from support.cluster_of_processes import SCHEMA, Deployment, rows
-from support.processes import wait_for
 from support.repository import ROOT
-from support.spark_sessions import spark_session
+from support.running.cluster_of_processes import SCHEMA, Deployment, rows
+from support.running.processes import wait_for
+from support.running.spark_sessions import spark_session
 from support.sql_examples import Example, ExpectedError, differences, load_examples
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath

@@ -19,8 +19,8 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyspark.sql import SparkSession
 
-from support.lake_kit import LakeKit, bucket
-from support.spark_sessions import spark_session
+from support.lakes.lake_kit import LakeKit, bucket
+from support.running.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import TieredRange

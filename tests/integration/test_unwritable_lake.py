@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.processes import wait_for
+from support.running.cluster_of_processes import Deployment
+from support.running.processes import wait_for
 from tiering.model.tables import TablePath
 
 ORDERS = TablePath("sales", "orders")

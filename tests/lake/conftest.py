@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_kit import LakeKit, ObservedCatalog
+from support.lakes.lake_kit import LakeKit, ObservedCatalog
 from tiering.lake.iceberg.primary_key import keys, spool
 
 

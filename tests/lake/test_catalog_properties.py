@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hostile_lake import plant
+from support.lakes.hostile_lake import plant
 from support.repository import ROOT
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import InvalidArgument

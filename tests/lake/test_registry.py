@@ -15,7 +15,7 @@ from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import format_names, has_format, lake_opener, open_lake, own_settings
 
 BROUGHT_FORMAT = """
-from support.memory_lake import MemoryLake
+from support.lakes.memory_lake import MemoryLake
 from tiering.lake.base import LakeFormat
 
 class BroughtLake(MemoryLake):

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.unaligned import unaligned
+from support.values.unaligned import unaligned
 from tiering.errors import InvalidData
 from tiering.library_guards.bucket_hash import bucket_ids_of
 

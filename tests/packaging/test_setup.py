@@ -6,8 +6,8 @@ import fcntl
 import re
 from pathlib import Path
 
-from support.processes import Process, wait_for
 from support.repository import ROOT
+from support.running.processes import Process, wait_for
 
 
 def test_a_second_setup_waits_for_the_first(tmp_path: Path) -> None:

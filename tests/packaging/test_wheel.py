@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import Process
 from support.repository import ROOT
+from support.running.processes import Process
 
 UV = Path(sys.executable).parent / "uv"
 JAR = "sys_tables/plugin/lakeward-spark-plugin.jar"

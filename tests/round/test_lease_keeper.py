@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from support.processes import wait_for
+from support.running.processes import wait_for
 from tiering.errors import LakewardError, PeerTooOld, ServiceUnreachable, UnknownLease
 from tiering.model.tables import BucketKey, TableBucket
 from tiering.round.lease_keeper import RELEASE_ATTEMPTS, LeaseKeeper

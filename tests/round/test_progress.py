@@ -8,7 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from support.memory_cluster import MemoryReader
+from support.clusters.memory_cluster import MemoryReader
 from support.round_scene import TABLE, Scene, new_scene
 from tiering.model.rounds import RoundProgress, RoundState
 from tiering.round.progress import ENDED_TASK_MS, REPORT_MS, RoundMeter

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
-from support.processes import wait_for
+from support.running.processes import wait_for
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.errors import PeerTooOld, RoundFailed
 from tiering.model.rounds import Phase, RoundState

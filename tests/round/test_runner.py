@@ -225,7 +225,7 @@ def test_a_panic_in_a_split_fails_the_round_and_leaves_no_file(scene: Scene, mon
     def read(*_: object) -> Iterator[None]:
         yield panicking()
 
-    monkeypatch.setattr("support.memory_cluster.MemoryReader.read", read)
+    monkeypatch.setattr("support.clusters.memory_cluster.MemoryReader.read", read)
     outcome = scene.run()
     assert outcome.error is not None
     assert (outcome.state, outcome.phase, outcome.error.message) == (RoundState.FAILED, Phase.READ, "Panic: not aligned")

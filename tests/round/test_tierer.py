@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pytest
 
-from support.leases import NoLeaseCalls, keeper
-from support.memory_cluster import MemoryCluster, log_table
-from support.memory_lake import MemoryLake
-from support.processes import wait_for
+from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.lakes.memory_lake import MemoryLake
+from support.running.processes import wait_for
+from support.worlds.leases import NoLeaseCalls, keeper
 from tiering.clock import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker

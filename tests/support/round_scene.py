@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from support.leases import NoLeaseCalls, keeper
-from support.memory_cluster import MemoryCluster, log_table
-from support.memory_lake import MemoryLake
+from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.lakes.memory_lake import MemoryLake
+from support.worlds.leases import NoLeaseCalls, keeper
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sys_tables
-from support.sys_catalog import registry_with
+from support.services.sys_catalog import registry_with
 from sys_tables.declare.columns import column
 from sys_tables.declare.procedure import Call, Procedure, procedure
 from sys_tables.declare.system_table import SystemTable, system_table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_world import LakeWorld
+from support.worlds.lake_world import LakeWorld
 from tiering.model.tables import TableInfo
 
 

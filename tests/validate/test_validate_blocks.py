@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
-from support.validated import check, data_files, faults, read, replace_column, rewrite
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite
 from tiering.model.tables import TableInfo
 from tiering.validate.log_blocks import BLOCK_OFFSETS
 from tiering.validate.results import Level

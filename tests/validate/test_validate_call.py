@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from support.calling import until
-from support.lake_world import LakeWorld
-from support.memory_store import MemoryStore
-from support.sys_catalog import error_of, serving
+from support.services.sys_catalog import error_of, serving
+from support.worlds.calling import until
+from support.worlds.lake_world import LakeWorld
+from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store

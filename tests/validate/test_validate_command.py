@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from support.lake_world import LakeWorld
+from support.worlds.lake_world import LakeWorld
 from tiering.cli.main import app
 from tiering.errors import LakewardError
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from support.lake_world import LakeWorld
-from support.validated import check, data_files, faults, read, replace_column, replace_marker, rewrite, untold
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, data_files, faults, read, replace_column, replace_marker, rewrite, untold
 from tiering.cluster.embedded.metadata.database import FORMAT_VERSION
 from tiering.errors import MarkerCorrupt, SetupError
 from tiering.lake.marker import Marker, TieredRange

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.manifest import FileFormat
 
-from support.foreign_files import add_unpartitioned_spec, delete_at, delete_equal
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.validated import check, data_files, faults, read
+from support.lakes.foreign_files import add_unpartitioned_spec, delete_at, delete_equal
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.validated import check, data_files, faults, read
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableInfo
 from tiering.validate.engine import open_engine

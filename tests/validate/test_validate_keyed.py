@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite, untold
 from tiering.model.tables import TableInfo
 from tiering.validate.results import Level
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
-from support.validated import check, data_files, faults, read, rewrite
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, data_files, faults, read, rewrite
 from tiering.errors import InvalidArgument, SetupError, UnknownTable
 from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.child import ValidationRequest, run_validation

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from support.lake_world import FRESHNESS_S, LakeWorld
-from support.validated import check, data_files, faults, read, replace_column, rewrite, untold
+from support.worlds.lake_world import FRESHNESS_S, LakeWorld
+from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite, untold
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TableInfo, TablePath
 from tiering.validate.results import CheckResult

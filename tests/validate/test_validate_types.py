@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
-from support.validated import check, data_files, faults, replace_column
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, data_files, faults, replace_column
 from tiering.validate.engine import open_engine
 from tiering.validate.subject import read_subject
 

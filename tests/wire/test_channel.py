@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from support.coordinator_world import World
-from support.served import OPTIONS
+from support.services.served import OPTIONS
+from support.worlds.coordinator_world import World
 from tiering.client import LakewardClient
 from tiering.coordinator.server.serving import serve
 from tiering.errors import InvalidArgument

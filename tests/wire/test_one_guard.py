@@ -12,8 +12,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from structlog.testing import capture_logs
 
-from support.malformed import methods
 from support.repository import ROOT
+from support.services.malformed import methods
 from tiering.errors import LakeUnavailable, RoundFailed
 from tiering.wire.channel import AsyncConnection
 from tiering.wire.server import open_server

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
-from support.memory_coordinator import table_status
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
+from support.worlds.memory_coordinator import table_status
 from tiering.cli.doctor import folders, machine, service
 from tiering.cli.doctor.findings import Finding, Verdict, findings
 from tiering.cli.doctor.requirements import Misfit, misfits, satisfies

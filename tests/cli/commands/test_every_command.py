@@ -14,9 +14,9 @@ from typing import Any, get_type_hints
 import pytest
 import typer.main
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
 from support.repository import ROOT
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
 from tiering.cli.main import app
 from tiering.cli.terminal.output import OutputFormat
 

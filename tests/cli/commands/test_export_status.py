@@ -20,8 +20,8 @@ import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from support.commands import Lakeward
-from support.memory_coordinator import NOON, MemoryCoordinator
+from support.running.commands import Lakeward
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable, system_table

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
-from support.terminals import Terminal
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
+from support.running.terminals import Terminal
 from tiering.model.names import table_path
 
 ROWS = 300_000

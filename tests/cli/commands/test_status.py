@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
-from support.memory_coordinator import NOON, table_status
-from support.processes import Process, wait_for
 from support.repository import ROOT
-from support.terminals import Terminal
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
+from support.running.processes import Process, wait_for
+from support.running.terminals import Terminal
+from support.worlds.memory_coordinator import NOON, table_status
 from tiering.cli.commands.status import LEFT_OUT_FIRST
 from tiering.cli.status.detail import StatusPage
 from tiering.cli.status.view import StatusScreen, status_style

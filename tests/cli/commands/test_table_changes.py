@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
-from support.processes import wait_for
-from support.terminals import Terminal
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
+from support.running.processes import wait_for
+from support.running.terminals import Terminal
 from tiering.cli.commands.set_option import option_changes
 from tiering.cli.spark.types import arrow_type
 from tiering.client import LakewardClient

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
 from tiering.model.names import table_path
 
 

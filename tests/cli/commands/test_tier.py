@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from support.commands import Lakeward
-from support.coordinator_world import World
-from support.processes import wait_for
-from support.served import OPTIONS, at_uri
-from support.terminals import Terminal
+from support.running.commands import Lakeward
+from support.running.processes import wait_for
+from support.running.terminals import Terminal
+from support.services.served import OPTIONS, at_uri
+from support.worlds.coordinator_world import World
 from tiering.cli.terminal.exit_status import ExitStatus
 from tiering.rpc.v1.coordinator_pb2 import ReportProgressRequest
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import Lakeward
-from support.lake_kit import LakeKit
+from support.lakes.lake_kit import LakeKit
+from support.running.commands import Lakeward
 from tiering.cli.processes.data_folder import open_data_folder
 from tiering.errors import SetupError
 from tiering.files.private_files import make_folders_like_their_parent, open_like_folder

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from support.data_folders import FolderWorld
-from support.watched_folder import Watch, watched
+from support.running.watched_folder import Watch, watched
+from support.worlds.data_folders import FolderWorld
 from tiering.cli.doctor.service import Service
 from tiering.cli.processes.data_folder import open_data_folder, read_data_folder
 from tiering.cli.sql.offline_engine import DuckDbEngine

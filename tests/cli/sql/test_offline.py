@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
-from support.data_folders import make_example_folder
-from support.terminals import Terminal
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
+from support.running.terminals import Terminal
+from support.worlds.data_folders import make_example_folder
 from tiering.cli.sql.prompt import FIRST
 
 QUERY = "SELECT table_name, status, last_tiered_time, lag_ms FROM sys.lake_tiering_status WHERE table_name = 'flights'"

@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from pyspark.sql import types
 
-from support.cluster_of_processes import Deployment
-from support.commands import Lakeward
-from support.terminals import Terminal
+from support.running.cluster_of_processes import Deployment
+from support.running.commands import Lakeward
+from support.running.terminals import Terminal
 from tiering.cli.sql.engine import Result
 from tiering.cli.sql.prompt import FIRST, NEXT, candidate, converse, line_editing
 from tiering.cli.sql.session import SqlSession

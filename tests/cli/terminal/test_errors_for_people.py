@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_of_processes import Deployment
-from support.processes import Process, wait_for
+from support.running.cluster_of_processes import Deployment
+from support.running.processes import Process, wait_for
 from tiering.cli.processes.data_folder import open_data_folder
 from tiering.errors import SetupError
 

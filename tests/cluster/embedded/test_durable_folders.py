@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.embedded import DAYS, PATH, cities, days, make_table
-from support.synced import watched_syncs
+from support.clusters.embedded import DAYS, PATH, cities, days, make_table
+from support.running.synced import watched_syncs
 from tiering.cli.processes.data_folder import open_data_folder
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.files import durable_files

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from support.embedded import PATH, LoopbackServer, ManualClock, cities, make_table, orders, scan, scan_all, served, split_of
+from support.clusters.embedded import PATH, LoopbackServer, ManualClock, cities, make_table, orders, scan, scan_all, served, split_of
 from support.repository import ROOT
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION, segments
@@ -163,7 +163,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from support.embedded import PATH, make_table, orders
+from support.clusters.embedded import PATH, make_table, orders
 from tiering.cluster.embedded.storage import EmbeddedStorage
 
 with EmbeddedStorage(Path(sys.argv[1])) as storage:

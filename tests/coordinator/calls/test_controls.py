@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.coordinator_world import World
+from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
 from tiering.coordinator.calls.pause_tiering import PauseTiering

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
 from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseResult

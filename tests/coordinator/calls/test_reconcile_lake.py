@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.coordinator.calls.retry_tiering import RetryTiering

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
+from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.coordinator_world import World
-from support.lake_world import FRESHNESS_S, LakeWorld
+from support.worlds.coordinator_world import World
+from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from tiering.coordinator.calls.set_table_option import SetOptionResult, SetTableOption
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable

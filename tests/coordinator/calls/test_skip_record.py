@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_proof import lake_rows
-from support.lake_world import LakeWorld
-from support.older_version import TWICE, older_write
-from support.validated import check, faults
+from support.clusters.older_version import TWICE, older_write
+from support.lakes.lake_proof import lake_rows
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import check, faults
 from tiering.coordinator.calls.skip_record import SkipRecord, SkipRecordResult
 from tiering.errors import BucketStopped, InvalidArgument
 from tiering.model.rounds import RoundState

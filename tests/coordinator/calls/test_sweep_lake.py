@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from support.lake_world import LakeWorld
 from support.operators import pause
+from support.worlds.lake_world import LakeWorld
 from tiering import errors
 from tiering.cli.main import app
 from tiering.client import AsyncLakewardClient, LakewardClient

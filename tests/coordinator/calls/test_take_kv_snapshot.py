@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.coordinator_world import World
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.coordinator_world import World
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.calls.kv_snapshots.take_kv_snapshot import TakeKvSnapshot, TakeSnapshotResult
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from support.calling import connect, during
-from support.coordinator_world import World
 from support.operators import pause
+from support.worlds.calling import connect, during
+from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.model.tables import TablePath
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.calling import connect, during, until
-from support.coordinator_world import World
+from support.worlds.calling import connect, during, until
+from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.model.call_results import TierTableResult
 from tiering.model.rounds import RoundState

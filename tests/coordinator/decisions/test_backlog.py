@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.coordinator_world import World
+from support.worlds.coordinator_world import World
 from tiering.coordinator.decisions.backlog import backlog_left
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.coordinator_world import World
+from support.worlds.coordinator_world import World
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.options import CoordinatorOptions
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.coordinator_world import START, HandClock
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import START, HandClock
 from tiering.coordinator.decisions.change import Change, Context, enter_pending
 from tiering.coordinator.decisions.lake_acks import chain_of, is_behind
 from tiering.coordinator.decisions.moment import Moment, Timebase

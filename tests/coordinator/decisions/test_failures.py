@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.coordinator_world import World
 from support.operators import cancel, pause
+from support.worlds.coordinator_world import World
 from tiering.model.rounds import RoundState
 
 

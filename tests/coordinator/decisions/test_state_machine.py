@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.coordinator_world import START, World
-from support.memory_lake import Request
+from support.lakes.memory_lake import Request
 from support.operators import cancel, pause, resume
+from support.worlds.coordinator_world import START, World
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState
 from tiering.coordinator.server.coordinator import Coordinator

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from support.coordinator_world import FRESHNESS, START, World
-from support.memory_cluster import log_table
-from support.memory_store import MemoryStore
+from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
+from support.worlds.coordinator_world import FRESHNESS, START, World
+from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from support.coordinator_world import START, HandTierer, World
-from support.memory_cluster import log_table
-from support.memory_store import MemoryStore
+from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
+from support.worlds.coordinator_world import START, HandTierer, World
+from support.worlds.memory_store import MemoryStore
 from tiering import errors
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from support.calling import connect
-from support.coordinator_world import World
-from support.lake_world import LakeWorld
-from support.memory_store import MemoryStore
+from support.worlds.calling import connect
+from support.worlds.coordinator_world import World
+from support.worlds.lake_world import LakeWorld
+from support.worlds.memory_store import MemoryStore
 from tiering import crash_points, errors
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult, reconcile_lake
 from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from support.coordinator_world import HandTierer, World
-from support.memory_cluster import log_table
-from support.memory_store import MemoryStore
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import HandTierer, World
+from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import StoreError
 from tiering.model.tables import TablePath

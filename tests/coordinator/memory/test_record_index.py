@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.coordinator_world import START, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import START, World
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.record_index import RecordIndex

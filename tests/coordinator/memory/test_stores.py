@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from support.coordinator_world import START
+from support.worlds.coordinator_world import START
 from tiering.coordinator.decisions.records import (
     CommitState,
     ErrorInfo,

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from support.coordinator_world import FRESHNESS, START, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import FRESHNESS, START, World
 from tiering.coordinator.decisions.records import CommitState
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import ClusterUnavailable, StoreError, UnknownTable

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from support.coordinator_world import START, World
-from support.memory_cluster import MemoryCluster, log_table
+from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.worlds.coordinator_world import START, World
 from tiering.coordinator.observing import lag
 from tiering.coordinator.observing.lag import Lag, Observation, lag_of
 from tiering.errors import ClusterUnavailable
@@ -41,7 +41,7 @@ class Listening(MemoryCluster):
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(lag, "CHUNK", 2)
-    monkeypatch.setattr("support.coordinator_world.MemoryCluster", Listening)
+    monkeypatch.setattr("support.worlds.coordinator_world.MemoryCluster", Listening)
     world = World(tuple(log_table(number, TablePath("many", f"t{number}")) for number in range(1, TABLES + 1)))
     world.clock.advance(100)  # no row is from the future
     yield world

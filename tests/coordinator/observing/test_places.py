@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import LakeWorld
+from support.worlds.lake_world import LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.model.rounds import RoundState
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from support.coordinator_world import World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import World
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.errors import ClusterUnavailable

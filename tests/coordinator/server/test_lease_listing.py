@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.served import at_uri
+from support.services.served import at_uri
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TableBucket

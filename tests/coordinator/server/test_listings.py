@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from support.coordinator_world import START, CountingIds
-from support.memory_coordinator import table_status
+from support.worlds.coordinator_world import START, CountingIds
+from support.worlds.memory_coordinator import table_status
 from tiering.coordinator.server.listings import KEPT_ITEMS, KEPT_LISTINGS, PAGE_BYTES, Listing, Listings
 from tiering.errors import InvalidArgument
 from tiering.model.status import TableStatus

@@ -9,10 +9,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from support.calling import until
-from support.coordinator_world import World
 from support.operators import pause
-from support.served import Served, error_of, many, over_grpc
+from support.services.served import Served, error_of, many, over_grpc
+from support.worlds.calling import until
+from support.worlds.coordinator_world import World
 from tiering.coordinator.server.serving import serve
 from tiering.errors import Fenced, InvalidArgument, SetupError, UnknownTable
 from tiering.model.tables import TablePath

@@ -16,8 +16,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
-from support.memory_coordinator import MemoryCoordinator, table_status
-from support.served import Served, error_of, many, over_grpc
+from support.services.served import Served, error_of, many, over_grpc
+from support.worlds.memory_coordinator import MemoryCoordinator, table_status
 from tiering.coordinator.server import listings
 from tiering.errors import InvalidArgument
 from tiering.instants import to_milliseconds

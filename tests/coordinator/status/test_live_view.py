@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from support.coordinator_world import START, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
 from support.operators import pause
+from support.worlds.coordinator_world import START, World
 from tiering.coordinator.interface import CoordinatorHandle
 from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.model.status import TableStatus

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.data_folders import FolderWorld, create
-from support.lake_world import LakeWorld
 from support.operators import pause, resume
-from support.processes import wait_for
+from support.running.processes import wait_for
+from support.worlds.data_folders import FolderWorld, create
+from support.worlds.lake_world import LakeWorld
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.coordinator.memory.sql_store import SqlStore

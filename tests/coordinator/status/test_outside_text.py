@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from support.coordinator_world import World
-from support.served import Served, error_of, over_grpc
+from support.services.served import Served, error_of, over_grpc
+from support.worlds.coordinator_world import World
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
 from tiering.coordinator.calls.pause_tiering import PauseTiering

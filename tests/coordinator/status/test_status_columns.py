@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.coordinator_world import START, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import START, World
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.observing import lag

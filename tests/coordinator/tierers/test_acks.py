@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.coordinator_world import HandTierer, World
+from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord
 from tiering.model.rounds import RecordedLakeSnapshot

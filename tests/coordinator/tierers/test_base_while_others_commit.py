@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lake_world import LakeWorld, SteppedRound
+from support.worlds.lake_world import LakeWorld, SteppedRound
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.base import LakeView
 from tiering.model.rounds import RoundState

@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 import pytest
 
-from support.calling import until
-from support.coordinator_world import HandTierer, World
-from support.served import Served, error_of, over_grpc
+from support.services.served import Served, error_of, over_grpc
+from support.worlds.calling import until
+from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
 from tiering.coordinator.calls.pause_tiering import PauseTiering
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake

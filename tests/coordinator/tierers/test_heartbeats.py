@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.coordinator_world import FRESHNESS, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
 from support.operators import cancel
+from support.worlds.coordinator_world import FRESHNESS, World
 from tiering.coordinator.decisions.records import CommitState
 from tiering.coordinator.tierers.messages import UNEXPLAINED
 from tiering.model.rounds import RoundState

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from support.calling import until
-from support.coordinator_world import World
-from support.served import OPTIONS, Served, many, over_grpc
+from support.services.served import OPTIONS, Served, many, over_grpc
+from support.worlds.calling import until
+from support.worlds.coordinator_world import World
 
 
 def test_a_held_request_is_answered_as_soon_as_a_table_is_due() -> None:

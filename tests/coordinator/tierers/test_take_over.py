@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.coordinator_world import World
-from support.memory_store import MemoryStore
+from support.worlds.coordinator_world import World
+from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import Fenced, StoreError
 from tiering.model.states import TableState

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from support.coordinator_world import FRESHNESS, HandTierer, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
 from support.operators import cancel
-from support.served import Served, over_grpc
+from support.services.served import Served, over_grpc
+from support.worlds.coordinator_world import FRESHNESS, HandTierer, World
 from tiering import errors
 from tiering.coordinator.tierers import heartbeats, known_tierers
 from tiering.coordinator.tierers.heartbeats import HeldRequest

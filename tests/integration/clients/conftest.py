@@ -12,12 +12,12 @@ import pytest
 from py4j import java_gateway, protocol
 from pyspark.java_gateway import launch_gateway
 
-from support.client_statements import ROWS
-from support.cluster_of_processes import SCHEMA, Deployment
 from support.doc_blocks import DocBlocks
-from support.processes import Process, wait_for
 from support.repository import ROOT
-from support.sql_clients import COMMANDS, run
+from support.running.cluster_of_processes import SCHEMA, Deployment
+from support.running.processes import Process, wait_for
+from support.services.client_statements import ROWS
+from support.services.sql_clients import COMMANDS, run
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import TablePath
 
@@ -41,7 +41,7 @@ NO_METASTORE = "spark.sql.catalogImplementation in-memory\n"
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """The setting of support/client_statements.py."""
+    """The setting of support/services/client_statements.py."""
     deployment = Deployment(tmp_path_factory.mktemp("up"))
     try:
         deployment.start_up()

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from support.doc_blocks import DocBlocks
-from support.sql_clients import result_rows, run
+from support.services.sql_clients import result_rows, run
 from sys_tables.registry import default_registry
 
 pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from support.client_statements import SQL, Rows, problems
 from support.doc_blocks import DocBlocks
-from support.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, run
+from support.services.client_statements import SQL, Rows, problems
+from support.services.sql_clients import ask_beeline, ask_jdbc, ask_python, ask_shell, run
 
 pytestmark = pytest.mark.timeout(600)  # the first test of the folder waits for all of the servers
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator
 from support.repository import ROOT
-from support.spark_sessions import spark_session
+from support.running.spark_sessions import spark_session
+from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry, default_registry

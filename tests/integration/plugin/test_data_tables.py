@@ -13,8 +13,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
-from support.lake_kit import COLUMNS, LakeKit, bucket
-from support.memory_coordinator import NOON, MemoryCoordinator, table_info, table_status
+from support.lakes.lake_kit import COLUMNS, LakeKit, bucket
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_info, table_status
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.model.tables import TableInfo
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator, table_info
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info
 
 Serve = Callable[..., Any]
 Session = Callable[..., SparkSession]

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator
+from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import column
 from sys_tables.declare.procedure import Call, Procedure, procedure
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator
+from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, Procedure, procedure

@@ -23,8 +23,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
-from support.processes import Process, wait_for
+from support.running.processes import Process, wait_for
+from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.model.call_results import Progress
 

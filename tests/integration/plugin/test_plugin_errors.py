@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator, table_info
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.hostile import TABLE, HostileCatalog, answers, hostile_service
+from support.services.hostile import TABLE, HostileCatalog, answers, hostile_service
 
 Session = Callable[..., SparkSession]
 Service = tuple[str, HostileCatalog]

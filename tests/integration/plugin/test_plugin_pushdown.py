@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from support.memory_coordinator import MemoryCoordinator
-from support.values_table import values
+from support.values.values_table import values
+from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 
 Serve = Callable[..., Any]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from support.memory_coordinator import NOON, MemoryCoordinator, table_status
-from support.values_table import ROWS, values
+from support.values.values_table import ROWS, values
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from sys_tables.server.service import SysCatalogService
 from tiering.model.status import TableStatus

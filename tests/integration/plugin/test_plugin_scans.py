@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from support.memory_coordinator import MemoryCoordinator
+from support.worlds.memory_coordinator import MemoryCoordinator
 from sys_tables.declare.columns import column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table

@@ -16,8 +16,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from support.memory_coordinator import MemoryCoordinator, table_info, table_status
-from support.processes import wait_for
+from support.running.processes import wait_for
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
 from sys_tables.declare.columns import column
 from sys_tables.declare.procedure import Call, procedure
 

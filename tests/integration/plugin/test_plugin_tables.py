@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator, table_info, table_status
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable, system_table

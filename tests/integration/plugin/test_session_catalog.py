@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from support.memory_coordinator import MemoryCoordinator, table_info, table_status
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
 
 Serve = Callable[..., Any]
 Connect = Callable[..., SparkSession]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyiceberg import manifest as pyiceberg_manifest
 
-from support.lake_kit import LakeKit, ObservedCatalog, bucket
+from support.lakes.lake_kit import LakeKit, ObservedCatalog, bucket
 from tiering.errors import LakewardError
 from tiering.model.tables import TableInfo
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from support.fuzzed_values import KEYS, Kind, kinds, nullable
-from support.lake_kit import LakeKit
-from support.lake_rows import rows_by_duckdb
-from support.plain_rows import plain_rows
-from support.primary_key_table import PrimaryKeyTable, primary_key_info
-from support.unaligned import unaligned
+from support.clusters.primary_key_table import PrimaryKeyTable, primary_key_info
+from support.lakes.lake_kit import LakeKit
+from support.lakes.lake_rows import rows_by_duckdb
+from support.values.fuzzed_values import KEYS, Kind, kinds, nullable
+from support.values.plain_rows import plain_rows
+from support.values.unaligned import unaligned
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.marker import TieredRange
 from tiering.library_guards.bucket_hash import bucket_ids_of

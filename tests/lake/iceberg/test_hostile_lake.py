@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import clear_manifest_cache
 
-from support.hostile_lake import EVIL, change_metadata, head_of, metadata_file, move_manifests, plant, point_catalog
-from support.lake_kit import LakeKit
-from support.watched_folder import Watch, watched
+from support.lakes.hostile_lake import EVIL, change_metadata, head_of, metadata_file, move_manifests, plant, point_catalog
+from support.lakes.lake_kit import LakeKit
+from support.running.watched_folder import Watch, watched
 from tiering.errors import ForbiddenLocation
 from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.opening import STORE_TIMEOUTS

@@ -15,7 +15,7 @@ EXAMPLES = int(os.environ.get("LAKEWARD_FUZZ_EXAMPLES", "150"))
 
 def test_whatever_is_drawn_nothing_of_it_is_run_or_opened(tmp_path: Path) -> None:
     root = ROOT
-    command = [sys.executable, "-m", "support.lake_fuzz", str(tmp_path / "home"), str(EXAMPLES)]
+    command = [sys.executable, "-m", "support.lakes.lake_fuzz", str(tmp_path / "home"), str(EXAMPLES)]
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"}
     outcome = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stdout[-2_000:] + outcome.stderr[-6_000:]

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.transforms import BucketTransform
 
-from support.lake_files import B0, B1, commit, commit_all, context, write
+from support.lakes.lake_files import B0, B1, commit, commit_all, context, write
 from tiering.errors import InvalidData
 from tiering.lake.iceberg.writing.data_files import decode_files
 from tiering.model.tables import BucketKey, TableInfo

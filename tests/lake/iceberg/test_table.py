@@ -116,7 +116,7 @@ def test_threads_that_create_at_once_get_one_table(kit: Any) -> None:
 CREATE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from support.lake_kit import LakeKit
+from support.lakes.lake_kit import LakeKit
 from pathlib import Path
 kit = LakeKit(Path(sys.argv[2]))
 print("ready", flush=True)

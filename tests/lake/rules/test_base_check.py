@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.lake_views import B0, B1, EMPTY, KNOWN, MARKER, OURS, RECORDED, refused, snapshot, view
+from support.lakes.lake_views import B0, B1, EMPTY, KNOWN, MARKER, OURS, RECORDED, refused, snapshot, view
 from tiering import errors
 from tiering.lake.base import LakeView
 from tiering.lake.marker import TieredRange

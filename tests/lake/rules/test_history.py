@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.lake_views import B0, KNOWN, MARKER, OURS, PATH, RECORDED, refused, snapshot, view
+from support.lakes.lake_views import B0, KNOWN, MARKER, OURS, PATH, RECORDED, refused, snapshot, view
 from tiering import errors
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.marker import TieredRange

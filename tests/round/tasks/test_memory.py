@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.lake_world import SCHEMA, LakeWorld
+from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.log import split_reader
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.iceberg.writing import writer

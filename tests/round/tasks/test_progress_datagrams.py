@@ -9,7 +9,7 @@ import socket
 import pytest
 from structlog.testing import capture_logs
 
-from support.processes import wait_for
+from support.running.processes import wait_for
 from tiering.model.rounds import RoundProgress
 from tiering.round.progress import RoundMeter
 from tiering.round.tasks.progress_datagrams import SEND_SECONDS, TOKEN_BYTES, ProgressAddress, ProgressReceiver, ProgressSender

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.data_folders import make_example_folder
 from support.repository import ROOT
 from support.sql_examples import Example, ExpectedError, differences, load_examples
+from support.worlds.data_folders import make_example_folder
 from sys_tables.registry import default_registry
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import StatementFailed

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType
 
-from support.data_folders import FolderWorld
-from support.lake_world import PRIMARY_KEY_SCHEMA
 from support.operators import pause
+from support.worlds.data_folders import FolderWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import StatementFailed

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.data_folders import FolderWorld
-from support.watched_folder import watched
+from support.running.watched_folder import watched
+from support.worlds.data_folders import FolderWorld
 from tiering.cli.sql.offline_engine import DuckDbEngine
 from tiering.errors import StatementFailed
 from tiering.model.tables import TableInfo

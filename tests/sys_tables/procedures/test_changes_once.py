@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.older_version import TWICE, older_write
+from support.clusters.older_version import TWICE, older_write
 from support.operators import pause
-from support.sys_catalog import Client, error_of, serving
+from support.services.sys_catalog import Client, error_of, serving
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from sys_tables.registry import default_registry
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.errors import InvalidArgument, UnknownTable

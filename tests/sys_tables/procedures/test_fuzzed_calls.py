@@ -16,10 +16,10 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from support.data_folders import FolderWorld
-from support.fuzzed_calls import TABLES, Calls
-from support.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
-from support.sys_catalog import Client, error_of, pb, serving
+from support.services.fuzzed_calls import TABLES, Calls
+from support.services.sys_catalog import Client, error_of, pb, serving
+from support.worlds.data_folders import FolderWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.registry import default_registry
 from tiering import errors

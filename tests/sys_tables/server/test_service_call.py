@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
-from support.sys_catalog import error_of, pb, serving
+from support.services.sys_catalog import error_of, pb, serving
+from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from sys_tables.declare.columns import column
 from sys_tables.declare.parameters import parameter
 from sys_tables.declare.procedure import Call, procedure

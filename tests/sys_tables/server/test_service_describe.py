@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
-from support.sys_catalog import error_of, pb, registry_with, serving
+from support.services.sys_catalog import error_of, pb, registry_with, serving
+from support.worlds.memory_coordinator import FLIGHT_COLUMNS, NOON, MemoryCoordinator, table_info, table_status
 from sys_tables.declare.columns import column, comment_of
 from sys_tables.declare.system_table import system_table
 from sys_tables.registry import Registry

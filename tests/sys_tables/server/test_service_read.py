@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.memory_coordinator import NOON, MemoryCoordinator, table_status
-from support.sys_catalog import error_of, pb, registry_with, serving, where
-from support.word_table import THREE, WordRow
+from support.services.sys_catalog import error_of, pb, registry_with, serving, where
+from support.values.word_table import THREE, WordRow
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
 from sys_tables.declare.columns import column
 from sys_tables.declare.system_table import system_table
 from sys_tables.query.arrow_stream import PIECE_BYTES, ROWS_AT_ONCE

@@ -10,9 +10,9 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from support.memory_coordinator import MemoryCoordinator, table_info
-from support.sys_catalog import error_of, pb, serving, where
-from support.word_table import THREE, NarrowWordRow, WordRow, words
+from support.services.sys_catalog import error_of, pb, serving, where
+from support.values.word_table import THREE, NarrowWordRow, WordRow, words
+from support.worlds.memory_coordinator import MemoryCoordinator, table_info
 from sys_tables.registry import default_registry
 from tiering.errors import BadRequest, ClusterUnavailable, InvalidArgument, RoundFailed, StatementOutdated, UnknownTable
 from tiering.wire import error_status

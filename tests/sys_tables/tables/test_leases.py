@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from support.memory_coordinator import NOON, MemoryCoordinator, table_info
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_info
 from sys_tables.declare.parameters import CallOptions
 from sys_tables.declare.procedure import Call
 from sys_tables.declare.scan import ScanRequest

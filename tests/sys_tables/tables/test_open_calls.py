@@ -15,9 +15,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from support.calling import until
-from support.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
-from support.sys_catalog import error_of, pb, serving
+from support.services.sys_catalog import error_of, pb, serving
+from support.worlds.calling import until
+from support.worlds.memory_coordinator import MemoryCoordinator, TierSteps, table_info, table_status
 from sys_tables.rpc.v1.sys_catalog_pb2_grpc import SysCatalogStub
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.errors import TablePaused

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from support.memory_coordinator import MemoryCoordinator, MemoryView, table_info
-from support.sys_catalog import serving, where
+from support.services.sys_catalog import serving, where
+from support.worlds.memory_coordinator import MemoryCoordinator, MemoryView, table_info
 from tiering.model.tables import TableInfo
 
 Run = Callable[[Any], None]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.embedded import PATH, ManualClock, cities, make_table, order_ids, scan_all
-from support.keyed import changes, rows_of
+from support.clusters.changelog import changes, rows_of
+from support.clusters.embedded import PATH, ManualClock, cities, make_table, order_ids, scan_all
 from tiering import crash_points
 from tiering.cluster.embedded.kv.primary_key_tables import PrimaryKeyTables
 from tiering.cluster.embedded.kv.state import KvState, state_file
@@ -22,7 +22,7 @@ from tiering.errors import ClusterUnavailable, DataCorrupt
 WRITE = """
 import sys
 from pathlib import Path
-from support.embedded import PATH, cities
+from support.clusters.embedded import PATH, cities
 from tiering.cluster.embedded.storage import EmbeddedStorage
 with EmbeddedStorage(Path(sys.argv[1])) as storage:
     storage.upsert(PATH, cities((2, "new"), (3, "new")), "writer", 1)

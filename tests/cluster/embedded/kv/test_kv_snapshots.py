@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, cities, days, make_table, order_ids, orders, scan
-from support.keyed import SIGNS, rows_of
-from support.processes import wait_for
+from support.clusters.changelog import SIGNS, rows_of
+from support.clusters.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, cities, days, make_table, order_ids, orders, scan
+from support.running.processes import wait_for
 from tiering.cluster.base import SplitSource
 from tiering.cluster.embedded.maintenance import running_maintenance
 from tiering.cluster.embedded.storage import EmbeddedStorage

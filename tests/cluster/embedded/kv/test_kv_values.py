@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.any_values import bits, build, columns
-from support.embedded import PATH, EmbeddedCluster, ManualClock, make_table, scan_all
+from support.clusters.embedded import PATH, EmbeddedCluster, ManualClock, make_table, scan_all
+from support.values.any_values import bits, build, columns
 from tiering.cluster.embedded.kv.map_keys import check_map_keys
 from tiering.cluster.embedded.kv.state import KvState
 from tiering.cluster.embedded.storage import EmbeddedStorage

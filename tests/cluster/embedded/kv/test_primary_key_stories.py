@@ -10,8 +10,8 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from support.embedded import PATH, ManualClock, cities, make_table, order_ids, scan
-from support.keyed import rows_of
+from support.clusters.changelog import rows_of
+from support.clusters.embedded import PATH, ManualClock, cities, make_table, order_ids, scan
 from tiering.cluster.embedded.kv.snapshot_files import StoredSnapshot
 from tiering.cluster.embedded.kv.state import KvState, remove_state, state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import (
+from support.clusters.changelog import CHANGES, SIGNS, changes, rows_of
+from support.clusters.embedded import (
     DAYS,
     PATH,
     SCHEMA,
@@ -23,7 +24,6 @@ from support.embedded import (
     orders,
     scan_all,
 )
-from support.keyed import CHANGES, SIGNS, changes, rows_of
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable

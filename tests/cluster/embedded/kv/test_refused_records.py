@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.embedded import ManualClock, make_table, scan, scan_all, served
-from support.keyed import SIGNS
-from support.older_version import TWICE, older_write
+from support.clusters.changelog import SIGNS
+from support.clusters.embedded import ManualClock, make_table, scan, scan_all, served
+from support.clusters.older_version import TWICE, older_write
 from tiering import crash_points
 from tiering.clock import RandomIds
 from tiering.cluster.capabilities import SkipOutcome, SkipRequest

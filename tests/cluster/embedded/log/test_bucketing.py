@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyiceberg import types as iceberg
 from pyiceberg.transforms import BucketTransform
 
-from support.embedded import PATH, EmbeddedCluster, make_table, scan_all
+from support.clusters.embedded import PATH, EmbeddedCluster, make_table, scan_all
 from tiering.cluster.embedded.log.bucketing import Bucketing, bucket_ids
 from tiering.cluster.embedded.log.placing import place_rows
 from tiering.model.tables import TableInfo, TableType

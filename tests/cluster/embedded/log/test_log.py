@@ -7,7 +7,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, all_threads, days, make_table, orders, scan, scan_all
+from support.clusters.embedded import (
+    DAYS,
+    PATH,
+    SCHEMA,
+    EmbeddedCluster,
+    ManualClock,
+    all_threads,
+    days,
+    make_table,
+    orders,
+    scan,
+    scan_all,
+)
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import AppendedRange
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from support.memory_cluster import MemoryCluster, log_table
+from support.clusters.memory_cluster import MemoryCluster, log_table
 from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.embedded import PATH, ManualClock, cities, make_table, orders, scan, scan_all, split_of
-from support.keyed import rows_of
+from support.clusters.changelog import rows_of
+from support.clusters.embedded import PATH, ManualClock, cities, make_table, orders, scan, scan_all, split_of
 from tiering.cluster.embedded.kv.state import state_file
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import DataCorrupt, InvalidArgument, LogTruncated

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.embedded import PATH, SCHEMA, EmbeddedCluster, make_table, orders, scan, served, split_of
+from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, make_table, orders, scan, served, split_of
 from tiering.cluster.base import SplitReader
 from tiering.cluster.embedded.log.split_reader import TARGET_BATCH_ROWS, open_reader
 from tiering.cluster.embedded.rpc.service import SEGMENTS_PER_PAGE

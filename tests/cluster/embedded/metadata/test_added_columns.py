@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, all_threads, make_table, orders, scan, scan_all, split_of
+from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, all_threads, make_table, orders, scan, scan_all, split_of
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, SourceChanged, UnknownTable, UnsupportedType
 

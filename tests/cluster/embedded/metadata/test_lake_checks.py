@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, served
+from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, served
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidName, UnknownTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.embedded import PATH, EmbeddedCluster, make_table
+from support.clusters.embedded import PATH, EmbeddedCluster, make_table
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import Fenced, UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from support.embedded import PATH, SCHEMA, make_table, orders
+from support.clusters.embedded import PATH, SCHEMA, make_table, orders
 from tiering.cluster.embedded.metadata import table_rows
 from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage

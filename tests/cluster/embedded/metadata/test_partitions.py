@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, days, make_table, orders, scan, scan_all, split_of
+from support.clusters.embedded import DAYS, PATH, EmbeddedCluster, ManualClock, days, make_table, orders, scan, scan_all, split_of
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, SourceChanged, UnknownPartition, UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from support.embedded import served
-from support.lake_world import LakeWorld
+from support.clusters.embedded import served
+from support.worlds.lake_world import LakeWorld
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, orders, scan_all
+from support.clusters.embedded import DAYS, PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, orders, scan_all
 from tiering.cluster.base import SplitSource
 from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, EmbeddedCluster, make_table, scan_all
+from support.clusters.embedded import PATH, EmbeddedCluster, make_table, scan_all
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec
 from tiering.errors import InvalidArgument, InvalidData, InvalidName, LakewardError, UnsupportedType

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from support.embedded import PATH, ManualClock, make_table, orders, scan_all
+from support.clusters.embedded import PATH, ManualClock, make_table, orders, scan_all
 from tiering.cluster.embedded.metadata import database
 from tiering.cluster.embedded.metadata.database import FILE_NAME
 from tiering.cluster.embedded.storage import EmbeddedStorage

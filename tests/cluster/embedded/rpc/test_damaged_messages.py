@@ -10,7 +10,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from support.embedded import PATH, make_table, orders, served
+from support.clusters.embedded import PATH, make_table, orders, served
 from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from support.embedded import LoopbackServer
+from support.clusters.embedded import LoopbackServer
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import RoundFailed

@@ -18,7 +18,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from support.hostile_lake import change_metadata, plant
+from support.lakes.hostile_lake import change_metadata, plant
 from tiering.errors import CommitOutcomeUnknown, ForbiddenLocation, InvalidArgument, LakeUnavailable
 from tiering.lake.iceberg.catalogs.file_io import io_of
 from tiering.lake.iceberg.catalogs.opening import STORE_TIMEOUTS, open_catalog

@@ -174,7 +174,7 @@ def test_writers_that_commit_at_the_same_moment_land_once(kit: Any) -> None:
 STALE_PROCESS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from support.lake_kit import LakeKit, bucket
+from support.lakes.lake_kit import LakeKit, bucket
 from pathlib import Path
 from tiering.errors import CommitOutcomeUnknown
 kit = LakeKit(Path(sys.argv[2]))

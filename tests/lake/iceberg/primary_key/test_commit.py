@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from support.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
+from support.clusters.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
 from tiering.errors import BaseMoved, DataCorrupt, InvalidArgument, InvalidData, RoundFailed, SchemaDrift, UnsupportedType
 from tiering.lake.base import LakeWriter, WriterInitContext
 from tiering.lake.iceberg.primary_key import bucket_files as bases

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import NestedField
 
-from support.lake_kit import CREATED
-from support.plain_rows import plain_rows
-from support.primary_key_table import PrimaryKeyTable, Row, primary_key_info
-from support.unaligned import unaligned
+from support.clusters.primary_key_table import PrimaryKeyTable, Row, primary_key_info
+from support.lakes.lake_kit import CREATED
+from support.values.plain_rows import plain_rows
+from support.values.unaligned import unaligned
 from tiering.lake.iceberg.primary_key.keys import plain
 from tiering.lake.iceberg.primary_key.parquet_files import key_rows
 from tiering.lake.iceberg.schema.types import iceberg_type

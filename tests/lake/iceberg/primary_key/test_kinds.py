@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_rows import rows_by_duckdb
-from support.plain_rows import plain_rows
-from support.primary_key_table import PrimaryKeyTable, primary_key_info, with_columns
+from support.clusters.primary_key_table import PrimaryKeyTable, primary_key_info, with_columns
+from support.lakes.lake_rows import rows_by_duckdb
+from support.values.plain_rows import plain_rows
 from tiering.lake.iceberg.primary_key import keys
 from tiering.model.tables import BucketKey
 

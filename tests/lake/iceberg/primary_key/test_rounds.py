@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import ManifestContent
 
-from support.primary_key_table import Change, PrimaryKeyTable, primary_key_info
+from support.clusters.primary_key_table import Change, PrimaryKeyTable, primary_key_info
 from tiering.lake.base import WriterInitContext
 from tiering.lake.iceberg.commit import manifests
 from tiering.lake.iceberg.primary_key import rewrite_rule

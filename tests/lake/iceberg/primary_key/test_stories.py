@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.lake_kit import LakeKit
-from support.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
+from support.clusters.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
+from support.lakes.lake_kit import LakeKit
 from tiering.lake.iceberg.primary_key import keys, spool
 from tiering.model.tables import BucketKey, ChangeType
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import And, EqualTo
 
-from support.lake_kit import bucket
+from support.lakes.lake_kit import bucket
 from tiering.errors import DataCorrupt, InvalidData
 from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.marker import PATH_KEY, PLAIN_KEY, ZSTD_KEY, TieredRange, encode

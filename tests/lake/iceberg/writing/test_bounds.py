@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import EqualTo
 
-from support.lake_kit import bucket
+from support.lakes.lake_kit import bucket
 from tiering.lake.base import Committable, WriterInitContext
 from tiering.lake.iceberg.writing import writer as writer_module
 from tiering.lake.iceberg.writing.data_files import decode_files

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.lake_files import commit, write
-from support.unaligned import unaligned
+from support.lakes.lake_files import commit, write
+from support.values.unaligned import unaligned
 from tiering.library_guards.bucket_hash import bucket_ids_of
 from tiering.model.tables import BucketKey
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from support.lake_files import B0, B1, commit, context, write
+from support.lakes.lake_files import B0, B1, commit, context, write
 from tiering.errors import DataCorrupt, InvalidArgument, InvalidData, LakeTableReplaced, LakeUnavailable
 from tiering.lake.iceberg.writing import writer as writer_module
 from tiering.lake.iceberg.writing.data_files import decode_files

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from support.memory_cluster import MemoryCluster, log_table
-from support.memory_lake import MemoryLake, Request
-from support.memory_store import MemoryStore
+from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.lakes.memory_lake import MemoryLake, Request
+from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store

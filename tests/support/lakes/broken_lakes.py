@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.lake_world import LakeWorld
+from support.worlds.lake_world import LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, Committable
 from tiering.lake.iceberg.reading.view import TAG
@@ -30,8 +30,8 @@ OFTEN = "365 d"
 class Source:
     """A table of one kind, written by `write` only."""
 
-    def __init__(self, world: LakeWorld, keyed: bool, partitioned: bool) -> None:
-        self.world, self.keyed, self.partitioned = world, keyed, partitioned
+    def __init__(self, world: LakeWorld, has_primary_key: bool, partitioned: bool) -> None:
+        self.world, self.has_primary_key, self.partitioned = world, has_primary_key, partitioned
         self._writes = 0
         self.create()
 
@@ -41,7 +41,7 @@ class Source:
         self.logged: list[int] = []
         self.rows: dict[int, str] = {}
         self.foreign: set[int] = set()
-        if self.keyed:
+        if self.has_primary_key:
             key = (*partition_keys, "id")
             options = {"log_ttl": f"{LOG_TTL_S} s", "kv_snapshot_interval": OFTEN}
             self.info = self.world.primary_key_table("orders", 2, COLUMNS, key, partition_keys, **options)
@@ -54,7 +54,7 @@ class Source:
         writer = LogWriter(self.world.storage, self.info.path, f"writer-{self._writes}")
         fresh = range(self._writes * 100, self._writes * 100 + 12)
         text = f"write {self._writes}"
-        if not self.keyed:
+        if not self.has_primary_key:
             for half in (fresh[:6], fresh[6:]):
                 writer.append(self._table(half, text))
             self.logged += fresh
@@ -85,13 +85,13 @@ class Source:
         held = Counter(self.in_lake())
         assert not [row for row, count in held.items() if count > 1]
         written = Counter(self.rows.items())
-        if not self.keyed:
+        if not self.has_primary_key:
             assert not held - written
         return (written - held).total()
 
     def cut_log(self) -> None:
         """The log goes as far as it may; of a primary-key table a KV snapshot has the rest."""
-        if self.keyed:
+        if self.has_primary_key:
             for _ in range(2):
                 self.world.storage.take_kv_snapshots(self.info.path)
         self.world.clock.advance(LOG_TTL_S + 1)
@@ -99,9 +99,9 @@ class Source:
         assert all(log.log_start > 0 for log in self.world.storage.offsets(self.info).values() if log.log_end)
 
 
-def tiered(world: LakeWorld, keyed: bool, partitioned: bool) -> Source:
+def tiered(world: LakeWorld, has_primary_key: bool, partitioned: bool) -> Source:
     """Two rounds are in the lake, and more is in the log."""
-    source = Source(world, keyed, partitioned)
+    source = Source(world, has_primary_key, partitioned)
     for _ in range(2):
         source.write()
         assert source.tier().state is RoundState.SUCCEEDED
@@ -325,9 +325,9 @@ STATES: tuple[State, ...] = (
 )
 
 
-def first_round_failed_behind_its_plan(world: LakeWorld, keyed: bool, partitioned: bool) -> Source:
+def first_round_failed_behind_its_plan(world: LakeWorld, has_primary_key: bool, partitioned: bool) -> Source:
     """Its lake table is known to the coordinator, and nothing was ever committed."""
-    source = Source(world, keyed, partitioned)
+    source = Source(world, has_primary_key, partitioned)
     source.write()
     world.due()
     world.begin(source.info).advance_to(act.RunSplits)

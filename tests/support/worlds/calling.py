@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from support.coordinator_world import World
+from support.worlds.coordinator_world import World
 from tiering.model.call_results import TierTableResult
 
 

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from support.leases import keeper
-from support.memory_cluster import MemoryCluster, log_table
-from support.memory_lake import MemoryTable, Range, ranges_of
-from support.memory_store import MemoryStore
-from support.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
-from support.swept_lake import SweptMemoryLake
+from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.lakes.memory_lake import MemoryTable, Range, ranges_of
+from support.lakes.swept_lake import SweptMemoryLake
+from support.worlds.leases import keeper
+from support.worlds.memory_store import MemoryStore
+from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.coordinator.calls.sweep_lake import Sweeper, SweepLake
 from tiering.coordinator.observing.lake_reader import Lakes

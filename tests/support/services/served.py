@@ -13,9 +13,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from support.calling import until
-from support.coordinator_world import HandTierer, World
-from support.memory_cluster import log_table
+from support.clusters.memory_cluster import log_table
+from support.worlds.calling import until
+from support.worlds.coordinator_world import HandTierer, World
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import LakewardError

@@ -16,7 +16,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from support.behaviour_world import TieredTable
+from support.worlds.behaviour_world import TieredTable
 from tiering.errors import LakewardError
 from tiering.model.rounds import RoundState
 
@@ -30,9 +30,9 @@ class Story:
 
     weights: Mapping[str, int]
 
-    def __init__(self, world: TieredTable, seen: Counter[str]) -> None:
+    def __init__(self, world: TieredTable, events: Counter[str]) -> None:
         self.world: Any = world
-        self.seen = seen
+        self.events = events
         """What happened in all stories together, to tell that they are worth telling."""
 
     def tell(self, data: st.DataObject, steps: int) -> None:
@@ -65,7 +65,7 @@ class Story:
 
     def _run(self, **how: Any) -> RoundState:
         outcome = self.world.run_round(**how)
-        self.seen[outcome.state.value] += 1
+        self.events[outcome.state.value] += 1
         if outcome.state is RoundState.FAILED:
             assert how, why(outcome.error)
         return outcome.state
@@ -82,14 +82,14 @@ def tell_stories(tell: Any, examples: int) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(data=st.data())
-    def one(data: st.DataObject) -> None:
+    def example(data: st.DataObject) -> None:
         folder = Path(tempfile.mkdtemp())
         try:
             tell(data, folder)
         finally:
             shutil.rmtree(folder)
 
-    one()
+    example()
 
 
 def why(error: LakewardError | None) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from support.lake_proof import assert_every_offset_once
-from support.processes import Process, wait_for
+from support.lakes.lake_proof import assert_every_offset_once
+from support.running.processes import Process, wait_for
 from tiering import crash_points
 from tiering.cli.processes.data_folder import DataFolder
 from tiering.client import LakewardClient

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from support.leases import NoLeaseCalls
+from support.worlds.leases import NoLeaseCalls
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker

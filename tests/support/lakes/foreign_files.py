@@ -13,8 +13,8 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table.update import AddPartitionSpecUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
-from support.lake_world import LakeWorld
-from support.validated import local
+from support.worlds.lake_world import LakeWorld
+from support.worlds.validated import local
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.tables import TableInfo

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from support.primary_key_table import PrimaryKeyTable
-from support.processes import wait_for
+from support.clusters.primary_key_table import PrimaryKeyTable
+from support.running.processes import wait_for
 
 
 def local_path(location: str) -> str:

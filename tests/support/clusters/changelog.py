@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from support.embedded import scan_all
+from support.clusters.embedded import scan_all
 from tiering.cluster.base import SplitSource
 from tiering.model.tables import ChangeType, TableInfo
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 
-from support.processes import heeding_interrupts, wait_for
+from support.running.processes import heeding_interrupts, wait_for
 
 BAR = "\N{BOX DRAWINGS HEAVY HORIZONTAL}"
 """What rich draws bars of."""

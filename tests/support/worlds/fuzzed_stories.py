@@ -19,10 +19,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.data_folders import FolderWorld
-from support.lake_world import FRESHNESS_S, SteppedRound
-from support.leases import keeper
-from support.validated import check, faults
+from support.worlds.data_folders import FolderWorld
+from support.worlds.lake_world import FRESHNESS_S, SteppedRound
+from support.worlds.leases import keeper
+from support.worlds.validated import check, faults
 from tiering import errors
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -62,7 +62,7 @@ class Model:
     """What a table holds by now, and what its lake may hold beside that."""
 
     info: TableInfo
-    keyed: bool
+    has_primary_key: bool
     partitioned: bool
     rows: dict[tuple[str, int], Row] = field(default_factory=dict)
     """By region and id."""
@@ -126,7 +126,7 @@ class Story:
         if not free:
             return None
         name, rng = self.rng.choice(free), self.rng
-        keyed, partitioned = rng.random() < 0.5, rng.random() < 0.5
+        has_primary_key, partitioned = rng.random() < 0.5, rng.random() < 0.5
         schema = pa.schema(
             [pa.field("id", pa.int64(), nullable=False), pa.field("region", pa.string(), nullable=False), pa.field("text", pa.string())]
         )
@@ -136,13 +136,13 @@ class Story:
             "table.datalake.freshness": f"{FRESHNESS_S} s",
             "table.kv.snapshot.interval": "365 d",
         }
-        if not keyed:
+        if not has_primary_key:
             del properties["table.kv.snapshot.interval"]
         key = (*partition_keys, "id") if partitioned else ("id",)
-        spec = TableSpec(schema, rng.choice((1, 2)), (), properties, key if keyed else (), partition_keys)
+        spec = TableSpec(schema, rng.choice((1, 2)), (), properties, key if has_primary_key else (), partition_keys)
         info = self.world.storage.create_table(TablePath("sales", name), spec)
-        self.models[name] = Model(info, keyed, partitioned)
-        return f"{name} keyed={keyed} partitioned={partitioned} {properties['table.datalake.enabled']}"
+        self.models[name] = Model(info, has_primary_key, partitioned)
+        return f"{name} has_primary_key={has_primary_key} partitioned={partitioned} {properties['table.datalake.enabled']}"
 
     def drop(self) -> str:
         model = self.pick()
@@ -177,11 +177,13 @@ class Story:
     def write(self) -> str:
         model, rng = self.pick(), self.rng
         number = next(self._numbers)
-        ids = rng.sample(range(12), rng.randrange(1, 8)) if model.keyed else range(number * 100, number * 100 + rng.randrange(1, 8))
+        ids = (
+            rng.sample(range(12), rng.randrange(1, 8)) if model.has_primary_key else range(number * 100, number * 100 + rng.randrange(1, 8))
+        )
         rows = [(key, rng.choice(REGIONS), rng.choice((f"text {number}", None))) for key in ids]
         table = pa.table(dict(zip(("id", "region", "text"), zip(*rows, strict=True), strict=True)), schema=_columns())
         storage = self.world.storage
-        (storage.upsert if model.keyed else storage.append)(model.info.path, table, f"writer-{number}", 0)
+        (storage.upsert if model.has_primary_key else storage.append)(model.info.path, table, f"writer-{number}", 0)
         for row in rows:
             model.rows[self._place(model, row)] = row
             model.former[row] += 1
@@ -189,7 +191,7 @@ class Story:
 
     def delete(self) -> str | None:
         model, rng = self.pick(), self.rng
-        if not model.keyed:
+        if not model.has_primary_key:
             return None
         places = [(rng.choice(REGIONS), key) for key in rng.sample(range(12), rng.randrange(1, 6))]
         columns = {"region": [region for region, _ in places], "id": pa.array([key for _, key in places], pa.int64())}
@@ -201,11 +203,11 @@ class Story:
         return f"{model.info.path} {places}"
 
     def _place(self, model: Model, row: Row) -> tuple[str, int]:
-        return (row[1] if model.partitioned or not model.keyed else "", row[0])
+        return (row[1] if model.partitioned or not model.has_primary_key else "", row[0])
 
     def snapshot(self) -> str | None:
         model = self.pick()
-        return f"{model.info.path} {len(self.world.storage.take_kv_snapshots(model.info.path))}" if model.keyed else None
+        return f"{model.info.path} {len(self.world.storage.take_kv_snapshots(model.info.path))}" if model.has_primary_key else None
 
     # time and processes
 

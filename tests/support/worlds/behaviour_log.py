@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from support.behaviour_world import PATH, Row, TieredTable, placed
+from support.worlds.behaviour_world import PATH, Row, TieredTable, placed
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import BucketKey
 
@@ -44,18 +44,22 @@ class LogBehaviour(TieredTable):
         schema = self.table.schema
         whole = [{"region": region, "id": next(self._ids), **values} for region, values in rows]
         ranges = self.cluster.append(PATH, pa.Table.from_pylist(whole, schema=schema), self.writer(), 0)
-        appended = [row for one in ranges for row in self.log(one.bucket, one.starting_offset, one.stopping_offset)]
+        appended = [
+            row
+            for appended_range in ranges
+            for row in self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset)
+        ]
         assert sorted(appended, key=_id) == [{name: row.get(name) for name in schema.names} for row in whole]
-        for one in ranges:
-            log = self.rows.setdefault(one.bucket, [])
-            assert len(log) == one.starting_offset
-            log.extend(self.log(one.bucket, one.starting_offset, one.stopping_offset))
+        for appended_range in ranges:
+            log = self.rows.setdefault(appended_range.bucket, [])
+            assert len(log) == appended_range.starting_offset
+            log.extend(self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset))
 
     def drop_partition(self, region: str) -> None:
         """What the lake has of it stays there; what it has not is gone."""
         tiered = self.drop(region)
         living = self.cluster.offsets(self.table)
-        for bucket in [one for one in self.rows if one not in living]:
+        for bucket in [bucket_key for bucket_key in self.rows if bucket_key not in living]:
             self.left += _placed(bucket, self.rows.pop(bucket)[: tiered.get(bucket, 0)])
 
     def check(self) -> None:

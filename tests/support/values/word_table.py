@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from support.memory_coordinator import NOON, table_status
+from support.worlds.memory_coordinator import NOON, table_status
 from sys_tables.declare.columns import INT, column
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
-from support.lake_kit import ObservedCatalog
-from support.swept_lake import SweptMemoryLake
+from support.lakes.lake_kit import ObservedCatalog
+from support.lakes.swept_lake import SweptMemoryLake
 from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake

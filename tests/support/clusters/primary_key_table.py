@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.transforms import BucketTransform
 
-from support.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
+from support.lakes.lake_kit import CLUSTER_ID, CREATED, LakeKit, PreparedRound
 from tiering.lake.base import Committable, LakeView, WriteResult, WriterInitContext
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.iceberg.schema.types import iceberg_type

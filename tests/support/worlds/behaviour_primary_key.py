@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.behaviour_world import PATH, Row, TieredTable, placed
+from support.worlds.behaviour_world import PATH, Row, TieredTable, placed
 from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SNAPSHOT_OFFSET, BucketKey, ChangeType
@@ -44,14 +44,14 @@ class Logged:
 
 
 @dataclass
-class KeyedBehaviour(TieredTable):
+class PrimaryKeyBehaviour(TieredTable):
     """See the module. `history` has the whole changelog of each living bucket, also what was cut from the log since."""
 
     shape: str
     now: dict[Key, Row] = field(default_factory=dict)
     history: dict[BucketKey, list[Logged]] = field(default_factory=dict)
     left: list[Row] = field(default_factory=list)
-    seen: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
     """What happened, counted at every check."""
 
     def spec(self) -> TableSpec:
@@ -95,11 +95,11 @@ class KeyedBehaviour(TieredTable):
 
     def _took(self, ranges: Sequence[AppendedRange], expected: dict[Key, list[Logged]]) -> None:
         """A write left `expected` in the log, the records of a key next to each other, and nothing else."""
-        for one in ranges:
-            records = self.log(one.bucket, one.starting_offset, one.stopping_offset, CHANGE_TYPE_COLUMN)
+        for appended_range in ranges:
+            records = self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset, CHANGE_TYPE_COLUMN)
             logged = [Logged(ChangeType(row.pop(CHANGE_TYPE_COLUMN)), row) for row in records]
-            log = self.history.setdefault(one.bucket, [])
-            assert len(log) == one.starting_offset
+            log = self.history.setdefault(appended_range.bucket, [])
+            assert len(log) == appended_range.starting_offset
             log.extend(logged)
             while logged:
                 mine = expected.pop(self._key(logged[0].row))
@@ -118,7 +118,7 @@ class KeyedBehaviour(TieredTable):
         """What the lake has of it stays there; what it has not is gone."""
         marker, tiered = self.marker(), self.drop(region)
         living = self.cluster.offsets(self.table)
-        for bucket in [one for one in self.history if one not in living]:
+        for bucket in [bucket_key for bucket_key in self.history if bucket_key not in living]:
             log = self.history.pop(bucket)
             if bucket in tiered:
                 assert marker is not None
@@ -137,14 +137,14 @@ class KeyedBehaviour(TieredTable):
 
     def _note(self, marker: Marker, rows: int) -> None:
         ends = self.cluster.offsets(self.table)
-        self.seen["compared rows"] += rows
-        self.seen["from a KV snapshot"] += any(entry.start > 0 for entry in marker.buckets.values())
-        self.seen["partly tiered"] += any(0 < stop < len(self.history.get(bucket, [])) for bucket, stop in self.tiered.items())
-        self.seen["log cut"] += any(bucket.log_start > 0 for bucket in ends.values())
+        self.events["compared rows"] += rows
+        self.events["from a KV snapshot"] += any(entry.start > 0 for entry in marker.buckets.values())
+        self.events["partly tiered"] += any(0 < stop < len(self.history.get(bucket, [])) for bucket, stop in self.tiered.items())
+        self.events["log cut"] += any(bucket.log_start > 0 for bucket in ends.values())
 
     def run_round(self, **how: Any) -> RoundOutcome:
         outcome = super().run_round(**how)
-        self.seen["rows deleted"] += outcome.stats.deletes_written
+        self.events["rows deleted"] += outcome.stats.deletes_written
         return outcome
 
     def _mine(self, marker: Marker) -> list[Row]:
@@ -166,5 +166,5 @@ class KeyedBehaviour(TieredTable):
         if marker is not None:
             assert {self._key(row) for row in self._mine(marker)} == set(self.now)
             results = validate(self.cluster, self.lake, PATH, Level.ROWS)  # type: ignore[arg-type]
-            assert not [one for one in results if one.ok is False], results
+            assert not [result for result in results if result.ok is False], results
         return marker

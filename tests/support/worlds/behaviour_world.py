@@ -1,6 +1,6 @@
 """One table of any cluster, tiered to any lake by inline rounds in this process: the part that is the same for every kind of table.
 
-What the lake must hold after a round is told by a model of plain dicts: `behaviour_log`, `behaviour_keyed`.
+What the lake must hold after a round is told by a model of plain dicts: `behaviour_log`, `behaviour_primary_key`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
-from support.leases import DirectLeaseCalls
+from support.worlds.leases import DirectLeaseCalls
 from tiering.clock import RandomIds, SystemClock
 from tiering.cluster.base import ClusterOwner, SplitReader
 from tiering.cluster.capabilities import KvSnapshotsOnDemand
@@ -179,7 +179,7 @@ class TieredTable:
 
     def drop(self, region: str) -> dict[BucketKey, int]:
         """Drops a partition; how far its buckets were tiered."""
-        ids = {one.partition_id for one in self.cluster.partitions(self.table) if one.partition_name == region}
+        ids = {partition.partition_id for partition in self.cluster.partitions(self.table) if partition.partition_name == region}
         self.cluster.drop_partition(PATH, region)
         return {bucket: self.tiered.pop(bucket) for bucket in list(self.tiered) if bucket.partition_id in ids}
 
@@ -228,9 +228,9 @@ class TieredTable:
 
     def assert_lake_holds(self, expected: Sequence[Row]) -> None:
         """Exactly these rows, each once."""
-        found = self.lake_backend.read(self.folder, PATH)
-        names = [name for name in found.column_names if name != "__timestamp"]
-        assert _counted(found.select(names).to_pylist(), names) == _counted(expected, names)
+        lake_rows = self.lake_backend.read(self.folder, PATH)
+        names = [name for name in lake_rows.column_names if name != "__timestamp"]
+        assert _counted(lake_rows.select(names).to_pylist(), names) == _counted(expected, names)
 
     def assert_all_tiered(self) -> None:
         """Everything in the log is in the lake."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from support.lake_world import SCHEMA, LakeWorld
+from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import TableSpec

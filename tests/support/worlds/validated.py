@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from support.lake_world import LakeWorld
+from support.worlds.lake_world import LakeWorld
 from tiering.lake.marker import Marker, encode
 from tiering.model.tables import TableInfo
 from tiering.validate.results import CheckResult, Level

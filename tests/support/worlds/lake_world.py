@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from support.coordinator_world import HandClock
-from support.lake_proof import assert_every_offset_once
-from support.leases import DirectLeaseCalls, keeper
-from support.memory_store import MemoryStore
+from support.lakes.lake_proof import assert_every_offset_once
+from support.worlds.coordinator_world import HandClock
+from support.worlds.leases import DirectLeaseCalls, keeper
+from support.worlds.memory_store import MemoryStore
 from tiering.clock import RandomIds
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from support.memory_lake import MemoryLake
+from support.lakes.memory_lake import MemoryLake
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
 from tiering.lake.rules.contiguous_offsets import RowOffsets

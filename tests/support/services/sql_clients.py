@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.client_statements import Answer, Rows
+from support.services.client_statements import Answer, Rows
 
 PATIENCE_S = 180
 MARKER = re.compile(r"^--- [0-9]+$", re.MULTILINE)

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from support.lake_kit import LakeKit
+from support.lakes.lake_kit import LakeKit
 from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
 from tiering.model.tables import TableInfo
 

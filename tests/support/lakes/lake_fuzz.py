@@ -1,4 +1,4 @@
-"""`python -m support.lake_fuzz FOLDER EXAMPLES`: a child process that draws options of tables and changes of a lake's metadata.
+"""`python -m support.lakes.lake_fuzz FOLDER EXAMPLES`: a child process that draws options of tables and changes of a lake's metadata.
 
 Whatever is drawn, it ends well or in an error of Lakeward's tree, imports no module that was named to it, and opens no file outside
 of the folder and of what Python itself is made of. Exits with 1 and the first example that does otherwise.
@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyiceberg.manifest import clear_manifest_cache
 
-from support.hostile_lake import EVIL, metadata_file, plant
-from support.lake_kit import LakeKit
+from support.lakes.hostile_lake import EVIL, metadata_file, plant
+from support.lakes.lake_kit import LakeKit
 from support.repository import ROOT
-from support.watched_folder import Watch
+from support.running.watched_folder import Watch
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
 from tiering.errors import LakewardError

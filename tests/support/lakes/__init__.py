@@ -1,0 +1,1 @@
+"""Lakes for tests: real, in memory, broken, hostile; and what their files hold."""

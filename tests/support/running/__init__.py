@@ -1,0 +1,1 @@
+"""Real processes, terminals and Spark sessions."""

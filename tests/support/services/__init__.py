@@ -1,0 +1,1 @@
+"""Services and clients over real gRPC, honest and hostile."""

@@ -1,0 +1,1 @@
+"""Values and rows of every kind, and what they are bit by bit."""

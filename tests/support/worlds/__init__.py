@@ -1,0 +1,1 @@
+"""Whole deployments in one process, driven by hand or by a seed."""
