@@ -28,7 +28,7 @@ class Output:
     procedure: str = column("Name of the procedure.")
     parameter: str | None = column("Name of the parameter; NULL in the row of the procedure itself.")
     type: str | None = column("Its Spark SQL type.")
-    required: bool | None = column("Whether it must be arguments.")
+    required: bool | None = column("Whether it must be given.")
     default: str | None = column("What it is if it is not given, as a literal.")
     comment: str = column("What the parameter means, or what the procedure does.")
 

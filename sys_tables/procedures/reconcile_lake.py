@@ -38,7 +38,7 @@ class Output:
     lake_snapshot_id: int | None = column("The lake snapshot that tiering goes on from.")
     outcome: str = column("reconciled; not_needed if nothing was wrong; would_reconcile for a dry run.")
     records_left_out: int | None = column(
-        "How many records of the log the lake lacks and will not be arguments: of a primary-key table, changes. NULL if it cannot be told."
+        "How many records of the log the lake lacks and will not be given: of a primary-key table, changes. NULL if it cannot be told."
     )
 
 

@@ -23,7 +23,7 @@ class Parameters:
 
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     level: str = parameter("counts: rows per bucket. offsets: each offset once. rows: all values too.", default="offsets")
-    snapshot_id: int | None = parameter("A lake snapshot; the newest if not arguments.", default=None)
+    snapshot_id: int | None = parameter("A lake snapshot; the newest if not given.", default=None)
 
 
 @procedure(NAME, Parameters, ValidationResultRow, comment="Proves with DuckDB that a lake table equals its log.", mutates=False)

@@ -19,7 +19,7 @@ class Parameters:
     """Its arguments."""
 
     lease_id: str = parameter("Identifier of the lease, chosen by its owner.")
-    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds; as long as before if not arguments.", default=None)
+    ttl_ms: int | None = parameter("How long it lasts from now, in milliseconds; as long as before if not given.", default=None)
 
 
 @dataclass(frozen=True)
