@@ -1,6 +1,6 @@
 """CSV files: comma, double quotes, a header line, UTF-8. Read as text in bounded memory; types are found over the whole file.
 
-Unquoted `NA` and its like (`ingest_types.NULL_TEXTS`) are null in every column; a quoted text is never null.
+Unquoted `NA` and its like (`NULL_TEXTS` of `text_types.py`) are null in every column; a quoted text is never null.
 """
 
 from __future__ import annotations
