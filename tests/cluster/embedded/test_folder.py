@@ -13,13 +13,15 @@ import sqlalchemy as sa
 
 from support.clusters.embedded import PATH, LoopbackServer, ManualClock, cities, make_table, orders, scan, scan_all, served, split_of
 from support.repository import ROOT
+from tiering.cluster.base import ClusterOwner
 from tiering.cluster.embedded.log.segments import Segment
 from tiering.cluster.embedded.metadata.database import FILE_NAME, FORMAT_VERSION, segments
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, ServiceUnreachable, SetupError
+from tiering.errors import ClusterUnavailable, DataCorrupt, ServiceUnreachable, SetupError
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.rpc.v1 import embedded_pb2
 
 B0 = BucketKey(None, 0)
 
@@ -302,9 +304,11 @@ def test_a_call_is_given_up_when_patience_ends(storage: EmbeddedStorage) -> None
 
 
 def test_only_the_coordinators_process_records_the_lake(storage: EmbeddedStorage) -> None:
-    table = make_table(storage)
-    with served(storage) as remote, pytest.raises(InvalidArgument, match="only the coordinator"):
-        remote.record_lake_snapshot(table, RecordedLakeSnapshot(1, {B0: 0}))
+    """Whoever connects has no way to it: neither the client nor the service knows such a call."""
+    with served(storage) as remote:
+        assert not isinstance(remote, ClusterOwner)
+    methods = embedded_pb2.DESCRIPTOR.services_by_name["EmbeddedCluster"].methods_by_name
+    assert [name for name in methods if ("Lake" in name and not name.startswith("Get")) or "Lease" in name] == []
 
 
 FOREIGN = ("log", "log/1", "kv-snapshots", "kv-snapshots/1", "kv")

@@ -112,7 +112,7 @@ class PrimaryKeyBehaviour(TieredTable):
 
     def age(self) -> None:
         """The cluster keeps house: what is old, tiered and not needed any more goes from the log."""
-        self.cluster.upkeep.run()  # type: ignore[attr-defined]
+        self.cluster.maintenance.run()  # type: ignore[attr-defined]
 
     def drop_partition(self, region: str) -> None:
         """What the lake has of it stays there; what it has not is gone."""

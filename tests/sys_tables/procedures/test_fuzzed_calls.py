@@ -16,6 +16,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from support.running.processes import wait_for
 from support.services.fuzzed_calls import TABLES, Calls
 from support.services.sys_catalog import Client, error_of, pb, serving
 from support.worlds.data_folders import FolderWorld
@@ -72,6 +73,7 @@ class CalledWorld(FolderWorld):
         for tiered in (logs, keyed):
             asyncio.run(self._asked_for(tiered.path))
             self.begin(tiered).end()
+        wait_for("the lease that the rounds released in the background is gone", lambda: not self.storage.leases())
 
     async def _asked_for(self, path: TablePath) -> None:
         async for _ in self.coordinator.control.perform_with_progress(TierTable(path, wait=False, caller="ann")):
