@@ -42,12 +42,12 @@ class Wait:
     def procedure(self) -> Procedure:
         @procedure("linger", NoParameters, KeyRow, comment="Waits.", mutates=True)
         async def linger(call: Call, parameters: NoParameters) -> AsyncIterator[str | KeyRow]:
-            self.keys.append(call.idempotency_key)
+            self.keys.append(call.options.idempotency_key)
             yield "waiting"
             self.begun.release()
             while not self.released.is_set():
                 await asyncio.sleep(0.01)
-            yield KeyRow(call.idempotency_key)
+            yield KeyRow(call.options.idempotency_key)
 
         return linger
 

@@ -68,13 +68,13 @@ class Effects:
     def procedure(self) -> Procedure:
         @procedure("act", OnceParameters, OnceRow, comment="Does something.", mutates=True)
         async def act(call: Call, parameters: OnceParameters) -> AsyncIterator[str | OnceRow]:
-            self.keys.append(call.idempotency_key)
+            self.keys.append(call.options.idempotency_key)
             yield "acting"
             if parameters.outcome == "fail":
                 raise RoundFailed("a disk is full: /tmp/x", cause_class="OSError", hint="Make room.")
             if parameters.outcome == "refuse":
                 raise TablePaused("the table demo.Flights is paused by ann", hint="CALL sys.resume_tiering.")
-            yield OnceRow(call.idempotency_key, call.caller)
+            yield OnceRow(call.options.idempotency_key, call.caller)
 
         return act
 
