@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.repository import ROOT
 from support.services.client_statements import Answer, Rows
 
 PATIENCE_S = 180
@@ -89,13 +90,14 @@ ASK_SPARK = """
 import json
 import sys
 
+sys.path.append(sys.argv[2])
 from support.sql_examples import cell_text
 
 
 def answer(sql):
     try:
-        found = spark.sql(sql)
-        return {"columns": found.columns, "cells": [[cell_text(cell) for cell in row] for row in found.collect()]}
+        rows = spark.sql(sql)
+        return {"columns": rows.columns, "cells": [[cell_text(cell) for cell in row] for row in rows.collect()]}
     except Exception as error:
         return str(error)
 
@@ -108,7 +110,7 @@ def ask_python(program: str, folder: Path, statements: Sequence[str]) -> tuple[s
     """Through the session `spark` of a Python program; also what the program itself printed."""
     (folder / "program.py").write_text(f"{program}\n{ASK_SPARK}")
     (folder / "statements.json").write_text(json.dumps(list(statements)))
-    printed = run("python program.py statements.json", folder)
+    printed = run(f"python program.py statements.json {ROOT / 'tests'}", folder)
     own, _, answers = printed.rstrip().rpartition("\n")
     assert answers.startswith("["), printed[-4_000:]
     return own, [_from_json(answer) for answer in json.loads(answers)]
