@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
+
+from tiering.errors import LakewardError, StatementFailed
 
 
 class EngineKind(StrEnum):
@@ -33,3 +36,14 @@ class Engine(Protocol):
     def close(self) -> None:
         """Ends the session."""
         ...
+
+
+@contextmanager
+def errors_of_statements() -> Iterator[None]:
+    """Raises errors of our tree as StatementFailed, with their class in the message; a StatementFailed passes as it is."""
+    try:
+        yield
+    except StatementFailed:
+        raise
+    except LakewardError as error:
+        raise StatementFailed(f"[{error.error_class}] {error.message}", hint=error.hint) from error

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from tiering.cli.processes.data_folder import read_data_folder
-from tiering.cli.sql.engine import Result
+from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.clock import SystemClock
 from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
-from tiering.errors import LakewardError, StatementFailed
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
 from tiering.validate.child import FolderValidation
@@ -46,12 +45,8 @@ class DuckDbEngine:
 
     def execute(self, statement: str) -> Result:
         """See `Engine`."""
-        try:
+        with errors_of_statements():
             answer = self._engine.execute(statement)
-        except StatementFailed:
-            raise
-        except LakewardError as error:
-            raise StatementFailed(f"[{error.error_class}] {error.message}", hint=error.hint) from error
         return Result(answer.columns, answer.rows)
 
     def close(self) -> None:

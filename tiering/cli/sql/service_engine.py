@@ -18,13 +18,13 @@ from sys_tables.offline.engine import OfflineEngine, OfflineSource
 from sys_tables.offline.parsing import CallStatement, parse
 from sys_tables.registry import Registry, default_registry
 from tiering.cli.service_lake import service_lake
-from tiering.cli.sql.engine import Result
+from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.interface import CoordinatorView
-from tiering.errors import LakewardError, StatementFailed
+from tiering.errors import StatementFailed
 from tiering.lake.registry import lake_opener
 from tiering.model.status import TableStatus
 from tiering.model.tables import TableInfo
@@ -77,13 +77,9 @@ class ServiceDuckDbEngine:
 
     def execute(self, statement: str) -> Result:
         """See `Engine`."""
-        try:
+        with errors_of_statements():
             self._refuse_changes(statement)
             answer = self._engine.execute(statement)
-        except StatementFailed:
-            raise
-        except LakewardError as error:
-            raise StatementFailed(f"[{error.error_class}] {error.message}", hint=error.hint) from error
         return Result(answer.columns, answer.rows)
 
     def close(self) -> None:
