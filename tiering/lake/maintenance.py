@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from tiering.lake.base import LakeView
+from tiering.lake.foreign import ForeignSnapshot
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import TableInfo, TablePath
@@ -74,4 +75,16 @@ class LakeMaintenance(Protocol):
 
     def delete_file(self, view: LakeView, location: str) -> None:
         """Deletes one of `stored_files`."""
+        ...
+
+
+@runtime_checkable
+class ForeignCommits(Protocol):
+    """A lake that can tell what a snapshot of another tiering service added."""
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        """What it added, from the bounds of its files, or from their rows where there are no bounds. `partitions`: ids by name.
+
+        Rows of a partition that is not among them are left out. Raises LakeUnavailable, SchemaDrift (a file whose bucket is unknown).
+        """
         ...

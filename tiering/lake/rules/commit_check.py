@@ -32,7 +32,7 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
         )
     if committable.round_id != marker.round_id:
         raise _disagree(marker, f"the files are those of round {committable.round_id}")
-    before = {} if base.marker is None else base.marker.buckets
+    before = base.ranges
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)
         if after is None:

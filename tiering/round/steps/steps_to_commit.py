@@ -60,8 +60,8 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
 
 
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
-    """A KV snapshot is progress also when no record follows it."""
-    return prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
+    """A KV snapshot is progress also when no record follows it, and so is a commit without rows, planned as that."""
+    return not plan.splits or prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
 
 
 def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:
