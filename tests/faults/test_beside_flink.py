@@ -238,7 +238,8 @@ def test_13_fluss_names_a_snapshot_again_after_its_own_expired() -> None:
     world.succeed()
     world.lake.foreign_commit(world.info.path)
     world.lake.expire_all_but_head()
-    assert world.told is not None and world.told.lake_snapshot_id not in world.lake.table.snapshots
+    assert world.told is not None
+    assert world.told.lake_snapshot_id not in world.lake.table.snapshots
     assert world.succeed().state is RoundState.SUCCEEDED
     world.quiet()
 

@@ -1,4 +1,4 @@
-"""A cluster in memory whose tables another tiering service tiers, too: keeps the record of a lake table as Fluss 0.9.1 does (FLUSS.md H1, H2).
+"""A cluster in memory whose tables another tiering service tiers, too: it keeps the record of a lake table as Fluss 0.9.1 does.
 
 A record names a snapshot and the path of a file of offsets. The last write wins, offsets go back without an error, and a write with
 `keep` unset deletes the files of all other registered snapshots, and its own when it is repeated.

@@ -111,7 +111,8 @@ class BesideFlink:
     def refuse(self) -> str:
         """The class of the permanent error in which our next round ends; its hint names what mends it."""
         outcome = self.tier()
-        assert outcome.state is RoundState.FAILED and outcome.error is not None and not outcome.error.retryable, outcome
+        assert outcome.error is not None
+        assert (outcome.state, outcome.error.retryable) == (RoundState.FAILED, False), outcome
         assert "CALL sys." in outcome.error.hint
         return outcome.error.error_class
 

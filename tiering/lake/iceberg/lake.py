@@ -19,6 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeFormat, LakeView
 from tiering.lake.file_lists import FileLists
+from tiering.lake.foreign import ForeignSnapshot
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.catalogs.opening import open_catalog, own_settings
@@ -26,6 +27,7 @@ from tiering.lake.iceberg.commit.committer import SentRounds
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
+from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
@@ -81,6 +83,10 @@ class IcebergLake:
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions)
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        """See `ForeignCommits.foreign_snapshot`."""
+        return foreign_snapshot(table, view, snapshot_id, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""
