@@ -6,7 +6,7 @@ Rows of a log table are ranges `(bucket, start, stop, file)`, those of a primary
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +14,9 @@ import numpy as np
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.lakes.memory_lake import MemoryTable, Range, Request
 from support.lakes.swept_lake import SweptMemoryLake
-from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER, LakeView, WriteResult
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import BucketKey, ChangeType, Offsets, TableInfo, TablePath, TableType
@@ -25,13 +25,14 @@ GONE = (ChangeType.DELETE, ChangeType.UPDATE_BEFORE)
 
 
 class SharedMemoryLake(SweptMemoryLake):
-    """A `Lake`, a `LakeMaintenance` and a `ForeignCommits` of the one table of its cluster."""
+    """A `Lake`, a `LakeMaintenance`, a `ForeignCommits` and a `RowRemoval` of the one table of its cluster."""
 
     def __init__(self, cluster: SharedMemoryCluster) -> None:
         super().__init__()
         self._cluster = cluster
         self._added: dict[int, ForeignSnapshot] = {}
         self.offsets_path: dict[int, str] = {}
+        self._removals: dict[str, Removal] = {}
 
     @property
     def table(self) -> MemoryTable:
@@ -49,9 +50,28 @@ class SharedMemoryLake(SweptMemoryLake):
         head = self.table.head
         assert head is not None
         self._as_tiering(head, marker)
-        if not self.is_log:
+        removals = [(self._removals[file], file) for *_, file in request.ranges if file in self._removals]
+        if removals:
+            self.table.rows[head] = self._removed(rows, *removals[0])
+        elif not self.is_log:
             self.table.rows[head] = self._with_changes(rows, request.ranges)
         return True
+
+    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
+        """All of it travels in the first result; the others only say that their bucket loses rows."""
+        file = self.write(f"lakeward-{round_id}-removal.parquet")
+        self._removals[file] = removal
+        buckets = removal.emptied or removal.places
+        return [WriteResult(bucket, 0, 0, 0, 1, 1, file.encode()) for bucket in sorted(buckets, key=BucketKey.sort_key)]
+
+    def _removed(self, rows: Iterable[Range], removal: Removal, file: str) -> tuple[Range, ...]:
+        if removal.emptied:
+            return tuple(row for row in rows if row[0] not in removal.emptied)
+        offsets: set[tuple[BucketKey, int]] = set()
+        for bucket, start, stop, _ in rows:
+            ceiling = removal.ceilings.get(bucket, stop)
+            offsets |= {(bucket, offset) for offset in range(start, min(stop, ceiling))}
+        return tuple((bucket, offset, offset + 1, file) for bucket, offset in sorted(offsets))
 
     def _as_tiering(self, snapshot_id: int, marker: Marker) -> None:
         """As the commit of the Fluss cluster does: its own commit user, and a prepared path that is never registered."""

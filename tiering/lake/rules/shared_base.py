@@ -125,19 +125,19 @@ def _walk(
 ) -> ForeignWalk:
     foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
-    told: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
+    recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
     newest_added: int | None = None
     if stretch.is_whole:
         ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, log_rows)
         for snapshot in foreign:
             contents = read(snapshot.snapshot_id)
-            ends.take(contents, told if snapshot.snapshot_id == newest else {})
+            ends.take(contents, recorded if snapshot.snapshot_id == newest else {})
             if contents.added and not contents.is_rewrite:
                 newest_added = snapshot.snapshot_id
     else:
-        ends = _stated_ends(view, table_type, foreign, told, read, log_rows)
+        ends = _stated_ends(view, table_type, foreign, recorded, read, log_rows)
         newest_added = newest
-    beyond = ends.pass_row_less(told)
+    beyond = ends.pass_row_less(recorded)
     if beyond and table_type is TableType.LOG:
         raise _record_ahead(view, newest, beyond, ends.ranges)
     walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back))
@@ -159,13 +159,13 @@ def _stated_ends(
     view: LakeView,
     table_type: TableType,
     foreign: list[LakeSnapshot],
-    told: Offsets,
+    recorded: Offsets,
     read: SnapshotReader,
     log_rows: LogRows,
 ) -> RunningEnds:
     """The first look at a table of which older snapshots are gone: what the other service says is taken for where it stands."""
     stated = read(foreign[-1].snapshot_id).offsets if foreign else {}
-    offsets = stated or told
+    offsets = stated or recorded
     if not offsets:
         raise foreign_tiering(view, max(view.snapshots.values(), key=lambda snapshot: snapshot.sequence_number))
     ranges = {bucket: TieredRange(0, offset) for bucket, offset in offsets.items()}

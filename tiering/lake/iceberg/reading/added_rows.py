@@ -100,7 +100,7 @@ def _pieces(table: TableInfo, loaded: Table, file: DataFile) -> Iterator[_Piece]
         parquet = pq.ParquetFile(cast(Any, stream))
         names = [column_name(parquet, loaded.schema().find_field(name)) for name in (BUCKET_COLUMN, OFFSET_COLUMN)]
         if None in names:
-            raise drift(table.path, None, f"was given the file {file.file_path} by another tiering service, which has no offsets", "")
+            raise drift(table.path, None, f"was given the file {file.file_path} by another tiering service, which has no offsets")
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=cast("list[str]", names), use_threads=False):
             bucket_ids, numbers = (batch.column(cast(str, name)).to_numpy() for name in names)
             for bucket_id in np.unique(bucket_ids):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from support.worlds.beside_flink import AFTER, B0, BEFORE, DELETE, INSERT, KEY_TABLE, BesideFlink, appended
+import pytest
+
+from support.flink.beside_flink import AFTER, B0, BEFORE, DELETE, INSERT, KEY_TABLE, BesideFlink, appended
+from tiering.errors import CannotReconcile
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
 from tiering.round.steps import actions as act
 
@@ -225,7 +228,7 @@ def test_12_a_stale_round_without_rows_moves_no_end_back() -> None:
     stale = world.flink().plan(80).check().prepare()
     world.flink().whole()
     stale.append().tell()
-    assert world.told == RecordedLakeSnapshot(world.newest, {B0: 80})
+    assert world.fluss_record == RecordedLakeSnapshot(world.newest, {B0: 80})
     assert world.succeed().state is RoundState.SUCCEEDED
     assert world.record.lake.offsets == {"0": 120}
     world.quiet()
@@ -238,8 +241,8 @@ def test_13_fluss_names_a_snapshot_again_after_its_own_expired() -> None:
     world.succeed()
     world.lake.foreign_commit(world.info.path)
     world.lake.expire_all_but_head()
-    assert world.told is not None
-    assert world.told.lake_snapshot_id not in world.lake.table.snapshots
+    assert world.fluss_record is not None
+    assert world.fluss_record.lake_snapshot_id not in world.lake.table.snapshots
     assert world.succeed().state is RoundState.SUCCEEDED
     world.quiet()
 
@@ -281,4 +284,178 @@ def test_a_table_that_only_the_other_tiered_is_taken_over_at_once() -> None:
     world.cluster.write(0, *appended(50))
     world.flink().whole()
     world.succeed()
+    world.quiet()
+
+
+def doubled() -> BesideFlink:
+    """Flink planned [50, 100) and slept, we tiered and told that, Flink appended."""
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    late = world.flink().plan().check().prepare()
+    world.succeed()
+    late.append().tell()
+    return world
+
+
+def test_1_rows_of_a_round_that_slept_are_named_and_deduplicated() -> None:
+    world = doubled()
+    assert max(world.lake.row_counts().values()) == 2
+    assert world.refuse() == "ForeignTieringOverlap"
+    assert world.record.error is not None
+    assert "[50, 100)" in world.record.error.message
+    done = world.reconcile("deduplicate")
+    assert (done.outcome, done.rows_removed) == ("reconciled", 50)
+    world.quiet()
+
+
+def test_2_both_copies_of_two_incarnations_are_deduplicated() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    first, second = world.flink().plan().check(), world.flink().plan().check()
+    first.prepare().append().tell()
+    second.prepare().append().tell()
+    assert world.refuse() == "ForeignTieringOverlap"
+    world.reconcile("deduplicate")
+    world.quiet()
+
+
+def test_3_retier_removes_what_is_behind_the_gap() -> None:
+    world = at_fifty()
+    ours = world.newest
+    world.cluster.write(0, *appended(50))
+    world.flink().whole()
+    world.cluster.write(0, *appended(20))
+    late = world.flink().plan().check().prepare()
+    world.lake.roll_back(ours)
+    late.append()
+    assert world.refuse() == "ForeignTieringGap"
+    with pytest.raises(CannotReconcile, match="lacks the offsets 50 to 99"):
+        world.reconcile("deduplicate")
+    done = world.reconcile("retier")
+    assert (done.rows_removed, dict(done.offsets)) == (20, {"0": 50})
+    world.quiet()
+
+
+def test_3_a_gap_that_the_log_lost_is_refused() -> None:
+    world = at_fifty()
+    ours = world.newest
+    world.cluster.write(0, *appended(50))
+    world.flink().whole()
+    world.cluster.write(0, *appended(20))
+    late = world.flink().plan().check().prepare()
+    world.lake.roll_back(ours)
+    late.append()
+    world.cluster.cut(0, 80)
+    assert world.refuse() == "ForeignTieringGap"
+    with pytest.raises(CannotReconcile, match="the records 50 to 79 are in neither"):
+        world.reconcile("retier")
+
+
+def test_5_the_marker_goes_behind_the_last_row_whatever_fluss_says() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(70))
+    stale = world.flink().plan(80).check().prepare()
+    world.flink().whole()
+    stale.append().tell()
+    assert world.fluss_record == RecordedLakeSnapshot(world.newest, {B0: 80})
+    assert world.refuse() == "ForeignTieringOverlap"
+    done = world.reconcile("deduplicate")
+    assert dict(done.offsets) == {"0": 120}
+    assert world.fluss_record == RecordedLakeSnapshot(world.newest, {B0: 120})
+    world.quiet()
+
+
+@pytest.mark.parametrize("by", ["a user", "flink"])
+def test_6_copies_that_a_compaction_put_into_one_file_are_deduplicated(by: str) -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    late = world.flink().plan().check().prepare()
+    world.succeed()
+    late.append()
+    if by == "flink":
+        late.compact()
+    else:
+        world.lake.foreign_commit(world.info.path)
+    late.tell()
+    assert world.refuse() == "ForeignTieringOverlap"
+    world.reconcile("deduplicate")
+    world.quiet()
+
+
+def test_7_a_healthy_round_after_it_is_no_second_overlap() -> None:
+    world = doubled()
+    assert world.refuse() == "ForeignTieringOverlap"
+    world.reconcile("deduplicate")
+    world.cluster.write(0, *appended(30))
+    world.flink().whole()
+    world.quiet()
+
+
+def test_one_past_its_check_doubles_once_more_and_is_named_again() -> None:
+    world = doubled()
+    world.cluster.write(0, *appended(30))
+    assert world.refuse() == "ForeignTieringOverlap"
+    later = world.flink().plan().check().prepare()
+    world.reconcile("deduplicate")
+    world.succeed()
+    later.append().tell()
+    assert world.refuse() == "ForeignTieringOverlap"
+    world.reconcile("deduplicate")
+    world.quiet()
+
+
+def test_8c_a_bucket_whose_replay_the_log_lost_begins_anew_with_its_kv_snapshot() -> None:
+    world = keys_at_fifty()
+    stale = world.flink().plan(80).check().prepare()
+    world.succeed()
+    stale.append().tell()
+    world.cluster.cut(0, 80)
+    assert world.refuse() == "LogTruncated"
+    world.cluster.takes_kv_snapshots = True
+    world.reconcile("retier")
+    world.quiet()
+
+
+def test_15_offsets_without_rows_that_nobody_can_look_at_are_accepted() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *[None] * 10)
+    flink = world.flink().whole()
+    world.cluster.cut(0, 60)
+    world.cluster.register(world.newest, flink.path)  # told again: the live file goes
+    assert world.refuse() == "LogTruncated"
+    done = world.reconcile("accept")
+    assert (done.records_left_out, dict(done.offsets)) == (10, {"0": 60})
+    world.cluster.write(0, *appended(10))
+    world.quiet()
+
+
+def test_16_accept_refuses_rows_that_were_doubled_meanwhile() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    late = world.flink().plan().check().prepare()
+    world.succeed()
+    world.cluster.write(0, *[None] * 10)
+    flink = world.flink().whole()
+    world.cluster.cut(0, 110)
+    world.cluster.register(world.newest, flink.path)
+    assert world.refuse() == "LogTruncated"
+    late.append()
+    with pytest.raises(CannotReconcile, match="twice") as refusal:
+        world.reconcile("accept")
+    assert "'deduplicate'" in refusal.value.hint
+    world.reconcile("deduplicate")
+    assert world.refuse() == "LogTruncated"
+    world.reconcile("accept")
+    world.quiet()
+
+
+def test_history_that_expired_is_told_by_the_rows() -> None:
+    world = at_fifty()
+    world.cluster.write(0, *appended(50))
+    world.flink().whole()
+    world.lake.foreign_commit(world.info.path)
+    world.lake.expire_all_but_head()
+    assert world.refuse() == "HistoryExpired"
+    done = world.reconcile("deduplicate")
+    assert (done.rows_removed, dict(done.offsets)) == (0, {"0": 100})
     world.quiet()

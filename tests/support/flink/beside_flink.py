@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from support.clusters.memory_cluster import log_table
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
+from support.flink.flink_committer import FlinkCommitter
 from support.lakes.shared_memory_lake import SharedMemoryLake
-from support.worlds.flink_committer import FlinkCommitter
 from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
@@ -125,7 +125,7 @@ class BesideFlink:
         return record
 
     @property
-    def told(self) -> RecordedLakeSnapshot | None:
+    def fluss_record(self) -> RecordedLakeSnapshot | None:
         """What Fluss says."""
         return self.cluster.lake_snapshot(self.info)
 
@@ -140,7 +140,7 @@ class BesideFlink:
         counts = self.lake.row_counts()
         assert {place: count for place, count in counts.items() if count != 1} == {}
         assert self.lake.held() == self.lake.truth()
-        assert self.told == RecordedLakeSnapshot(self.newest, self.cluster.ends())
+        assert self.fluss_record == RecordedLakeSnapshot(self.newest, self.cluster.ends())
 
     def quiet(self) -> None:
         """Both services go on, nothing is wrong, nothing changes any more."""
