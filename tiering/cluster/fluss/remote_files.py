@@ -39,7 +39,8 @@ def open_remote(uri: str, properties: Mapping[str, str]) -> tuple[fs.FileSystem,
     try:
         if scheme in _PYARROW_SCHEMES:
             return fs.FileSystem.from_uri(uri)
-        return fs.PyFileSystem(fs.FSSpecHandler(_fsspec_file_system(uri, scheme))), rest
+        handler = fs.FSSpecHandler(_fsspec_file_system(uri, scheme))  # type: ignore[abstract]  # only in the stubs
+        return fs.PyFileSystem(handler), rest
     except (ImportError, ValueError, NotImplementedError, pa.ArrowException, OSError) as error:
         raise SetupError(
             f"files of {scheme}:// cannot be read here: {error}",

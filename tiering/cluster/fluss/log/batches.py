@@ -127,7 +127,7 @@ def complete_batches(data: pa.Buffer, first: tuple[int, int], place: LogPlace, *
     while (header := read_header(data, position, place, highest)) is not None and position + header.size <= len(data):
         if not lowest <= header.starting_offset <= highest:
             raise place.corrupt(f"the log goes on at offset {header.starting_offset} instead of {highest}", highest)
-        if google_crc32c.value(data.slice(position + header.crc_end, header.size - header.crc_end)) != header.crc:  # type: ignore[arg-type]
+        if google_crc32c.value(data.slice(position + header.crc_end, header.size - header.crc_end)) != header.crc:
             raise _damaged("a record batch does not match its checksum", header, place)
         yield header
         position, lowest, highest = position + header.size, header.stopping_offset, header.stopping_offset
@@ -150,7 +150,7 @@ def decode_batch(data: pa.Buffer, header: BatchHeader, bodies: BodyReader, place
     if not header.is_append_only:
         if stop - start < header.count:
             raise _damaged("a record batch is too short for its change types", header, place)
-        change_types = np.frombuffer(data, dtype=np.int8, count=header.count, offset=start)
+        change_types = np.frombuffer(memoryview(data), dtype=np.int8, count=header.count, offset=start)
         if change_types.min() < ChangeType.APPEND or change_types.max() > ChangeType.DELETE:
             raise _damaged("a record batch has an unknown change type", header, place)
         start += header.count
@@ -171,5 +171,5 @@ def _aligned(data: pa.Buffer, start: int, stop: int) -> pa.Buffer:
     if part.address % 8 == 0:
         return part
     copy = pa.allocate_buffer(part.size)
-    np.frombuffer(copy, dtype=np.uint8)[:] = np.frombuffer(part, dtype=np.uint8)
+    memoryview(copy)[:] = memoryview(part)
     return copy

@@ -62,6 +62,8 @@ def remote_chunks(remote: RemoteLog, start: int, stop: int, place: LogPlace, pro
     for segment in remote.segments:
         if start >= stop:
             return
+        if not segment.starting_offset <= start < segment.stopping_offset:
+            raise place.corrupt(f"offset {start} is not in the remote segments that the server names", start, stop)
         for chunk in _segment_chunks(segment, remote.folder, position, start, place, properties):
             yield chunk
             start = max(start, chunk.headers[-1].stopping_offset)

@@ -160,7 +160,7 @@ def _runs(pieces: Sequence[_Piece]) -> Iterator[tuple[int, Iterator[_Piece]]]:
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # type: ignore[attr-defined,no-any-return]  # missing in the stubs
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # type: ignore[attr-defined]  # missing in the stubs
 
 
 def _change_types(piece: _Piece) -> npt.NDArray[np.int8]:

@@ -39,7 +39,8 @@ class LogColumn:
 
     column_id: int
     name: str
-    type: pa.DataType
+    type: Any
+    """An Arrow type."""
     is_nullable: bool
 
 
@@ -58,7 +59,8 @@ def parse_schema_json(schema_json: bytes | str) -> LogSchema:
         columns = tuple(_column(place, column) for place, column in enumerate(document["columns"]))
         return LogSchema(columns, tuple(document.get("primary_key", ())))
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidAnswer(f"a schema of the Fluss cluster cannot be read: {error!r}", hint="Check the version of the Fluss cluster.") from error
+        hint = "Check the version of the Fluss cluster."
+        raise InvalidAnswer(f"a schema of the Fluss cluster cannot be read: {error!r}", hint=hint) from error
 
 
 def _column(place: int, column: Mapping[str, Any]) -> LogColumn:
@@ -66,7 +68,7 @@ def _column(place: int, column: Mapping[str, Any]) -> LogColumn:
     return LogColumn(column.get("id", place), name, arrow_type(kind, name), kind.get("nullable", True))
 
 
-def arrow_type(kind: Mapping[str, Any], path: str) -> pa.DataType:
+def arrow_type(kind: Mapping[str, Any], path: str) -> Any:
     """The Arrow type in which Fluss's log has values of a type that is described in JSON; `path` names it in errors.
 
     TIMESTAMP_LTZ has the zone UTC here; the log's Arrow messages carry no schema, so that either reading is right. Raises
@@ -87,13 +89,13 @@ def arrow_type(kind: Mapping[str, Any], path: str) -> pa.DataType:
     return _nested_type(kind, path)
 
 
-def _nested_type(kind: Mapping[str, Any], path: str) -> pa.DataType:
+def _nested_type(kind: Mapping[str, Any], path: str) -> Any:
     root = kind["type"]
     if root == "ARRAY":
         return pa.list_(_field("element", kind["element_type"], f"{path}.element"))
     if root == "MAP":
-        key = _field("key", kind["key_type"], f"{path}.key").with_nullable(False)
-        return pa.map_(key, _field("value", kind["value_type"], f"{path}.value"))
+        key, value = _field("key", kind["key_type"], f"{path}.key"), _field("value", kind["value_type"], f"{path}.value")
+        return pa.map_(key.with_nullable(False), value)
     if root == "ROW":
         return pa.struct([_field(field["name"], field["field_type"], f"{path}.{field['name']}") for field in kind["fields"]])
     raise UnsupportedType(f"column {path!r} has the Fluss type {root}, which Lakeward does not know", column=path)
@@ -160,7 +162,7 @@ def log_layout(schema: LogSchema, table: pa.Schema, where: str) -> LogLayout:
     return LogLayout(pa.schema(written), table, tuple(casts), places)
 
 
-def _cast(kind: pa.DataType, field: pa.Field[Any], where: str) -> Callable[[pa.Array[Any]], pa.Array[Any]]:
+def _cast(kind: Any, field: pa.Field[Any], where: str) -> Callable[[pa.Array[Any]], pa.Array[Any]]:
     try:
         pc.cast(pa.nulls(0, kind), field.type)
     except pa.ArrowException as error:
