@@ -52,8 +52,8 @@ class Transport(Protocol):
         """Leaves the plan with the coordinator before any file is written. Raises Fenced."""
         ...
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        """Returns when the commit is granted; raises Fenced otherwise."""
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
+        """What the lake snapshot has to carry for the cluster, when the commit is granted; raises Fenced otherwise."""
         ...
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:

@@ -117,6 +117,9 @@ class MemoryCluster:
         self.before_rewind()
         self.recorded[table.table_id] = snapshot
 
+    def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
+        return {}
+
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         recorded = self.recorded.get(table.table_id)
         if recorded is not None and any(snapshot.offsets.get(bucket, 0) < offset for bucket, offset in recorded.offsets.items()):

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced
 from tiering.lake import serializers
 from tiering.lake.base import (
+    NO_PROPERTIES,
     Committable,
     LakeSnapshot,
     LakeView,
@@ -231,7 +232,7 @@ class MemoryCommitter:
         self._lake = lake
         self._path = path
 
-    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+    def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         check_committable(committable, base, marker)
         manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
         self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges_of(committable), manifest))
