@@ -110,9 +110,7 @@ class IcebergCommitter:
             return
         self._delete(file.file_path for file in _files(_payloads(committable)))
 
-    def _stage(
-        self, table: Table, base: LakeView, marker: Marker, changes: FileChanges, properties: Mapping[str, str]
-    ) -> StagedSnapshot:
+    def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
         stager = SnapshotStager(table, base, marker.round_id)
         try:
             with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
