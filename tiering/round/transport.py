@@ -120,7 +120,7 @@ class GrpcTransport:
         self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
 
     def stop(self) -> None:
-        """No more waiting: calls that cannot reach the coordinator now fail at once."""
+        """Ends all waiting: calls that cannot reach the coordinator now fail at once."""
         self._stop.set()
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ Step = tuple[Round, act.Action]
 
 
 def failed(state: Round, error: LakewardError) -> Step:
-    """Ends the round. Deletes its files only if no commit request ever went out."""
+    """Ends the round with an error. Its files are deleted only if no commit request ever went out."""
     if not state.sent and state.failure is None and state.committable is not None and state.committable.results:
         return replace(state, failure=error), act.AbortFiles(table_of(state), state.committable)
     return end_failed(state, error)
@@ -73,18 +73,18 @@ def outcome(state: Round, ended: RoundState) -> act.RoundOutcome:
 
 
 def table_of(state: Round) -> TableInfo:
-    """The table, once it was read."""
+    """Returns the table of a round that has read it."""
     assert state.table is not None
     return state.table
 
 
 def base_of(state: Round) -> Base:
-    """The base, once it was read."""
+    """Returns the base of a round that has read it."""
     assert state.base is not None
     return state.base
 
 
 def plan_of(state: Round) -> Plan:
-    """The plan, once it was made."""
+    """Returns the plan of a round that has planned."""
     assert state.plan is not None
     return state.plan
