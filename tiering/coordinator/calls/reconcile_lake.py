@@ -362,10 +362,11 @@ class _Reconciler:
 
     def _send(self, inspection: _Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
-        factory = self._lake(inspection.record).tiering_factory(inspection.info)
-        committer = factory.create_committer()
         try:
-            committer.commit(Committable(marker.round_id, self._removing(inspection, base, marker, removal)), base, marker)
+            properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
+            factory = self._lake(inspection.record).tiering_factory(inspection.info)
+            committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
+            factory.create_committer().commit(committable, base, marker, properties)
         except errors.CommitOutcomeUnknown:
             return
         except errors.LakewardError:

@@ -63,7 +63,7 @@ class SparkTaskRunner:
         return [_outcome(tasks[order[row["task"]]], row) for row in rows]
 
     def _progress_receiver(self) -> ProgressReceiver:
-        """One for all rounds, at the address under which Spark's executors reach this driver."""
+        """Returns the receiver of all rounds, at the address under which Spark's executors reach this driver."""
         with self._lock:
             if self._receiver is None:
                 conf = self._spark.sparkContext.getConf()
@@ -73,7 +73,7 @@ class SparkTaskRunner:
             return self._receiver
 
     def _take_pool(self) -> int:
-        """A scheduler pool for this round: pools share the executors, while jobs of one pool wait for each other."""
+        """Takes a scheduler pool for this round: pools share the executors, while jobs within a pool wait for each other."""
         with self._lock:
             pool = next(number for number in range(len(self._pools) + 1) if number not in self._pools)
             self._pools.add(pool)
@@ -97,7 +97,7 @@ class SparkTaskRunner:
 
 
 def _max_failures(spark: SparkSession) -> int:
-    """Attempts Spark gives a task: one in plain local mode, whatever the option says."""
+    """Returns how often Spark tries a task: once in plain local mode, whatever the option says."""
     master = spark.sparkContext.master or ""
     if master.startswith("local") and not master.startswith("local-cluster"):
         return 1
@@ -105,7 +105,7 @@ def _max_failures(spark: SparkSession) -> int:
 
 
 def _ended_tasks(spark: SparkSession, round_id: str) -> int:
-    """Tasks of the round's job that went well, as Spark's driver knows."""
+    """Returns how many tasks of the round's job succeeded, by Spark's driver."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(round_id)]
     stages = [tracker.getStageInfo(stage_id) for job in jobs if job is not None for stage_id in job.stageIds]
@@ -119,5 +119,5 @@ def _outcome(task: SplitTask, row: Any) -> TaskOutcome:
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:
-    """The head of a Spark error: its tail is a Java stack trace that helps nobody in a status column."""
+    """Returns the head of a Spark error: its tail is a Java stack trace that helps nobody in a status column."""
     return "\n".join(str(error).strip().split("\n", limit)[:limit])
