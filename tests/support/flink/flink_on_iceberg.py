@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.update import SetSnapshotRefUpdate
@@ -28,7 +27,7 @@ from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
 
-GONE = pa.array([int(ChangeType.UPDATE_BEFORE), int(ChangeType.DELETE)], pa.int8())
+GONE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
 
 
 def share(world: LakeWorld) -> None:
@@ -81,16 +80,16 @@ class FlinkOnIceberg:
         written: dict[int, int] = {}
         old: list[int] = []
         for index, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
-            if kind in (ChangeType.UPDATE_BEFORE, ChangeType.DELETE):
+            if kind in GONE:
                 if written.pop(key, None) is None:
                     old.append(index)
             else:
                 written[key] = index
         rows = changes.select(self._table.lake_schema().names)
-        is_row = pc.invert(pc.is_in(changes["__change_type"], GONE))
-        data = rows.filter(is_row)
+        places = [index for index, kind in enumerate(kinds) if kind not in GONE]
+        data = rows.take(places) if places else rows.slice(0, 0)
         living = set(written.values())
-        dead = [place for place, index in enumerate(pc.indices_nonzero(is_row).to_pylist()) if index not in living]
+        dead = [place for place, index in enumerate(places) if index not in living]
         files = [] if not data.num_rows else [self._file(bucket, data, DataFileContent.DATA)]
         if old:
             files.append(self._file(bucket, rows.take(old), DataFileContent.EQUALITY_DELETES))
