@@ -157,6 +157,14 @@ class KvSnapshotLeases(LeaseListing, Protocol):
 class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
     """The coordinator's view. Only the coordinator has it, and writes the lake record under the table's lock (FLUSS.md H1, H2)."""
 
+    def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
+        """What the cluster wants to find in the summary of a lake snapshot that holds the table up to `offsets`; often nothing.
+
+        Called before a commit is granted. What it leaves in the cluster is of no effect until `record_lake_snapshot`, so that a
+        commit which never comes does no harm, and a repeat neither. Raises UnknownTable.
+        """
+        ...
+
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Tells the cluster which lake snapshot holds the table up to which offsets.
 

@@ -71,7 +71,7 @@ class SparkTaskRunner:
         return [_decoded(tasks[order[outcome.index]], outcome) for outcome in outcomes]
 
     def _progress_receiver(self) -> ProgressReceiver:
-        """One for all rounds, at the address under which Spark's executors reach this driver."""
+        """Returns the receiver of all rounds, at the address under which Spark's executors reach this driver."""
         with self._lock:
             if self._receiver is None:
                 conf = self._spark.sparkContext.getConf()
@@ -81,7 +81,7 @@ class SparkTaskRunner:
             return self._receiver
 
     def _take_pool(self) -> int:
-        """A scheduler pool for this round: pools share the executors, while jobs of one pool wait for each other."""
+        """Takes a scheduler pool for this round: pools share the executors, while jobs within a pool wait for each other."""
         with self._lock:
             pool = next(number for number in range(len(self._pools) + 1) if number not in self._pools)
             self._pools.add(pool)
@@ -122,7 +122,7 @@ def group_splits(records: Sequence[int], cores: int) -> list[range]:
 
 
 def _max_failures(spark: SparkSession) -> int:
-    """Attempts Spark gives a task: one in plain local mode, whatever the option says."""
+    """Returns how often Spark tries a task: once in plain local mode, whatever the option says."""
     master = spark.sparkContext.master or ""
     if master.startswith("local") and not master.startswith("local-cluster"):
         return 1
@@ -130,7 +130,7 @@ def _max_failures(spark: SparkSession) -> int:
 
 
 def _ended_tasks(spark: SparkSession, round_id: str) -> int:
-    """Tasks of the round's job that went well, as Spark's driver knows."""
+    """Returns how many tasks of the round's job succeeded, by Spark's driver."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(round_id)]
     stages = [tracker.getStageInfo(stage_id) for job in jobs if job is not None for stage_id in job.stageIds]
@@ -144,5 +144,5 @@ def _decoded(task: SplitTask, outcome: EncodedOutcome) -> TaskOutcome:
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:
-    """The head of a Spark error: its tail is a Java stack trace that helps nobody in a status column."""
+    """Returns the head of a Spark error: its tail is a Java stack trace that helps nobody in a status column."""
     return "\n".join(str(error).strip().split("\n", limit)[:limit])

@@ -92,13 +92,13 @@ class _SplitWork:
 
 
 def _ends_within_update(batch: pa.RecordBatch) -> bool:
-    """Whether the last record is a `-U`, whose `+U` comes next: a round never stops between the two."""
+    """Whether the last record is a `-U` whose `+U` comes next: a round never stops between the two."""
     index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
     return index >= 0 and batch.num_rows > 0 and bool(batch.column(index)[-1].as_py() == ChangeType.UPDATE_BEFORE)
 
 
 def as_lakeward_error(error: BaseException) -> LakewardError:
-    """`error` itself if it is of our tree, else wrapped with its class name kept."""
+    """Returns `error` itself if it is of our tree, else wrapped with its class name kept."""
     if isinstance(error, LakewardError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -109,6 +109,6 @@ def as_lakeward_error(error: BaseException) -> LakewardError:
 
 
 def deadline(budget_ms: int) -> Callable[[], bool]:
-    """A stop signal that fires `budget_ms` from now."""
+    """Returns a stop signal that fires `budget_ms` from now."""
     end = time.monotonic() + budget_ms / 1_000
     return lambda: time.monotonic() >= end

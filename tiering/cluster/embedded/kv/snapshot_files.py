@@ -48,7 +48,7 @@ class StoredSnapshot:
 
 
 def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[SnapshotFile]:
-    """Writes rows of `schema` as files that begin with `name`, durably. Raises ClusterUnavailable; its files are gone then."""
+    """Writes rows of `schema` durably as files whose names begin with `name`. Raises ClusterUnavailable, after removing its files."""
     folder = root / SNAPSHOT_FOLDER / str(table_id)
     written: list[SnapshotFile] = []
     try:
@@ -123,7 +123,7 @@ def _read(root: Path, file: SnapshotFile, bucket: BucketKey) -> pa.Buffer:
 
 
 def files_exist(root: Path, files: Sequence[SnapshotFile]) -> bool:
-    """Whether all are there. Their content is verified when it is read."""
+    """Whether all files exist. Their content is verified when it is read."""
     return all((root / file.path).is_file() for file in files)
 
 
