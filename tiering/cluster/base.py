@@ -41,8 +41,10 @@ class SplitReader(Protocol):
         """The split's rows in offset order, with the columns of `TableInfo.read_schema`.
 
         Log split: every record of `[starting_offset, stopping_offset)`, each once, and none outside; of a primary-key table the
-        changes, `-U` records included. Snapshot split: every row of the snapshot, as `+I` with SNAPSHOT_OFFSET for offset and
-        timestamp. Raises DataCorrupt (names file, bucket, offset range), LogTruncated, KvSnapshotGone, ClusterUnavailable.
+        changes, `-U` records included. Offsets that no record has (Fluss's batches without records use some) are left out, and an
+        end without an error says that the whole range was read. Snapshot split: every row of the snapshot, as `+I` with
+        SNAPSHOT_OFFSET for offset and timestamp. Raises DataCorrupt (names file, bucket, offset range), LogTruncated,
+        KvSnapshotGone, ClusterUnavailable.
         """
         ...
 
