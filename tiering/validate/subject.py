@@ -78,6 +78,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         )
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
+    at = view.head if snapshot_id is None else snapshot_id
     files = lake.file_lists(view, snapshot_id)
     logs = source.offsets(table)
     # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
@@ -89,7 +90,7 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         known, view = replace(known, shared=shared), with_foreign_commits(source, lake, table, view, shared, None)
     try:
         base = check_base(view, known)
-        marker = lake.marker_at(view, view.head if snapshot_id is None else snapshot_id)
+        marker = lake.marker_at(view, at)
         if marker is not None and snapshot_id is None:
             marker = replace(marker, buckets=base.ranges)
     except LakewardError as error:
