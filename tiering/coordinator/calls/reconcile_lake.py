@@ -240,11 +240,12 @@ class _Reconciler:
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
-        if is_shared and is_log and action is not ReconcileAction.RETIER:
-            check_not_doubled(situation, self._held(inspection))
+        rows = self._held(inspection) if is_shared and is_log and action is not ReconcileAction.RETIER else None
+        if rows is not None:
+            check_not_doubled(situation, rows)
         match action:
             case ReconcileAction.ACCEPT:
-                ranges = accepted(situation)
+                ranges = accepted(situation, rows)
             case ReconcileAction.RETIER if is_shared and is_log:
                 repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
                 return _Decision(repair.ranges, 0, repair.removal)

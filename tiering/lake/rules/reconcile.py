@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiering.errors import CannotReconcile, ForeignTieringGap, ForeignTieringOverlap
+from tiering.errors import CannotReconcile
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
@@ -101,17 +101,21 @@ def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, Ti
     return all(begins(bucket, ranges) == begins(bucket, present) for bucket in situation.log)
 
 
-def accepted(situation: Situation) -> Ranges:
-    """The ranges of `accept`, see the module."""
+def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
+    """The ranges of `accept`, see the module. `held`: the rows of a log table that another service tiers, too: it goes on behind the last.
+
+    That none of them is there twice was checked before.
+    """
     view, walk = situation.survey.view, situation.walk
-    if walk is not None and isinstance(walk.problem, ForeignTieringOverlap | ForeignTieringGap):
-        raise CannotReconcile(walk.problem.message, table_path=view.path)
-    if newest_foreign(view) is not None and (walk is None or walk.problem is not None):
+    if newest_foreign(view) is not None and held is None and (walk is None or walk.problem is not None):
         raise CannotReconcile(
             f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
             table_path=view.path,
         )
-    reached = walk.ends if walk is not None and walk.problem is None else situation.recorded
+    reached = dict(walk.ends) if walk is not None and walk.problem is None else situation.recorded
+    for bucket, place in situation.places.items() if held is not None else ():
+        if runs := held.runs(place):
+            reached[bucket] = max(reached.get(bucket, 0), max(stop for _, stop in runs))
     if not reached:
         raise CannotReconcile(f"nothing is recorded of {view.path}: there are no offsets to go on from", table_path=view.path)
     if situation.table_type is TableType.LOG:
