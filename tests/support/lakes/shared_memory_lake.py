@@ -84,9 +84,9 @@ class SharedMemoryLake(SweptMemoryLake):
         """Our fold: every live row of a changed key goes, its last change comes."""
         left = list(rows)
         for bucket, start, stop, file in ranges:
-            begins = not any(row[0] == bucket for row in left)  # with a KV snapshot, which holds all that was before
-            changes = dict(self._changes(bucket, 0 if begins else start, stop))
-            left = [row for row in left if row[0] != bucket or row[1] not in changes]
+            replaces = "-replacing" in file  # it begins with a KV snapshot, which holds all that was before
+            changes = dict(self._changes(bucket, 0 if replaces else start, stop))
+            left = [row for row in left if row[0] != bucket or (row[1] not in changes and not replaces)]
             left += [(bucket, key, offset, file) for key, (offset, kind) in changes.items() if kind not in GONE]
         return tuple(left)
 

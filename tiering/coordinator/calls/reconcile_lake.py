@@ -210,9 +210,11 @@ class _Reconciler:
             return situation
         walk = None if walked is None else walked.foreign
         snapshots = self._cluster.kv_snapshots(info)
-        fresh = {bucket for bucket in snapshots if bucket in situation.log}
-        replaceable = frozenset(bucket for bucket in fresh if snapshots[bucket].log_offset >= situation.log[bucket].log_start)
-        return replace(situation, walk=walk, replaceable=replaceable)
+        replaceable = {bucket for bucket, bounds in situation.log.items() if bounds.log_start == 0}
+        for bucket, snapshot in snapshots.items():
+            if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
+                replaceable.add(bucket)
+        return replace(situation, walk=walk, replaceable=frozenset(replaceable))
 
     def _decision(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""

@@ -59,7 +59,7 @@ class Situation:
     walk: ForeignWalk | None = None
     """What another tiering service did, on a cluster that is shared with it."""
     replaceable: frozenset[BucketKey] = frozenset()
-    """Primary-key buckets that a KV snapshot can replace: they begin anew with it where the log was cut."""
+    """Primary-key buckets that can begin anew, with their whole log or with a KV snapshot, beside another service alone."""
 
     @property
     def starts(self) -> dict[BucketKey, int]:
@@ -159,6 +159,7 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
+    is_dirty = situation.known.shared is not None and _has_foreign_rows(survey.view)
     ranges: Ranges = {}
     for bucket, bounds in situation.log.items():
         if bucket not in standing or (marked is not None and bucket not in marked and not foreign):
@@ -166,13 +167,16 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
         at = None if marked is None else marked.get(bucket)
         if walk is not None and walk.problem is None:
             at = walk.ranges.get(bucket)
+        begins_anew = bucket in situation.replaceable
+        if begins_anew and (is_dirty or at is None or at.tiered < bounds.log_start):
+            continue
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
             raise _outside(situation, bucket, max(recorded.get(bucket, 0), 0 if at is None else at.tiered))
         if at is not None and at.tiered >= bounds.log_start:
             ranges[bucket] = at
         elif bounds.log_start == 0:
             ranges[bucket] = TieredRange(0, 0)
-        elif bucket not in situation.replaceable:
+        else:
             raise CannotReconcile(
                 f"the rows of bucket {bucket} of {survey.view.path} do not tell how far it is tiered, and its log begins at "
                 f"{bounds.log_start}: keys that were deleted before would stay in the lake",
@@ -182,8 +186,22 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     return ranges
 
 
+def _has_foreign_rows(view: LakeView) -> bool:
+    """Whether another service may have written since the marker that the head builds on: then replaying the log in place would let it
+    take the bucket for one that ends at that marker."""
+    current = view.head
+    while current is not None:
+        snapshot = view.snapshots.get(current)
+        if snapshot is None or is_foreign_tiering(snapshot):
+            return True
+        if snapshot.round_id is not None:
+            return False
+        current = snapshot.parent_id
+    return False
+
+
 def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
-    """Buckets of a primary-key table whose rows go, for they begin anew with a KV snapshot: the log does not tell what followed them."""
+    """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones."""
     marker = situation.survey.head_marker
     known = {} if marker is None else marker.buckets
     return frozenset(

@@ -138,7 +138,7 @@ def _walk(
     beyond = ends.pass_row_less(recorded)
     if beyond and table_type is TableType.LOG:
         raise _record_ahead(view, newest, beyond, ends.ranges)
-    walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back))
+    walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
 
 
