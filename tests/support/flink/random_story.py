@@ -188,7 +188,7 @@ class RandomStory:
         doubled = max(self.world.lake.row_counts().values(), default=1) > 1
         reasons = {
             "ForeignTieringOverlap": doubled,
-            "ForeignTieringGap": bool(self.happened["rolled back"]),
+            "ForeignTieringGap": bool(self.happened["rolled back"] or self.happened["cut"]),
             "LakeRolledBack": bool(self.happened["rolled back"]),
             "RecordAheadOfLake": bool(self.happened["rolled back"]),
             "HistoryExpired": bool(self.happened["expired"]),

@@ -250,7 +250,7 @@ class _Reconciler:
                 ranges = accepted(situation, rows)
             case ReconcileAction.RETIER if is_shared and is_log:
                 repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
-                return _Decision(repair.ranges, 0, repair.removal)
+                return _Decision(repair.ranges, repair.left_out, repair.removal)
             case ReconcileAction.RETIER:
                 held = self._held(inspection)
                 ranges = retiered(situation, held)
@@ -278,7 +278,7 @@ class _Reconciler:
                 stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
         repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
-        return _Decision(repair.ranges, 0, repair.removal)
+        return _Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _held(self, inspection: _Inspection) -> RowOffsets:
         if inspection.survey is None:
