@@ -152,8 +152,8 @@ class RoundRunner:
                 return act.PlanRecorded()
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
-            case act.BeginCommit(grant):
-                world.transport.begin_lake_commit(assignment, grant)
+            case act.BeginCommit(proposed):
+                world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
                 return act.CommitGranted()
             case act.CommitLake(table, committable, base, marker):

@@ -30,7 +30,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundP
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.ports import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
+from tiering.round.ports import HeartbeatCall, ProposedCommit, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
@@ -85,7 +85,7 @@ class Tierers(DirectLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.lake_table_uuid = lake_table_uuid
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> None:
         if self.refuse_fence:
             raise Fenced("an older epoch")
 

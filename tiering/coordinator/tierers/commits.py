@@ -24,7 +24,13 @@ from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.coordinator.tierers.messages import grant_from_pb, passed_head_from_pb, plan_from_pb, round_ref_from_pb, text_offsets_from_pb
+from tiering.coordinator.tierers.messages import (
+    grant_request_from_pb,
+    passed_head_from_pb,
+    plan_from_pb,
+    round_ref_from_pb,
+    text_offsets_from_pb,
+)
 from tiering.lake.rules.base_check import Base, tiered_offsets
 from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -96,7 +102,7 @@ class Commits:
         ref = round_ref_from_pb(request.round)
         with self._table_records.changing():
             try:
-                change = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_from_pb(request))
+                change = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request_from_pb(request))
             except (errors.Fenced, errors.UnknownTable) as error:
                 return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
             self._table_records.put(change)
