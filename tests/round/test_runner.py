@@ -48,6 +48,14 @@ def test_the_second_round_adds_only_what_is_new_and_links_to_the_first(scene: Sc
     assert scene.coordinator.grants[-1].base_round_id == "round-1"
 
 
+def test_a_snapshot_carries_what_the_cluster_wants_in_it_also_when_its_request_is_sent_again(scene: Scene) -> None:
+    scene.coordinator.snapshot_properties = {"fluss-offsets": "/remote/1.offsets"}
+    faults = iter(["lost", "ok"])
+    scene.lake.faults = lambda: next(faults)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert scene.lake.properties == {"round-1": {"fluss-offsets": "/remote/1.offsets"}}
+
+
 def test_a_refused_fence_ends_the_round_and_deletes_its_files(scene: Scene) -> None:
     scene.coordinator.refuse = Fenced("an older epoch")
     outcome = scene.run()
@@ -139,6 +147,15 @@ def test_another_table_of_the_same_name_is_not_tiered(scene: Scene) -> None:
     outcome = scene.run(table_id=99)
     assert outcome.error is not None
     assert outcome.error.error_class == "UnknownTable"
+
+
+def test_a_table_that_cannot_be_tiered_says_why_and_is_not_tried_again(scene: Scene) -> None:
+    scene.cluster.by_path[TABLE.path] = replace(TABLE, refusal="column 'odd' has the Fluss type VARIANT")
+    outcome = scene.run()
+    assert outcome.state is RoundState.FAILED
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.error.retryable) == ("UnsupportedType", False)
+    assert "VARIANT" in outcome.error.message
 
 
 def test_a_cancel_before_the_fence_ends_the_round_without_a_trace(scene: Scene) -> None:

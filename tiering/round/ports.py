@@ -52,8 +52,8 @@ class Transport(Protocol):
         """Leaves the plan with the coordinator before any file is written. Raises Fenced."""
         ...
 
-    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> None:
-        """Returns when the commit is granted; raises Fenced otherwise."""
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
+        """What the lake snapshot has to carry for the cluster, when the commit is granted; raises Fenced otherwise."""
         ...
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
@@ -122,6 +122,11 @@ class SplitTask:
     is_first: bool = False
     expected_records: int = 0
     """Of log and snapshot, for the progress of the round: a snapshot is counted as the log up to it."""
+
+    @property
+    def records(self) -> int:
+        """Records to be read, as far as they are known when the round is planned."""
+        return max(self.expected_records, self.split.records)
 
 
 @dataclass(frozen=True)

@@ -153,11 +153,11 @@ class RoundRunner:
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
             case act.BeginCommit(proposed):
-                world.transport.begin_lake_commit(assignment, proposed)
+                properties = world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
-                return act.CommitGranted()
-            case act.CommitLake(table, committable, base, marker):
-                self._committer(table).commit(committable, base, marker)
+                return act.CommitGranted(properties)
+            case act.CommitLake(table, committable, base, marker, properties):
+                self._committer(table).commit(committable, base, marker, properties)
                 return act.CommitSent()
             case act.AbortFiles(table, committable):
                 self._committer(table).abort(committable)

@@ -90,11 +90,12 @@ class GrpcTransport:
                 log.warning("the coordinator is older than this tierer; rounds go on without recording their plans", error=error.message)
             self._warned_of_age = True
 
-    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> None:
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         request = proposed_commit_to_pb(assignment, self._tierer_id, proposed, self._incarnation)
         answer = self._patiently(self._stub.BeginLakeCommit, request)
         if not answer.granted:
             raise error_from_pb(answer.error)
+        return dict(answer.snapshot_properties)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)

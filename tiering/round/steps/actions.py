@@ -100,6 +100,7 @@ class CommitLake:
     committable: Committable
     base: LakeView
     marker: Marker
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,10 @@ class SplitsRun:
 
 
 @dataclass(frozen=True)
-class CommitGranted: ...
+class CommitGranted:
+    """`properties`: what the lake snapshot has to carry for the cluster."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

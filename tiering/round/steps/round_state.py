@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tiering.errors import Cancelled, Fenced, LakewardError
@@ -18,6 +19,7 @@ from tiering.round.steps.plan_splits import Plan
 class Round:
     """What a round knows so far. `sent` = how many commit requests went out; `phase` names where an error is.
 
+    `snapshot_properties` came with the grant, and stand in every snapshot that is tried for it.
     `leased` = how often snapshots were leased, `redone` = how often the splits were run again because the base had moved.
     """
 
@@ -33,6 +35,7 @@ class Round:
     stats: RoundStats = field(default_factory=RoundStats)
     committable: Committable | None = None
     marker: Marker | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     sent: int = 0
     redone: int = 0

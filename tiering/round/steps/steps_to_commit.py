@@ -97,7 +97,7 @@ def send_commit(state: Round, base: Base) -> Step:
     if committable is None or marker is None or view is None:
         raise AssertionError("a commit was granted before there was anything to commit")
     state = replace(state, base=base, phase=Phase.LAKE_COMMIT, sent=state.sent + 1)
-    return state, act.CommitLake(table_of(state), committable, view, marker)
+    return state, act.CommitLake(table_of(state), committable, view, marker, state.snapshot_properties)
 
 
 def commit_not_sent(state: Round, error: LakewardError) -> Step:
