@@ -1,4 +1,4 @@
-"""What the real Fluss cluster of the tests is like: the fixture `fluss` of tests/conftest.py boots it once, when a test first asks for it."""
+"""The real Fluss cluster of the tests: the fixture `fluss` of tests/conftest.py boots it once, for the first test that asks."""
 
 from __future__ import annotations
 

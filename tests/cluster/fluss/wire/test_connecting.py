@@ -173,7 +173,7 @@ def test_all_servers_that_do_not_answer_are_named(opened: Opened) -> None:
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":9123", "host:0", "host:65536", "host:x", "a:b:1", "host:²"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="HOST:PORT|is not the address|no server"):
+    with pytest.raises(InvalidArgument, match=r"is not the address|no server"):
         FlussConnection.parse(text)
 
 

@@ -75,7 +75,7 @@ _CLASSES: dict[int, type[LakewardError]] = {
 }
 """The rest passes or is of a later version: ClusterUnavailable, so that it is tried again."""
 _HINTS = {
-    AUTHENTICATION: "Check the user's name and FLUSS_PASSWORD in the environment, and whether this listener of the cluster asks for a login.",
+    AUTHENTICATION: "Check the user's name, FLUSS_PASSWORD in the environment, and whether this listener of the cluster asks for a login.",
     47: "Leave the user's name away: this listener of the Fluss cluster takes no login.",
     AUTHORIZATION: "Let the Fluss user do this (ACLs of the Fluss cluster).",
 }
