@@ -123,6 +123,11 @@ class SplitTask:
     expected_records: int = 0
     """Of log and snapshot, for the progress of the round: a snapshot is counted as the log up to it."""
 
+    @property
+    def records(self) -> int:
+        """Records to be read, as far as they are known when the round is planned."""
+        return max(self.expected_records, self.split.records)
+
 
 @dataclass(frozen=True)
 class TaskOutcome:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Splits come one a task and results are small: nothing here shuffles or adapts.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     # A small table's round does not wait behind a large one's.
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
@@ -85,4 +82,4 @@ def needs_secret(master: str, settings: Mapping[str, str]) -> bool:
 def warm_up(spark: SparkSession) -> None:
     """Runs a job that does nothing on every core, so that the first round finds JVM, daemon and workers running."""
     cores = spark.sparkContext.defaultParallelism
-    spark.range(0, cores, 1, cores).mapInArrow(lambda batches: batches, "id long").collect()
+    spark.sparkContext.parallelize(range(cores), cores).mapPartitions(list).collect()

@@ -8,7 +8,6 @@ synced, renamed, and belong to the log only once the metadata names them.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pyarrow import ipc
 
 from tiering.cluster.embedded.stored_paths import readable_path, stored_path
 from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
+from tiering.files.crc32 import crc32
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.library_guards.arrow_ipc import read_file_batch
 from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey
@@ -69,7 +69,7 @@ def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
         with ipc.new_file(sink, piece.schema) as writer:
             writer.write_batch(piece)
         content = sink.getvalue()
-        yield EncodedSegment(content, zlib.crc32(content), piece.num_rows)
+        yield EncodedSegment(content, crc32(content), piece.num_rows)
 
 
 def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, EncodedSegment]]) -> list[str]:
@@ -116,7 +116,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
     if content is None or content.size != segment.size_bytes:
         raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
-    if zlib.crc32(content) != segment.crc32:
+    if crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
     kind = [CHANGE_TYPE_FIELD] if changes else []
     held = pa.schema([*list(schema)[: segment.columns], *kind])
