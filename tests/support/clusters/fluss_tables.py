@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 _ADD_COLUMN_LAST = 0
+SCHEMA_SECONDS = 30.0
+"""How long a tablet server may take to hear of a new column; until then it refuses rows that have it."""
 
 
 class FlussTables:
@@ -90,9 +93,10 @@ class FlussTables:
 
         async def work(connection: Any) -> None:
             writer = (await self._opened(connection, table)).new_append().create_writer()
-            for batch in batches:
-                writer.write_arrow_batch(batch)
+            handles = [writer.write_arrow_batch(batch) for batch in batches]
             await writer.flush()
+            for handle in handles:
+                await handle.wait()
 
         self._run(work)
 
@@ -112,13 +116,22 @@ class FlussTables:
         return pb.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
 
     def _change(self, table: TableInfo, rows: Iterable[Mapping[str, Any]], verb: str) -> None:
+        changes = [dict(row) for row in rows]
+
         async def work(connection: Any) -> None:
             writer = (await self._opened(connection, table)).new_upsert().create_writer()
-            for row in rows:
-                getattr(writer, verb)(dict(row))
-            await writer.flush()
+            handles = [getattr(writer, verb)(row) for row in changes]
+            await writer.flush()  # which raises nothing for what a server refused
+            for handle in handles:
+                await handle.wait()
 
-        self._run(work)
+        deadline = time.monotonic() + SCHEMA_SECONDS
+        while True:
+            try:
+                return self._run(work)
+            except fluss.FlussError as error:
+                if "Invalid schema id" not in str(error) or time.monotonic() > deadline:
+                    raise
 
     async def _opened(self, connection: Any, table: TableInfo) -> Any:
         return await connection.get_table(fluss.TablePath("sales", table.path.table_name))
