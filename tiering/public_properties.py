@@ -8,6 +8,9 @@ from __future__ import annotations
 ALLOWED_LOCATIONS = "lakeward.allowed-locations"
 """Locations beside the warehouse, separated by commas, in which files of lake tables may lie."""
 
+CATALOG_NAME = "lakeward.catalog-name"
+"""Name of the lake's catalog, which SQL catalogs store in their rows; `lake` unless somebody else named it, as Fluss does."""
+
 _OF_S3 = (
     "endpoint",
     "region",
@@ -40,6 +43,7 @@ CATALOG_PROPERTIES = frozenset(
         "uri",
         "warehouse",
         ALLOWED_LOCATIONS,
+        CATALOG_NAME,
         # of SQL catalogs
         "init_catalog_tables",
         "pool_pre_ping",

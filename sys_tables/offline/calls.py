@@ -75,7 +75,7 @@ class OfflineHandle:
     moment: CoordinatorView
 
     def view(self) -> CoordinatorView:
-        """The moment of the statement."""
+        """Returns the moment of the statement."""
         return self.moment
 
 
@@ -113,7 +113,7 @@ def _procedure(name: Sequence[str], registry: Registry) -> Procedure:
 
 
 def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[tuple[str, Value]]:
-    """By name: positional ones first, then named ones, as in Spark. Raises InvalidArgument."""
+    """Returns the arguments by name: positional ones first, then named ones, as in Spark. Raises InvalidArgument."""
     values: list[tuple[str, Value]] = []
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'").fetchall()

@@ -27,7 +27,7 @@ def in_duckdb(tree: exp.Query) -> None:
 
 
 def _cast(node: exp.Expr) -> None:
-    """To an integer Spark cuts a fraction off, DuckDB rounds; in a text Spark shows an instant without its zone."""
+    """Rewrites casts: to an integer Spark cuts a fraction off, DuckDB rounds; in a text Spark shows an instant without its zone."""
     kind, value = node.args["to"].this, node.this
     plain = value.is_string or "." not in value.name if isinstance(value, exp.Literal) else isinstance(value, exp.Null)
     if plain or kind not in (*_INTEGERS, *_TEXTS):
@@ -45,12 +45,12 @@ def _cast(node: exp.Expr) -> None:
 
 
 def _count_if(node: exp.Expr) -> None:
-    """`count_if` of no rows is 0."""
+    """Rewrites `count_if`, which is 0 for no rows."""
     _or_else(node, exp.Literal.number(0))
 
 
 def _array_agg(node: exp.Expr) -> None:
-    """`collect_list` of no values is an empty array."""
+    """Rewrites `collect_list`, which is an empty array for no values."""
     _or_else(node, exp.Array())
 
 
@@ -61,41 +61,41 @@ def _or_else(node: exp.Expr, default: exp.Expr) -> None:
 
 
 def _days_later(node: exp.Expr) -> None:
-    """`date_add` returns a date."""
+    """Rewrites `date_add`, which returns a date."""
     node.replace(exp.Cast(this=node.copy(), to=exp.DataType.build("DATE")))
 
 
 def _day_of_week(node: exp.Expr) -> None:
-    """`dayofweek` counts from Sunday = 1."""
+    """Rewrites `dayofweek`, which counts from Sunday = 1."""
     node.replace(exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1))))
 
 
 def _quantile(node: exp.Expr) -> None:
-    """`percentile` interpolates."""
+    """Rewrites `percentile`, which interpolates."""
     node.replace(exp.Anonymous(this="quantile_cont", expressions=[node.this.copy(), node.args["quantile"].copy()]))
 
 
 def _substring(node: exp.Expr) -> None:
-    """Position 0 of `substring` means position 1."""
+    """Rewrites `substring`, where position 0 means position 1."""
     start = node.args.get("start")
     if isinstance(start, exp.Literal) and start.name == "0":
         node.set("start", exp.Literal.number(1))
 
 
 def _like(node: exp.Expr) -> None:
-    """A backslash escapes in LIKE without an ESCAPE clause, too."""
+    """Rewrites LIKE, where a backslash escapes also without an ESCAPE clause."""
     if not isinstance(node.parent, exp.Escape) and any("\\" in part.name for part in node.expression.find_all(exp.Literal)):
         node.replace(exp.Escape(this=node.copy(), expression=exp.Literal.string("\\")))
 
 
 def _any(node: exp.Expr) -> None:
-    """`any` as an aggregate; that of LIKE ANY stays."""
+    """Rewrites `any` as an aggregate, and keeps that of LIKE ANY."""
     if not isinstance(node.parent, exp.Binary):
         node.replace(exp.LogicalOr(this=node.this.copy()))
 
 
 def _unix_timestamp(node: exp.Expr) -> None:
-    """`unix_timestamp` of an instant, or of a text in the default format."""
+    """Rewrites `unix_timestamp` of an instant, or of a text in the default format."""
     if node.args["format"].name == _DEFAULT_FORMAT:
         instant = exp.Cast(this=node.this.copy(), to=exp.DataType.build("TIMESTAMPTZ"))
         seconds = exp.Floor(this=exp.Anonymous(this="epoch", expressions=[instant]))
@@ -103,7 +103,7 @@ def _unix_timestamp(node: exp.Expr) -> None:
 
 
 def _by_name(node: exp.Expr) -> None:
-    """Functions that sqlglot passes on unchanged."""
+    """Rewrites functions that sqlglot passes on unchanged."""
     name, arguments = node.name.lower(), [argument.copy() for argument in node.expressions]
     if name in _OTHER_MEANING:
         _refuse(node)
@@ -126,7 +126,9 @@ def _refuse(node: exp.Expr) -> None:
 
 
 def _place(node: exp.Expr) -> None:
-    """`x[i]` counts an array's elements from 0 in Spark, from 1 in DuckDB; of a map it is a key. Only a literal shows which."""
+    """Rewrites `x[i]`, which counts an array's elements from 0 in Spark and from 1 in DuckDB; of a map it is a key. Only a literal shows
+    which.
+    """
     counted_from_1 = node.args.get("offset") == 1  # element_at
     if not counted_from_1 and any(place.find(exp.Column) for place in node.expressions):
         raise StatementFailed(

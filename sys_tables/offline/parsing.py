@@ -138,7 +138,7 @@ def _query(text: str, first: Token) -> Query:
 
 
 def _parsed(text: str, shown: str | None = None) -> exp.Expr:
-    """`shown`: the text to show in an error, if it is another one."""
+    """Parses the text. `shown` is the text to show in an error, if it is another one."""
     try:
         return sqlglot.parse_one(text, read=SparkAnsi, error_level=ErrorLevel.RAISE)
     except ParseError as error:
@@ -159,7 +159,7 @@ def _tokens(text: str) -> Sequence[Token]:
 
 
 def _unreadable(text: str, why: str, line: int, end: int, length: int) -> StatementFailed:
-    """`end`: the column of the last character of what is wrong, from 1, as sqlglot counts."""
+    """Returns the error for a text that cannot be parsed. `end` is the column of the last wrong character, from 1, as sqlglot counts."""
     lines = text.splitlines() or [""]
     start = max(1, end - max(1, length) + 1)
     shown = lines[min(line, len(lines)) - 1]

@@ -77,7 +77,7 @@ def _three(parts: Sequence[str]) -> Name:
 
 
 def _spelled(path: TablePath, view: CoordinatorView) -> TablePath:
-    """The path as the store spells it; the lake may have tables that the store never had."""
+    """Returns the path as the store spells it; the lake may have tables that the store never had."""
     try:
         return resolve_table(view, path).path
     except LakewardError:

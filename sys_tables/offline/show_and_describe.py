@@ -60,7 +60,9 @@ def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
 
 
 def _fits(name: str, pieces: Sequence[str]) -> bool:
-    """Whether `name` is the pieces with any text between them. Each piece matches where it occurs first, so the time is linear."""
+    """Whether `name` consists of the pieces with any text between them. Each piece is taken where it occurs first, so the time is
+    linear.
+    """
     first, *rest = pieces
     if not rest:
         return name == first
@@ -99,7 +101,7 @@ def _described(
 
 
 def catalog_type(arrow_type: pa.DataType) -> str:
-    """As DESCRIBE writes a type: `array<struct<name:string>>`."""
+    """Returns a type as DESCRIBE writes it: `array<struct<name:string>>`."""
     if isinstance(arrow_type, (pa.ListType, pa.LargeListType)):
         return f"array<{catalog_type(arrow_type.value_type)}>"
     if isinstance(arrow_type, pa.MapType):

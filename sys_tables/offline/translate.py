@@ -26,7 +26,7 @@ def mentioned_names(tree: exp.Query) -> frozenset[str] | None:
 
 
 def mentions_hidden(tree: exp.Query) -> bool:
-    """Whether any of HIDDEN is named."""
+    """Whether the query names one of HIDDEN."""
     return any(identifier.name.lower() in HIDDEN for identifier in tree.find_all(exp.Identifier))
 
 

@@ -33,7 +33,7 @@ def aggregated(source: Columns, schema: pa.Schema, scan: ScanRequest) -> pa.Reco
 
 
 def _groups(source: Columns, schema: pa.Schema, names: Sequence[str]) -> tuple[Numbers, Numbers]:
-    """The number of each row's group, and the first row of each group. Without names there is one group, also of no rows."""
+    """Returns the number of each row's group, and the first row of each group. Without names there is one group, also of no rows."""
     if not names:
         return np.zeros(source.num_rows, np.int64), np.zeros(1, np.int64)
     codes = np.zeros(source.num_rows, np.int64)

@@ -46,7 +46,7 @@ def batch_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces, within the limit: each piece costs a message and a turn of a thread."""
+    """Joins pieces up to the limit: each piece costs a message and a turn of a thread."""
     pending: list[bytes] = []
     pending_bytes = 0
     for piece in pieces:

@@ -111,7 +111,9 @@ def _check_fit(field: AnyField, value: Value) -> None:
 
 
 def _member(values: AnyArray, members: tuple[Value, ...]) -> Truth:
-    """`x IN (a, NULL)` is true for a, and unknown for all else: NULL might be it. One look-up a row, however many members."""
+    """Computes `IN`: `x IN (a, NULL)` is true for a, and unknown for all else, since NULL might be it. One look-up a row, however many
+    members.
+    """
     known = [member for member in members if member is not None]
     if not members:
         return _all(len(values), False)
@@ -120,7 +122,7 @@ def _member(values: AnyArray, members: tuple[Value, ...]) -> Truth:
 
 
 def _in_set(values: AnyArray, members: Sequence[Value]) -> Truth:
-    """Whether each value is one of the members, none of which is NULL; of a NULL, nothing that counts."""
+    """Whether each value is one of the members, none of which is NULL; the result for a NULL does not count."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         moments = [member.microseconds for member in members if isinstance(member, Instant)]
@@ -165,7 +167,7 @@ def _compared_with_nan(values: AnyArray, operator: Operator, literal: float) -> 
 
 
 def _compared_exactly(values: AnyArray, operator: Operator, literal: int | float) -> Truth:
-    """An integer beside a fraction, rounding neither: what lies between two values is compared with its neighbours."""
+    """Compares an integer with a fraction without rounding either: a value between two others is compared with its neighbours."""
     below, above = _neighbours(literal) if pa.types.is_floating(values.type) else _whole_neighbours(literal)
     if below == above and below is not None:
         return _compared(values, operator, below)
@@ -179,7 +181,7 @@ def _compared_exactly(values: AnyArray, operator: Operator, literal: int | float
 
 
 def _neighbours(literal: int | float) -> tuple[float, float]:
-    """The greatest double that is not above, and the least that is not below."""
+    """Returns the greatest double that is not above, and the least that is not below."""
     nearest = float(literal)
     if nearest == literal:
         return nearest, nearest
@@ -187,7 +189,7 @@ def _neighbours(literal: int | float) -> tuple[float, float]:
 
 
 def _whole_neighbours(literal: int | float) -> tuple[int | None, int | None]:
-    """The same for BIGINT; None where there is none. NaN is above all numbers."""
+    """Returns the same for BIGINT, None where there is none. NaN is above all numbers."""
     if math.isnan(literal) or literal > _BIGINTS[-1]:
         return _BIGINTS[-1], None
     if literal < _BIGINTS[0]:
@@ -196,7 +198,7 @@ def _whole_neighbours(literal: int | float) -> tuple[int | None, int | None]:
 
 
 def _constant(values: AnyArray, value: bool) -> Truth:
-    """The same for every row, but unknown for NULL."""
+    """Returns the same answer for every row, but unknown for NULL."""
     return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), pa.scalar(value, pa.bool_()))
 
 

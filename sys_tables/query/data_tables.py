@@ -69,7 +69,7 @@ def _shape(table: TableInfo) -> dict[str, str]:
 
 
 def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
-    """Durations in ms, times in ISO 8601, UTC. What is unknown is empty."""
+    """Returns the properties of the lake copy: durations in ms, times in ISO 8601, UTC. What is unknown is empty."""
     if not table.lake_enabled:
         return {"lake.enabled": "false"}
     properties = {"lake.enabled": "true", "lake.format": table.lake_format, "lake.freshness-ms": str(table.freshness_ms)}
@@ -84,13 +84,13 @@ def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
 
 
 def status_of(view: CoordinatorView, table: TableInfo) -> TableStatus | None:
-    """How the table's tiering stands; None for a table that is not tiered, or that the coordinator does not know yet."""
+    """Returns the status of the table's tiering; None for a table that is not tiered, or that the coordinator does not know yet."""
     statuses = view.table_statuses(table.path.database_name, table.path.table_name) if table.lake_enabled else ()
     return statuses[0] if statuses else None
 
 
 def why_not_in_lake(table: TableInfo, status: TableStatus | None) -> str:
-    """The error message for a query of rows that the lake does not have."""
+    """Returns the error message for a query of rows that the lake does not have."""
     if not table.lake_enabled:
         return f"{table.path} is not tiered: its lake is disabled. {LakeDisabled.default_hint}"
     if status is not None and status.last_tiered_time is not None:

@@ -21,7 +21,9 @@ class FairPool:
         self._shares: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(share))
 
     async def run(self, key: str, work: Callable[[], ResultT]) -> ResultT:
-        """What `work` returns or raises. Cancelling ends the wait; the thread goes on and keeps its share until it is done."""
+        """Returns what `work` returns, or raises what it raises. Cancelling ends the wait; the thread goes on and keeps its share until it
+        is done.
+        """
         share = self._shares[key]
         await share.acquire()
         running = asyncio.get_running_loop().run_in_executor(self._executor, contained(work))
@@ -29,13 +31,13 @@ class FairPool:
         return await asyncio.shield(running)
 
     async def draw(self, key: str, items: Iterator[ResultT]) -> AsyncGenerator[ResultT, None]:
-        """The items, each made in a thread when it is wanted: one who reads slowly holds no thread."""
+        """Yields the items, each made in a thread when it is wanted: a caller who reads slowly holds no thread."""
         end = object()
         while (item := await self.run(key, lambda: next(items, end))) is not end:
             yield item  # type: ignore[misc]  # mypy does not narrow by identity with `end`
 
     def close(self) -> None:
-        """Starts nothing more; does not wait for what runs."""
+        """Starts no more work; does not wait for work that runs."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

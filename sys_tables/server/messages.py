@@ -107,7 +107,7 @@ def page_token(namespace: str, last_name: str) -> str:
 
 
 def last_name(token: str, namespace: str) -> str:
-    """The last name of the page before; empty for the first page. Raises InvalidArgument for a token of another listing."""
+    """Returns the last name of the page before; empty for the first page. Raises InvalidArgument for a token of another listing."""
     if not token:
         return ""
     if len(token) > _PAGE_TOKEN_LIMIT:
@@ -144,7 +144,7 @@ def _procedure_to_pb(procedure: Procedure) -> pb.Procedure:
 
 @dataclass
 class _Budget:
-    """How many predicates and values the conditions of one read may still have."""
+    """The number of predicates and values that the conditions of a read may still have."""
 
     predicates: int = MAX_PREDICATES
     values: int = MAX_VALUES

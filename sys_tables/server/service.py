@@ -77,7 +77,7 @@ class SysCatalogService(SysCatalogServicer):
         pa.array([], pa.int64())
 
     def close(self) -> None:
-        """Gives its threads back."""
+        """Stops its threads."""
         self._reads.close()
         self._lookups.close()
 

@@ -11,7 +11,7 @@ import pytest
 from support.lakes.hostile_lake import plant
 from support.repository import ROOT
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.errors import InvalidArgument
+from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import (
     PUBLIC,
     accepted_properties,
@@ -136,6 +136,13 @@ def test_an_unknown_kind_of_catalog_is_named() -> None:
     with pytest.raises(InvalidArgument, match="in-memory") as caught:
         open_catalog({"type": "in-memory", "uri": "sqlite:///:memory:"})
     assert "rest" in caught.value.hint
+
+
+def test_a_package_that_a_catalog_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(SetupError, match="needs the Python package psycopg") as caught:
+        open_catalog({"type": "sql", "uri": "postgresql+psycopg://db/lake"})
+    assert "lakeward[postgres]" in caught.value.hint
 
 
 def opened_in(folder: Path, lake: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -48,6 +48,14 @@ def test_the_second_round_adds_only_what_is_new_and_links_to_the_first(scene: Sc
     assert scene.coordinator.grants[-1].base_round_id == "round-1"
 
 
+def test_a_snapshot_carries_what_the_cluster_wants_in_it_also_when_its_request_is_sent_again(scene: Scene) -> None:
+    scene.coordinator.snapshot_properties = {"fluss-offsets": "/remote/1.offsets"}
+    faults = iter(["lost", "ok"])
+    scene.lake.faults = lambda: next(faults)
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert scene.lake.properties == {"round-1": {"fluss-offsets": "/remote/1.offsets"}}
+
+
 def test_a_refused_fence_ends_the_round_and_deletes_its_files(scene: Scene) -> None:
     scene.coordinator.refuse = Fenced("an older epoch")
     outcome = scene.run()

@@ -65,9 +65,10 @@ class ScriptedCoordinator(NoLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.open_plan.wait(30)
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
         self.at_fence.append(assignment.round_id)
         self.open_fence.wait(30)
+        return {}
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         """Not looked at here."""

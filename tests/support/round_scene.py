@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -53,17 +53,19 @@ class Coordinator(NoLeaseCalls):
         self.plans: list[Offsets] = []
         self.refuse: LakewardError | None = None
         self.lose_acks = False
+        self.snapshot_properties: dict[str, str] = {}
         self.at_fence: Callable[[], None] = lambda: None
         self.on_progress: Callable[[RoundProgress], None] = lambda progress: None
 
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.plans.append(stops)
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
         self.at_fence()
         if self.refuse is not None:
             raise self.refuse
         self.grants.append(grant)
+        return self.snapshot_properties
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         if self.lose_acks:

@@ -21,7 +21,7 @@ from tiering.redaction.redact import MESSAGE_LIMIT, NAME_TEXT_LIMIT
 from tiering.round.messages import RoundReport, report_to_pb
 from tiering.round.ports import SplitTask
 from tiering.round.steps.actions import RoundOutcome
-from tiering.round.tasks.executor import executor_work
+from tiering.round.tasks.executor import EncodedTask, executor_work
 from tiering.round.tasks.split_work import as_lakeward_error
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.rpc.v1.coordinator_pb2 import PbHeartbeatReqForTable
@@ -86,10 +86,9 @@ def test_an_executor_sends_the_error_of_its_task_with_clean_texts(error: BaseExc
     bucket = BucketKey(None, 0)
     context: Any = replace(WriterInitContext(None, "uuid", bucket, None, "round", ""))  # type: ignore[arg-type]
     task = SplitTask(None, TieringLogSplit(PATH, bucket, None, 0, 1, 1), FailingLake(error), context)  # type: ignore[arg-type]
-    import pyarrow as pa
-
-    [answer] = executor_work([pickle.dumps(task)], 60_000, 1)([pa.record_batch({"id": pa.array([0])})])
-    message = PbError.FromString(answer.column("error")[0].as_py())
+    [outcome] = executor_work(60_000, 1)([[EncodedTask(0, pickle.dumps(task))]])
+    assert outcome.error is not None
+    message = PbError.FromString(outcome.error)
     assert_details_clean(message, hint=not isinstance(error, ValueError))
 
 

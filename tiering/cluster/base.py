@@ -41,8 +41,10 @@ class SplitReader(Protocol):
         """The split's rows in offset order, with the columns of `TableInfo.read_schema`.
 
         Log split: every record of `[starting_offset, stopping_offset)`, each once, and none outside; of a primary-key table the
-        changes, `-U` records included. Snapshot split: every row of the snapshot, as `+I` with SNAPSHOT_OFFSET for offset and
-        timestamp. Raises DataCorrupt (names file, bucket, offset range), LogTruncated, KvSnapshotGone, ClusterUnavailable.
+        changes, `-U` records included. Offsets that no record has (Fluss's batches without records use some) are left out, and an
+        end without an error says that the whole range was read. Snapshot split: every row of the snapshot, as `+I` with
+        SNAPSHOT_OFFSET for offset and timestamp. Raises DataCorrupt (names file, bucket, offset range), LogTruncated,
+        KvSnapshotGone, ClusterUnavailable.
         """
         ...
 
@@ -156,6 +158,14 @@ class KvSnapshotLeases(LeaseListing, Protocol):
 @runtime_checkable
 class ClusterOwner(SplitSource, KvSnapshotLeases, Protocol):
     """The coordinator's view. Only the coordinator has it, and writes the lake record under the table's lock (FLUSS.md H1, H2)."""
+
+    def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
+        """What the cluster wants to find in the summary of a lake snapshot that holds the table up to `offsets`; often nothing.
+
+        Called before a commit is granted. What it leaves in the cluster is of no effect until `record_lake_snapshot`, so that a
+        commit which never comes does no harm, and a repeat neither. Raises UnknownTable.
+        """
+        ...
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """Tells the cluster which lake snapshot holds the table up to which offsets.

@@ -6,9 +6,9 @@ executors' processes, which import its readers ahead of work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -20,24 +20,40 @@ from tiering.model.tables import TableInfo
 
 @dataclass(frozen=True)
 class HostedCluster:
-    """The coordinator's cluster, and how it is served on the coordinator's port; None for a kind that has servers of its own."""
+    """The coordinator's cluster, and how it is served on the coordinator's port; None for a kind that has servers of its own.
+
+    `properties` are what tierers connect with: everybody may see them.
+    """
 
     owner: ClusterOwner
     add_to_server: Callable[[grpc.aio.Server], None] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    """Where a tierer finds the cluster: the coordinator's uri, the cluster's id, and the properties of the `HostedCluster`."""
+
+    uri: str
+    cluster_id: str
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class ClusterKind(Protocol):
     """What every kind offers. Each function imports what it needs when it is called."""
 
-    def host(self, folder: Path, check_lake: Callable[[TableInfo], None]) -> AbstractContextManager[HostedCluster]:
+    def host(
+        self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]
+    ) -> AbstractContextManager[HostedCluster]:
         """The coordinator's own cluster, open while the context is; `folder` is for what it keeps beside the coordinator's state.
 
-        `check_lake` raises BadRequest for a table that its lake could not hold. Raises SetupError.
+        `settings` are the kind's own, from the command line; none for a kind that needs none. `check_lake` raises BadRequest for a
+        table that its lake could not hold. Raises SetupError.
         """
         ...
 
-    def connect(self, uri: str) -> SplitSource:
-        """The cluster as a tierer of the coordinator at `uri` reads it; connects on first use."""
+    def connect(self, address: ClusterAddress) -> SplitSource:
+        """The cluster as a tierer reads it; connects on first use. Raises SetupError: this machine lacks what it takes."""
         ...
 
     def open_read_only(self, folder: Path) -> ReadOnlyCluster:

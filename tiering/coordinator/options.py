@@ -64,6 +64,9 @@ class CoordinatorOptions:
     cluster_kind: str = "embedded"
     """What tierers are told of the cluster: `embedded` or `fluss`."""
 
+    cluster_properties: Mapping[str, str] = field(default_factory=dict)
+    """What tierers connect to the cluster with (`HostedCluster.properties`)."""
+
     lake_format: str = DEFAULT_LAKE_FORMAT
     """What tierers are told of the lake."""
 

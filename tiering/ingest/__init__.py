@@ -1,1 +1,1 @@
-"""Files into tables: CSV and NDJSON, parsed as a whole before a row is published."""
+"""Reads files into tables: CSV, NDJSON and Parquet, parsed to their end before a row is published."""

@@ -44,7 +44,7 @@ class CsvSource:
         self.schema = pa.schema([pa.field(name, pa.string()) for name in self._names])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows. Raises InvalidData naming file and line."""
+        """Yields all rows. Raises InvalidData naming file and line."""
         convert = arrow_csv.ConvertOptions(
             column_types=self.schema, null_values=list(NULL_TEXTS), strings_can_be_null=True, quoted_strings_can_be_null=False
         )
@@ -56,7 +56,7 @@ class CsvSource:
             raise self._what_is_broken(str(error)) from error
 
     def locate(self, row: int) -> str:
-        """Where the row (from 0) stands: `line 17`."""
+        """Returns where a row (counted from 0) stands, such as `line 17`."""
         with suppress(csv.Error):  # stricter than Arrow, which read the row
             for index, (line, _) in enumerate(_rows(self._file), start=-1):
                 if index == row:
@@ -64,7 +64,7 @@ class CsvSource:
         return f"row {row + 1}"
 
     def _what_is_broken(self, reason: str) -> InvalidData:
-        """Arrow names rows by their number in a block, so the line is looked up by reading the file again."""
+        """Returns the error of a row that cannot be read, with its line. Arrow counts rows within a block, so the file is read again."""
         line = 0
         try:
             for line, row in _rows(self._file):
@@ -78,7 +78,7 @@ class CsvSource:
 
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, the header too, with the line each starts on."""
+    """Yields the rows that are not empty, with the header, and the line on which each starts."""
     csv.field_size_limit(_FIELD_LIMIT_BYTES)
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
         reader = csv.reader(text, strict=True)

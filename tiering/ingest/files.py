@@ -45,20 +45,20 @@ class Source(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns; text where the file does not say."""
+        """The columns of the file; those whose type the file does not tell are text."""
         ...
 
     @property
     def text_types(self) -> tuple[pa.DataType, ...]:
-        """What its text columns may turn out to be, the narrowest first; empty = text stays text."""
+        """The types that a text column may turn out to have, the narrowest first; empty if text stays text."""
         ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows from the first; may be asked again."""
+        """Yields all rows from the first; may be called again."""
         ...
 
     def locate(self, row: int) -> str:
-        """Where a row (from 0) stands, for a person."""
+        """Returns where a row (counted from 0) stands, in words for a person."""
         ...
 
 
@@ -71,13 +71,13 @@ class ParsedFile:
     spool: Path
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows."""
+        """Yields all rows."""
         with pa.memory_map(str(self.spool)) as file, ipc.open_stream(file) as reader:
             yield from reader
 
 
 def format_of(file: Path) -> FileFormat:
-    """By the file's ending; raises InvalidArgument."""
+    """Returns the format that the file's ending names. Raises InvalidArgument."""
     file_format = _ENDINGS.get(file.suffix.lower())
     if file_format is None:
         raise InvalidArgument(
@@ -88,7 +88,7 @@ def format_of(file: Path) -> FileFormat:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the rows have to look like: as the table that is there (`schema`), or what is known of the one that will be made."""
+    """What the rows have to look like: the columns of a table that exists (`schema`), or what is known of one that will be created."""
 
     schema: pa.Schema | None = None
     required: Collection[str] = ()
@@ -103,7 +103,7 @@ class Shape:
 
     @property
     def known(self) -> Collection[str]:
-        """Columns whose types the file does not decide."""
+        """The columns whose types are known before the file is read."""
         return () if self.schema is None else self.schema.names
 
     def check(self, columns: pa.Schema) -> None:
@@ -115,7 +115,9 @@ class Shape:
             check_names(columns, pa.schema([*self.schema, *added]), self.may_lack)
 
     def complete(self, columns: pa.Schema) -> pa.Schema:
-        """The columns of the rows of such a file, in the table's order, new ones last. Raises UnsupportedType, InvalidName."""
+        """Returns the columns that rows of such a file have: the table's, in its order, then new ones. Raises UnsupportedType,
+        InvalidName.
+        """
         if self.schema is None:
             return storable_schema(pa.schema([self._new_field(field) for field in columns]))
         added = [field.with_nullable(True) for field in columns if field.name not in self.known]
@@ -157,7 +159,7 @@ def read_csv(source: Path | BinaryIO) -> pa.Table:
 
 
 class ParquetSource:
-    """One Parquet file as a `Source`: its types are the file's."""
+    """One Parquet file as a `Source`, with the types that the file has."""
 
     text_types = ()
 
@@ -171,7 +173,7 @@ class ParquetSource:
         self.schema = pa.schema([_decoded(field) for field in self._parquet.schema_arrow])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows. Raises InvalidData."""
+        """Yields all rows. Raises InvalidData."""
         try:
             for batch in self._parquet.iter_batches(PARQUET_BATCH_ROWS):
                 yield batch.cast(self.schema)
@@ -179,12 +181,12 @@ class ParquetSource:
             raise InvalidData(f"{self._file} is damaged: {error}") from error
 
     def locate(self, row: int) -> str:
-        """`row 17`, counted from 1."""
+        """Returns where a row stands, such as `row 17`, counted from 1."""
         return f"row {row + 1}"
 
 
 def _decoded(field: pa.Field[Any]) -> pa.Field[Any]:
-    """Without the dictionary that pandas writes categories with."""
+    """Returns the field without the dictionary encoding that pandas writes categories with."""
     kind = field.type
     return pa.field(field.name, kind.value_type if isinstance(kind, pa.DictionaryType) else kind, field.nullable)
 
@@ -228,7 +230,7 @@ def _observed(batches: Iterable[pa.RecordBatch], inferences: Mapping[str, Column
 
 @dataclass(frozen=True)
 class _Spooling:
-    """Takes rows into the temporary file; a value that does not fit is named by where it stands in the source."""
+    """Writes cast rows to the temporary file; names a value that does not fit by where it stands in the source."""
 
     file: Path
     source: Source
@@ -240,7 +242,7 @@ class _Spooling:
         return ParsedFile(schema, _spool(spool, schema, self._cast(batches, schema)), spool)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The source's, each value one of its type. Raises InvalidData."""
+        """Yields the source's batches with each value cast to its column's type. Raises InvalidData."""
         before = 0
         for batch in self.source.batches():
             with self._located(before):
@@ -260,7 +262,7 @@ class _Spooling:
 
     @contextmanager
     def _located(self, before: int) -> Iterator[None]:
-        """A misfit in the batch behind `before` rows is raised with where it stands."""
+        """Turns a misfit in the batch that follows `before` rows into an InvalidData that says where it stands."""
         try:
             yield
         except Misfit as misfit:

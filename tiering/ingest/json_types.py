@@ -1,7 +1,7 @@
-"""Types of JSON values: what Arrow found in the blocks of a file, brought together. Pure.
+"""Types of JSON values: merges what Arrow found in the blocks of a file. Pure.
 
-Arrow takes texts that look like timestamps for such, and forgets their zone: here they are texts again, and the whole column
-decides later. Texts within lists and structs stay texts.
+Arrow takes texts that look like timestamps for timestamps, and loses their zone. Here they are texts again, and the type of the column is
+decided once all of it was read. Texts within lists and structs stay texts.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import pyarrow as pa
 
 
 def as_read(kind: pa.DataType) -> pa.DataType:
-    """A type that Arrow found, with texts for timestamps, also within."""
+    """Returns a type that Arrow found with text in place of timestamps, also within lists and structs."""
     return _mapped(kind, lambda leaf: pa.string() if pa.types.is_timestamp(leaf) else leaf)
 
 
 def settled(kind: pa.DataType) -> pa.DataType:
-    """The type once the file is at its end: what never had a value is text."""
+    """Returns the type once the whole file was read: a column that never had a value is text."""
     return _mapped(kind, lambda leaf: pa.string() if pa.types.is_null(leaf) else leaf)
 
 
 def _nulls_like(table: pa.DataType) -> pa.DataType:
-    """A type for values that are all null, which has the lists and structs of the table's column."""
+    """Returns a type for values that are all null, with the lists and structs of the table's column."""
     return _mapped(table, lambda leaf: pa.null())
 
 
 def merged(before: pa.DataType, now: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of both; None = there is none. Fields of structs keep the order in which they came."""
+    """Returns the type that holds the values of both, None if no type does. Fields of structs keep the order in which they came."""
     if before == now or pa.types.is_null(now):
         return before
     if pa.types.is_null(before):
@@ -53,9 +53,9 @@ def _merged_structs(before: pa.StructType, now: pa.StructType) -> pa.DataType | 
 
 
 def in_order_of(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
-    """`kind` with the fields of its structs in the order in which the table's column has them; others behind.
+    """Returns `kind` with the fields of its structs in the order of the table's column, and other fields behind them.
 
-    What never had a value is a list or a struct where the table's column is.
+    A part that never had a value becomes a list or a struct where the table's column has one.
     """
     if pa.types.is_null(kind):
         return _nulls_like(table)

@@ -114,7 +114,7 @@ def _find(cluster: WritableCluster, path: TablePath, options: IngestOptions) -> 
 
 
 def _check_options(properties: Mapping[str, str]) -> None:
-    """As the cluster will, before the file is read. Raises InvalidArgument naming the option."""
+    """Checks the options as the cluster will, before the file is read. Raises InvalidArgument naming the option."""
     parse_lake_options(properties)
     parse_maintenance_options(properties)
     check_table_options(properties)
@@ -131,7 +131,7 @@ def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
 
 
 def _widened(cluster: WritableCluster, table: TableInfo, schema: pa.Schema) -> TableInfo:
-    """The table with the columns of the file that it lacked; a file of keys has none."""
+    """Adds the columns that the file has and the table lacks, and returns the table; a file of keys adds none."""
     added = [field for field in schema if field.name not in table.schema.names]
     return cluster.alter_table(table.path, {}, added) if added else table
 
@@ -214,4 +214,4 @@ def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, in
 
 
 def _no_progress(rows: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress; the default of `ingest_file`."""

@@ -26,7 +26,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class _Block:
-    """Whole lines of the file, not all of them blank."""
+    """Whole lines of the file, at least one of them not blank."""
 
     content: bytes
     first_line: int
@@ -38,13 +38,13 @@ class NdjsonSource:
     text_types = TIME_TYPES
 
     def __init__(self, file: Path, table: pa.Schema | None = None) -> None:
-        """`table`: the columns of the table that the rows are for, if it is there; keys of objects may come in any order."""
+        """`table` has the columns of the table that the rows are for, if it exists; keys of objects may come in any order."""
         self._file = file
         self._table = table
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """All keys of the file, in the order in which they appear first. Raises InvalidData naming file and line."""
+        """All keys of the file, in the order in which they first appear. Raises InvalidData naming file and line."""
         kinds: dict[str, pa.DataType] = {}
         for block in self._blocks():
             for field in self._parse(block, None).schema:
@@ -57,12 +57,12 @@ class NdjsonSource:
         return in_order_of(kind, self._table.field(name).type)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows. Raises InvalidData naming file and line."""
+        """Yields all rows. Raises InvalidData naming file and line."""
         for block in self._blocks():
             yield from self._parse(block, self.schema).to_batches()
 
     def locate(self, row: int) -> str:
-        """Where the row (from 0) stands: `line 17`."""
+        """Returns where a row (counted from 0) stands, such as `line 17`."""
         with self._file.open("rb") as lines:
             numbers = (number for number, line in enumerate(lines, start=1) if line.strip())
             for index, number in enumerate(numbers):
@@ -87,7 +87,7 @@ class NdjsonSource:
                 line += ended
 
     def _check_text(self, content: bytes, first_line: int) -> None:
-        """JSON is UTF-8 (RFC 8259, 8.1); Arrow takes any bytes, in keys too."""
+        """Raises InvalidData for bytes that are not UTF-8, as JSON has to be (RFC 8259, 8.1); Arrow takes any bytes, also in keys."""
         try:
             content.decode()
         except UnicodeDecodeError as error:
@@ -101,7 +101,7 @@ class NdjsonSource:
             raise InvalidData(self._what_is_broken(block, schema, str(error))) from error
 
     def _what_is_broken(self, block: _Block, schema: pa.Schema | None, reason: str) -> str:
-        """The first line that cannot be read after those before it, by halving."""
+        """Finds, by halving, the first line that cannot be read together with those before it."""
         lines = block.content.splitlines(keepends=True)
         good, bad = 0, len(lines)
         while bad - good > 1:

@@ -1,4 +1,4 @@
-"""Text into types: which type all texts of a column fit, and casts that lose nothing and name the row that fails."""
+"""Finds the type that all texts of a column fit, and casts text without loss; a cast that fails names the row."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Misfit(Exception):
 
 
 class ColumnInference:
-    """Sees all of a column's texts and tells the first of `candidates` that every one of them fits, else string."""
+    """Looks at all texts of a column and returns the first of `candidates` that each of them fits, string if none does."""
 
     def __init__(self, candidates: Sequence[pa.DataType]) -> None:
         self._left = list(candidates)
         self._has_values = False
 
     def see(self, texts: Column) -> None:
-        """The next texts of the column."""
+        """Takes in the next texts of the column."""
         tried = [(kind, _try_cast(texts, kind)) for kind in self._left]
         fitting = [(kind, values) for kind, values in tried if values is not None]
         self._left = [kind for kind, _ in fitting]
@@ -54,7 +54,7 @@ class ColumnInference:
 
     @property
     def kind(self) -> pa.DataType:
-        """The type; a column without a value is a string."""
+        """The type that was found; string for a column without a value."""
         return self._left[0] if self._left and self._has_values else pa.string()
 
 
@@ -74,7 +74,9 @@ def _any_hexadecimal(texts: Column) -> bool:
 
 
 def cast_text(texts: Column, kind: pa.DataType) -> Column:
-    """Texts as values of `kind`; spaces around a value, and null texts within them, are forgiven. Raises ArrowInvalid."""
+    """Returns texts as values of `kind`. Spaces around a value, and around a text that stands for null, are ignored. Raises
+    ArrowInvalid.
+    """
     if pa.types.is_string(kind):
         return texts
     try:
@@ -87,12 +89,12 @@ def cast_text(texts: Column, kind: pa.DataType) -> Column:
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch`, which has the columns of `schema` in any order, as exactly that. Nothing is rounded or cut. Raises Misfit."""
+    """Returns `batch` with exactly the columns of `schema`, which it has in any order. Nothing is rounded or cut. Raises Misfit."""
     return pa.RecordBatch.from_arrays([_cast_column(batch.column(field.name), field) for field in schema], schema=schema)
 
 
 def check_values(batch: pa.RecordBatch) -> None:
-    """Raises Misfit for the first value that is none of its type: text that is not UTF-8 above all, which Arrow's readers take."""
+    """Raises Misfit for the first value that its type does not allow, above all text that is not UTF-8: Arrow's readers take any bytes."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
@@ -149,13 +151,13 @@ def _caster(kind: pa.DataType, field: pa.Field[Any]) -> Callable[[Column], Colum
 
 
 def _nulls(count: int, kind: pa.DataType) -> Column:
-    """Also of lists, maps and structs, to which no text can be cast."""
+    """Returns nulls of a type, which also works for lists, maps and structs, to which no text can be cast."""
     values: Column = pa.array([None] * count, kind)
     return values
 
 
 def _check_castable(path: str, kind: pa.DataType, target: pa.DataType) -> None:
-    """Raises InvalidData where Arrow's cast would change the meaning, drop a field of a struct, or stumble over its fields' order."""
+    """Raises InvalidData where Arrow's cast would change a meaning, drop a field of a struct, or mix up the order of its fields."""
     if isinstance(kind, pa.TimestampType) and isinstance(target, pa.TimestampType) and (kind.tz is None) != (target.tz is None):
         raise InvalidData(
             f"column {path!r} is {kind}; the table has {target}",
@@ -183,7 +185,7 @@ def _nesting(kind: pa.DataType) -> str:
 
 
 def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field[Any]]]:
-    """The fields within, by the names that paths have."""
+    """Returns the fields within a type, under the names that paths use."""
     if isinstance(kind, pa.MapType):
         return [("key", kind.key_field), ("value", kind.item_field)]
     fields: list[pa.Field[Any]] = [kind.field(index) for index in range(kind.num_fields)]
@@ -191,7 +193,7 @@ def _inner(kind: pa.DataType) -> list[tuple[str, pa.Field[Any]]]:
 
 
 def _first_failing(column: Column, cast: Callable[[Column], object]) -> int:
-    """The first row whose value the cast refuses, by halving."""
+    """Finds, by halving, the first row whose value the cast refuses."""
     start, stop = 0, len(column)
     while stop - start > 1:
         middle = (start + stop) // 2

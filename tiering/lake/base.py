@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
 """Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""
+
+
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,11 @@ class LakeWriter(Protocol):
 class LakeCommitter(Protocol):
     """Turns one round's write results into one snapshot."""
 
-    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+    def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on uuid, head and newest tiering commit of `base`, once; returns the new snapshot's id.
 
-        The order of the write results does not matter.
+        The order of the write results does not matter. `properties` stand in the snapshot's summary beside the marker, for whoever
+        else reads the lake table.
 
         Raises BaseMoved, before anything is sent, if files that the deletes of `committable` name are not in `base` (any more).
         Raises CommitOutcomeUnknown after **any** error of the request, a conflict included: re-read the lake then.

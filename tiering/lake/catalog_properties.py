@@ -15,12 +15,13 @@ from urllib.parse import parse_qsl, urlencode
 from tiering.errors import InvalidArgument
 from tiering.lake_table_options import check_text
 from tiering.public_properties import ALLOWED_LOCATIONS as ALLOWED_LOCATIONS
+from tiering.public_properties import CATALOG_NAME as CATALOG_NAME
 from tiering.public_properties import CATALOG_PROPERTIES as PUBLIC
 
 STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "client.")
 STORAGE_KEYS = ("buffer-size",)
 
-KINDS = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery")
+KINDS = ("sql", "rest", "hive", "glue", "dynamodb", "bigquery", "hadoop")
 """Of catalogs: what the property `type` may be."""
 
 _URIS = ("uri", "warehouse", ALLOWED_LOCATIONS, "oauth2-server-uri")
@@ -30,6 +31,7 @@ _URI_SCHEMES: Mapping[str, tuple[str, ...]] = {
     "rest": ("http", "https"),
     "hive": ("thrift",),
 }
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}")
 _FOR_JDBC = re.compile(r"\A[^/]*//[^/]*[();]|:resource:", re.IGNORECASE)
 """MySQL's driver takes settings in brackets for a host, SQLite's fetches a `:resource:` from anywhere."""
 _PORTS = re.compile(r"[0-9]*(?:,[^,:@]+:[0-9]+)*")
@@ -44,7 +46,7 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
     for name, value in properties.items():
         if isinstance(value, str):
             check_text(name, value)
-        if _names_code(name.lower()) or (isinstance(value, Mapping) and any(_names_code(str(inner).lower()) for inner in value)):
+        if names_code(name.lower()) or (isinstance(value, Mapping) and any(names_code(str(inner).lower()) for inner in value)):
             raise InvalidArgument(
                 f"the lake property {name!r} names code to be imported",
                 hint="Lakeward opens catalogs and storages with classes of its own. Leave it out, also of .pyiceberg.yaml and PYICEBERG_*.",
@@ -56,6 +58,12 @@ def check_catalog_properties(properties: Mapping[str, object]) -> None:
         )
     if isinstance(uri := properties.get("uri"), str):
         _check_uri(kind, uri)
+    catalog_name = properties.get(CATALOG_NAME)
+    if catalog_name is not None and not _NAME.fullmatch(str(catalog_name)):
+        raise InvalidArgument(
+            f"the lake property {CATALOG_NAME!r} is {str(catalog_name)[:60]!r}",
+            hint="A catalog's name has ASCII letters, digits, `_` and `-`, for Spark gets a catalog of that name.",
+        )
 
 
 def _check_uri(kind: str, uri: str) -> None:
@@ -97,10 +105,11 @@ def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_of_storage(name: str) -> bool:
-    return (name in STORAGE_KEYS or name.startswith(STORAGE_PREFIXES)) and not _names_code(name)
+    return (name in STORAGE_KEYS or name.startswith(STORAGE_PREFIXES)) and not names_code(name)
 
 
-def _names_code(name: str) -> bool:
+def names_code(name: str) -> bool:
+    """Whether a property of that name, in lower case, holds a class to be imported."""
     return name == "impl" or name.endswith((".impl", "-impl", "_impl", "-class", ".class")) or name in ("botocore_session", "auth.type")
 
 

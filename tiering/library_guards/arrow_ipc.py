@@ -96,9 +96,29 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
         return batch
 
 
+class BodyReader:
+    """Reads record batch messages of one schema that stand without it, as in Fluss's log; their bodies may be compressed."""
+
+    def __init__(self, schema: pa.Schema, max_decompressed_bytes: int) -> None:
+        """Raises UnsupportedType for a schema whose rows are not taken."""
+        self._schema = schema
+        self._layout = _layout(schema.remove_metadata())
+        self._max_decompressed_bytes = max_decompressed_bytes
+
+    def read(self, content: pa.Buffer, rows: int) -> pa.RecordBatch:
+        """The batch, which must have `rows` rows; copies nothing that is not compressed."""
+        with _border("the records are not an Arrow record batch"):
+            message = ipc.read_message(content)
+            if _check_batch(message, self._layout, self._max_decompressed_bytes).rows != rows:
+                raise InvalidData(f"the record batch does not have the {rows} rows that it should")
+            batch = ipc.read_record_batch(message, self._schema)
+            batch.validate()
+            return batch
+
+
 @lru_cache(maxsize=1_000)
 def _known_schema(message: bytes) -> pa.Schema:
-    """As `read_schema`; the files of a table begin with the same bytes."""
+    """Does what `read_schema` does, cached: the files of a table begin with the same bytes."""
     return _schema(_first_message(pa.py_buffer(message)))
 
 
@@ -117,7 +137,7 @@ class _border:
 
 
 def _messages(data: pa.Buffer) -> Iterator[Any]:
-    """Those of a stream up to its end mark, without a copy."""
+    """Yields the messages of a stream up to its end mark, without a copy."""
     reader = ipc.MessageReader.open_stream(pa.BufferReader(data))
     while True:
         try:
@@ -169,7 +189,7 @@ def check_names_are_text(schema: pa.Schema) -> None:
 
 
 def _texts(field: pa.Field[Any]) -> Iterator[str]:
-    """Decoded as they are looked at, which is when Arrow finds out."""
+    """Yields names as text; Arrow notices bytes that are no UTF-8 only when they are decoded."""
     yield field.name
     kind = field.type
     if isinstance(kind, pa.TimestampType) and kind.tz is not None:
@@ -191,7 +211,9 @@ class _Layout:
 
 @lru_cache(maxsize=1_000)
 def _layout(schema: pa.Schema, null_columns: bool = False) -> _Layout:
-    """Raises UnsupportedType for a type whose rows need no bytes, or which is not taken in rows."""
+    """Returns the layout of a schema's record batches. Raises UnsupportedType for a type whose rows need no bytes, or that rows may not
+    have.
+    """
     if not len(schema):
         raise InvalidData("the rows have no columns")
     buffers: list[int] = []
@@ -253,12 +275,16 @@ class _BatchSize:
     view_bytes: int
 
 
-def _check_batch(message: Any, layout: _Layout) -> _BatchSize:
-    """What a record batch says it holds, once all that it says fits its bytes. Raises InvalidData."""
+def _check_batch(message: Any, layout: _Layout, max_decompressed_bytes: int = 0) -> _BatchSize:
+    """Returns what a record batch says it holds, after checking that all of it fits into its bytes. Raises InvalidData.
+
+    A compressed body is taken only with `max_decompressed_bytes`, the most that it may become.
+    """
     if message.type != "record batch":
         raise InvalidData(f"the Arrow stream has a {message.type} message, which is not taken", hint="Do not dictionary-encode columns.")
     header, body_bytes = _header(message), 0 if message.body is None else message.body.size
-    if header.has(_BATCH_COMPRESSION):
+    is_compressed = header.has(_BATCH_COMPRESSION)
+    if is_compressed and not max_decompressed_bytes:
         raise InvalidData("the Arrow stream is compressed", hint="Send it without body compression.")
     rows = header.number(_BATCH_LENGTH, "<q")
     nodes, buffers = header.numbers(_BATCH_NODES, 2), header.numbers(_BATCH_BUFFERS, 2)
@@ -268,13 +294,23 @@ def _check_batch(message: Any, layout: _Layout) -> _BatchSize:
         raise InvalidData("a map has an entry or a key that is NULL", hint="Leave such entries out.")
     if min(buffers, default=0) < 0 or sum(buffers[1::2]) > body_bytes:
         raise InvalidData("the buffers of a record batch are longer than its body")
+    if is_compressed and _decompressed_bytes(message.body, buffers) > max_decompressed_bytes:
+        raise InvalidData(f"the record batch is more than {max_decompressed_bytes} bytes long when decompressed")
     variadic = header.numbers(_BATCH_VARIADIC)
     has_views = variadic or _VIEWS in layout.buffers
     return _BatchSize(rows, _view_bytes(message.body, layout, buffers, variadic) if has_views else 0)
 
 
+def _decompressed_bytes(body: pa.Buffer, buffers: Sequence[int]) -> int:
+    """A compressed buffer begins with its length before, as int64; -1 = it is not compressed (`Message.fbs`, BodyCompression)."""
+    starts = [buffers[index] for index in range(0, len(buffers), 2) if buffers[index + 1] >= 8]
+    return sum(max(_unpack("<q", body, start), 0) for start in starts)
+
+
 def _view_bytes(body: pa.Buffer, layout: _Layout, buffers: Sequence[int], variadic: Sequence[int]) -> int:
-    """A view is 16 bytes, of which the first four are the length of its value (columnar format, "Variable-size Binary View Layout")."""
+    """Returns the bytes of a view column's values: a view has 16 bytes, the first four of which are the length of its value (columnar
+    format, "Variable-size Binary View Layout").
+    """
     views = [index for index, count in enumerate(layout.buffers) if count == _VIEWS]
     if len(variadic) != len(views) or min(variadic) < 0 or max(variadic) > len(buffers):
         raise InvalidData("the record batch does not fit its schema")
@@ -304,7 +340,7 @@ class _Fields:
     position: int
 
     def _at(self, field: int) -> int | None:
-        """Where a field's value lies; None = it is not there."""
+        """Returns where a field's value lies; None if the field is absent."""
         vtable = self.position - _unpack("<i", self.data, self.position)
         if 4 + 2 * field >= _unpack("<H", self.data, vtable):
             return None
@@ -325,7 +361,7 @@ class _Fields:
         return _Fields(self.data, at + _unpack("<I", self.data, at))
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """Where the elements of a vector begin, and how many they are."""
+        """Returns where the elements of a vector begin, and their number."""
         at = self._at(field)
         if at is None:
             return 0, 0
@@ -333,13 +369,13 @@ class _Fields:
         return start + 4, _unpack("<I", self.data, start)
 
     def tables(self, field: int, limit: int = MAX_FIELDS) -> list[_Fields]:
-        """The tables of a vector, of more than `limit` the first `limit` + 1."""
+        """Returns the tables of a vector; of one with more than `limit` the first `limit` + 1."""
         start, count = self._vector(field)
         places = range(start, start + 4 * min(count, limit + 1), 4)
         return [_Fields(self.data, place + _unpack("<I", self.data, place)) for place in places]
 
     def numbers(self, field: int, width: int = 1) -> Sequence[int]:
-        """A vector of 64-bit numbers, or of structs of `width` of them, one after the other."""
+        """Returns a vector of 64-bit numbers, or of structs of `width` of them, as one flat sequence."""
         start, count = self._vector(field)
         if start + 8 * width * count > self.data.size:
             raise InvalidData("the Arrow message is cut off")

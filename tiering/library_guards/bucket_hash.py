@@ -29,7 +29,7 @@ def bucket_ids_of(column: pa.Array[Any], bucket_count: int) -> npt.NDArray[np.in
 
 
 def aligned(column: pa.Array[Any]) -> pa.Array[Any]:
-    """`column` if its buffers lie as Rust's Arrow wants them, else a copy that does. For columns that are not nested."""
+    """Returns `column` if its buffers are aligned as Rust's Arrow needs them, else a copy that is. Only for columns that are not nested."""
     alignment = _DECIMAL_ALIGNMENT_BYTES if pa.types.is_decimal(column.type) else _ALIGNMENT_BYTES
     if all(buffer is None or buffer.address % alignment == 0 for buffer in column.buffers()):
         return column
@@ -37,5 +37,5 @@ def aligned(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _widened(column: pa.Array[Any]) -> pa.Array[Any]:
-    """Iceberg has no 8- and 16-bit integers: the lake column is an int, and hashes as one."""
+    """Returns 8- and 16-bit integers as 32-bit ones: Iceberg has no narrower type, and the lake column hashes as an int."""
     return column.cast(pa.int32()) if column.type in (pa.int8(), pa.int16()) else column

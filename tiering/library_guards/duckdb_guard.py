@@ -19,7 +19,7 @@ _LOCK = ";".join([*(f"SET {name} = false" for name in _OFF), "SET enable_externa
 
 
 def lock(connection: duckdb.DuckDBPyConnection, files: Iterable[str] = ()) -> None:
-    """From here on `connection` opens `files`, its own database and its temporary folder, loads nothing, and cannot be set otherwise.
+    """Limits `connection` to opening `files`, its own database and its temporary folder; it loads nothing and takes no setting any more.
 
     Everything else has to be set before. Files are compared by the path that a statement names; a pattern in one matches nothing.
     """

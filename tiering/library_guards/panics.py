@@ -1,7 +1,7 @@
-"""Panics of native libraries: exceptions that are none.
+"""Panics of native libraries: exceptions that no handler of `Exception` catches.
 
 A library written in Rust panics with `pyo3_runtime.PanicException`, which is no `Exception`, so that it passes every handler of errors
-and ends the thread. Whoever hands work to such a library, or to a thread whose end has to be noticed, lets nothing but an `Exception` out.
+and ends the thread. Code that hands work to such a library, or to a thread whose end has to be noticed, lets nothing else out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def panics_raised_as(error_for: Callable[[str], Exception]) -> Iterator[None]:
 
 
 def contained(work: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """`work` for a thread: whatever it ends with, its caller gets a result or an `Exception` (UnexpectedEnd)."""
+    """Wraps `work` for a thread: however it ends, its caller gets a result or an `Exception` (UnexpectedEnd)."""
 
     @wraps(work)
     def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:

@@ -1,6 +1,6 @@
-"""Time-outs of database connections: whoever asks a database hears from it, or of a time-out.
+"""Time-outs of database connections.
 
-Drivers wait for ever unless they are told otherwise, and a thread that waits for ever is lost. What the URL says itself stays.
+Drivers wait for ever unless they are told otherwise, and a thread that waits for ever is lost. Settings in the URL are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARGUMENTS: Mapping[tuple[str, str], Mapping[str, Any]] = {
 
 
 def bound_waits(engine: sa.Engine) -> sa.Engine:
-    """`engine`, whose connections from now on have time-outs; of drivers that are not known here they stay as they are."""
+    """Returns `engine` with time-outs for all connections from now on; drivers that are not known here keep their own."""
     arguments = _ARGUMENTS.get((engine.dialect.name, engine.dialect.driver), {})
 
     def add_arguments(_dialect: object, _record: object, _positional: object, named: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ def bound_waits(engine: sa.Engine) -> sa.Engine:
 
 
 def limit_statements(connection: Any, _record: object = None) -> None:
-    """PostgreSQL's own limit. Set by a statement: a pooler in between may refuse it as an option of the connection."""
+    """Sets PostgreSQL's own limit for a statement, by a statement: a pooler in between may refuse it as an option of the connection."""
     cursor = connection.cursor()
     try:
         cursor.execute(f"SET statement_timeout = {STATEMENT_SECONDS * 1_000}")

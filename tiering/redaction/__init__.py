@@ -1,1 +1,1 @@
-"""Text from outside: secrets are masked, control characters are shown, length is cut (`redact`, `visible_text`)."""
+"""Makes text from outside safe to store and show: masks secrets (`redact`), escapes control characters (`visible_text`), cuts it."""

@@ -49,7 +49,7 @@ _COMPATIBLE = (range(0xFF01, 0xFF5F), range(0x1D400, 0x1D800), range(0x24B6, 0x2
 
 
 def _look_alikes() -> dict[int, str]:
-    """By code point: the Latin letter or sign that looks the same."""
+    """Maps code points to the Latin letter or sign that looks the same."""
     letters = {code: unicodedata.normalize("NFKC", chr(code)) for block in _COMPATIBLE for code in block}
     twins = {ord(twin): letter for others, latin in _TWINS for twin, letter in zip(others, latin, strict=True)}
     return twins | {code: letter for code, letter in letters.items() if len(letter) == 1 and letter.isascii()}
@@ -61,7 +61,7 @@ _LOOK_ALIKE = re.compile(f"[{''.join(chr(code) for code in _LOOK_ALIKES if code 
 
 @dataclass(frozen=True)
 class Folded:
-    """A text as it reads. `places`: of each character of it in the text, and of its end; None = the same."""
+    """A text as a reader sees it. `places` has where each character of it, and its end, is in the original; None = at the same place."""
 
     text: str
     lower: str
@@ -70,16 +70,18 @@ class Folded:
 
     @cached_property
     def has_lines(self) -> bool:
-        """Whether it has several."""
+        """Whether the text has more than one line."""
         return "\n" in self.text or SOFT_LINE in self.text
 
     def at(self, span: Span) -> Span:
-        """Where a span of the folded text is in the text."""
+        """Returns where a span of the folded text is in the original."""
         return span if self.places is None else (self.places[span[0]], self.places[span[1]])
 
 
 def fold(text: str, cut: bool) -> tuple[Folded, Span | None]:
-    """The folded text; and what was left out of it, for it has too many escapes."""
+    """Returns the folded text, and the span at the end of `text` that was left out because there are too many escapes; None if nothing
+    was.
+    """
     if _FOLDABLE.search(text) is None:
         return Folded(text, text.lower(), None, cut), None
     plain = text if text.isascii() or _LOOK_ALIKE.search(text) is None else text.translate(_LOOK_ALIKES)
@@ -109,7 +111,7 @@ def _folded(plain: str, places: Sequence[int] | None, cut: bool) -> Folded:
 
 
 def _meant(match: re.Match[str]) -> str | None:
-    """What an escape stands for; None = nothing that one could see."""
+    """Returns the character that an escape stands for; None if nobody could see it."""
     kind, digits = match.lastgroup, match[match.lastgroup or 0]
     match kind:
         case "slash":
@@ -135,7 +137,7 @@ def _meant(match: re.Match[str]) -> str | None:
 
 
 def places(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.Match[str] | int]:
-    """Matches; after MAX_PLACES of them the place where the rest begins."""
+    """Yields matches; after MAX_PLACES of them the place where the rest of the text begins."""
     for count, match in enumerate(pattern.finditer(text, start)):
         if count == MAX_PLACES:
             yield match.start()
@@ -144,7 +146,7 @@ def places(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.M
 
 
 def behind(pattern: re.Pattern[str], lower: str, values: Values) -> Iterator[Span]:
-    """The values behind the matches. A match within a value is none: it would look at the value's rest again."""
+    """Yields the values that stand behind matches. A match inside a value is skipped: it would scan the rest of that value again."""
     done = 0
     for match in places(pattern, lower):
         if isinstance(match, int):

@@ -1,7 +1,7 @@
-"""The secrets that this process itself holds: wherever one stands in a text it is masked, in whatever form the text is.
+"""The secrets that this process itself holds: they are masked wherever one stands in a text, in whatever form.
 
-A secret gets here from where it enters the process: the environment (by the names of its variables, when the first text is redacted)
-and the properties of lakes and catalogs (`redact.remember_secrets`, by whoever opens one). Nothing of it is ever written anywhere.
+A secret is added where it enters the process: from the environment (by the names of its variables, when the first text is redacted)
+and from the properties of lakes and catalogs (`redact.remember_secrets`, called by whoever opens one). None of it is ever written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KnownSecrets:
         self._forms: tuple[str, ...] = ()
 
     def add(self, *secrets: str) -> None:
-        """From now on they are masked, but for the oldest when there are more than MAX_SECRETS. Too short ones are left to their looks."""
+        """Adds values to mask. Beyond MAX_SECRETS the oldest are dropped; values that are too short are not added."""
         usable = [secret for secret in secrets if _SHORTEST_SECRET <= len(secret) <= MAX_SECRET_LENGTH]
         with self._lock:
             if all(secret in self._forms_of for secret in usable):
@@ -52,11 +52,11 @@ class KnownSecrets:
 
     @property
     def longest(self) -> int:
-        """Characters of the longest form."""
+        """The number of characters of the longest form."""
         return len(self._forms[0]) if self._forms else 0
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where they stand in `text`; one that is a word is not masked within a longer one: `postgres` in `postgresql://`."""
+        """Yields where secrets stand in `text`. One that is a word is not masked within a longer word: `postgres` in `postgresql://`."""
         for form in self._forms:
             is_word = len(form) < _SHORTEST_UNNAMED and form.isalpha() and form in self._forms_of
             position = text.find(form)
@@ -68,13 +68,18 @@ class KnownSecrets:
 
 
 def _within_word(text: str, start: int, end: int) -> bool:
-    """Whether letters stand before or behind; those of an escape such as `\\n` or `%3D` are none."""
+    """Whether letters stand right before or behind a span; letters of an escape such as `\
+    ` or `%3D` do not count.
+    """
     before = text[max(0, start - 6) : start]
     return text[end : end + 1].isalpha() or (before[-1:].isalpha() and _ESCAPE.search(before) is None)
 
 
 def forms_of(secret: str) -> set[str]:
-    """A value as texts show it: as it is, escaped for URLs, JSON, Python and XML, in Base64 and as hex digits; of several lines each."""
+    """Returns the forms in which texts show a value: as it is, escaped for URLs, JSON, Python and XML, in Base64 and as hex digits.
+
+    Of a value with several lines each line has its forms.
+    """
     encoded = secret.encode(errors="surrogatepass")
     forms = {secret, quote(secret, safe="", errors="replace"), quote(secret, errors="replace"), quote_plus(secret, errors="replace")}
     forms |= {
@@ -92,7 +97,7 @@ def forms_of(secret: str) -> set[str]:
 
 
 def _base64_forms(encoded: bytes) -> Iterator[str]:
-    """Base64 of any text that holds the value: how it looks depends on where in a group of three bytes the value begins."""
+    """Yields the Base64 that any text holding the value may show: it depends on where in a group of three bytes the value begins."""
     for shift in range(3):
         text = b64encode(b"\0" * shift + encoded).decode().rstrip("=")
         whole_bits = (shift + len(encoded)) * 8 // 6  # the last character depends on what follows
@@ -105,7 +110,7 @@ KNOWN = KnownSecrets()
 
 
 def secrets_among(properties: Mapping[str, str], public: Iterable[str] = ()) -> Iterator[str]:
-    """Values that their names, or their looks, say are secrets. `public`: names whose values are none, but for passwords in URLs."""
+    """Yields the values whose names, or looks, say that they are secrets. Values of `public` names are none, but for passwords in URLs."""
     known_public = frozenset(public)
     for name, value in properties.items():
         yield from _passwords_in_url(value)
@@ -117,7 +122,7 @@ def secrets_among(properties: Mapping[str, str], public: Iterable[str] = ()) -> 
 
 
 def environment_secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """Values of variables with secret names, and passwords within URLs."""
+    """Yields the values of variables with secret names, and passwords within URLs."""
     for name, value in environment.items():
         yield from _passwords_in_url(value)
         if name not in _NOT_SECRET_VARIABLES and is_secret_name(name):
@@ -125,7 +130,7 @@ def environment_secrets(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def remember_environment() -> None:
-    """The secrets of this process's environment; the path of a file or folder that is there only says where one lies."""
+    """Adds the secrets of this process's environment, but not paths of files or folders that exist: these only say where a secret lies."""
     KNOWN.add(*(value for value in environment_secrets(os.environ) if not (value.startswith("/") and os.path.exists(value))))
 
 
@@ -138,5 +143,5 @@ def _passwords_in_url(value: str) -> Iterator[str]:
 
 
 def _looks_made_up(value: str) -> bool:
-    """Letters and digits mixed without a blank, and neither a path nor a URL nor a class."""
+    """Whether a text mixes letters and digits without a blank, and is neither a path nor a URL nor the name of a class."""
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not any(sign in value for sign in " /\\:.,")

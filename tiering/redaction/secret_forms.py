@@ -112,14 +112,14 @@ _ENDS_WORD = " .,;:!?\"'"
 
 
 def secret_spans(text: str, *, cut: bool = False) -> list[Span]:
-    """Where secrets stand, in any order. `cut`: the text went on behind its end."""
+    """Returns where secrets stand, in any order. `cut` says that the text went on behind its end."""
     folded, rest = fold(text, cut)
     spans = [folded.at(span) for detector in _DETECTORS for span in detector(folded)]
     return [*spans, rest] if rest else spans
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the value of an option, a column, an environment variable of that name is a secret."""
+    """Whether an option, a column or an environment variable of that name holds a secret."""
     lower = name.lower()
     if not any(stem in lower for stem in _STEMS):
         return False
@@ -129,7 +129,7 @@ def is_secret_name(name: str) -> bool:
 
 # -- Values behind names -------------------------------------------------------------------------------------------------------------
 def _named(folded: Folded) -> Iterator[Span]:
-    """`password=x`, `"token": "x"`, `Authorization: Basic x`, `(b'api-key', b'x')`."""
+    """Yields values of assignments and pairs: `password=x`, `"token": "x"`, `Authorization: Basic x`, `(b'api-key', b'x')`."""
     lower = folded.lower
     if not any(stem in lower for stem in _STEMS):
         return
@@ -146,7 +146,7 @@ def _named(folded: Folded) -> Iterator[Span]:
 
 
 def _values(folded: Folded, match: re.Match[str], pairs: bool) -> Iterator[Span]:
-    """What belongs to a secret name. `pairs`: it may stand under a name of its own."""
+    """Yields the values that belong to a secret name. `pairs`: a value may stand under a name of its own."""
     if pairs and match["sep"] in (None, ",") and (paired := _PAIRED.match(folded.lower, match.end("rest"))):
         # <name>fs.secret</name><value>x</value>, {"name": "password", "value": "x"}, <add key="password" value="x"/>
         yield from _element_value(folded.lower, paired.end()) if paired["sep"] == ">" else _value_at(folded.lower, paired.end())
@@ -161,7 +161,9 @@ def _values(folded: Folded, match: re.Match[str], pairs: bool) -> Iterator[Span]
 
 
 def _is_assignment(match: re.Match[str], lower: str) -> bool:
-    """A comma is one in a pair `('name', 'value')` and behind an option in a list of arguments, a `:` not before `//`."""
+    """Whether a sign assigns a value: a comma does in a pair `('name', 'value')` and behind an option in a list of arguments, a `:` not
+    before `//`.
+    """
     if match["sep"] == ":":
         return not lower.startswith("//", match.end())
     if match["sep"] != ",":
@@ -176,7 +178,7 @@ def _is_assignment(match: re.Match[str], lower: str) -> bool:
 
 
 def _value(folded: Folded, match: re.Match[str]) -> Span | None:
-    """What stands behind the name and its sign; None = nothing that needs hiding."""
+    """Returns the span behind a name and its sign that has to be hidden; None if nothing has to."""
     lower, word = folded.lower, match["word"]
     opening = _begins_string(lower, match)
     line_start = 0 if opening else _begins_line(lower, match.start()) if folded.has_lines else None  # a file of settings has lines
@@ -219,7 +221,7 @@ _WEAK_WORDS = frozenset({"token", "signature", "cookie", "sessid", "bearer", "pa
 
 
 def _begins_line(lower: str, start: int) -> int | None:
-    """The indentation of the line that the name of a secret word at `start` begins; None = other words stand before it."""
+    """Returns the indentation of the line that begins with the name of the secret word at `start`; None if other words stand before it."""
     head = _LINE_END.split(lower[max(0, start - 160) : start])[-1]
     if len(head) == 160:
         return None
@@ -229,7 +231,7 @@ def _begins_line(lower: str, start: int) -> int | None:
 
 
 def _indented_block(lower: str, start: int, indent: int) -> Span | None:
-    """The lines of a YAML value that begins on the next line: deeper than its name, or a list."""
+    """Returns the lines of a YAML value that begins on the line after its name: they are indented deeper than the name, or a list."""
     introduced = _BLOCK_VALUE.match(lower, start)
     if introduced is None:
         return None
@@ -245,7 +247,7 @@ def _indented_block(lower: str, start: int, indent: int) -> Span | None:
 
 
 def _quoted(lower: str, start: int) -> Span | None:
-    """What stands in the quotes that open at `start`, up to the end of the text where they never close; None = no quotes."""
+    """Returns the span inside the quotes that open at `start`, up to the end of the text if they never close; None without quotes."""
     opening = _OPENING.match(lower, start)
     if opening is None:
         return None
@@ -260,7 +262,7 @@ def _quoted(lower: str, start: int) -> Span | None:
 
 
 def _closing_quote(lower: str, inside: int, quote: str, level: int, stop: int) -> int:
-    """Where the string ends whose text begins at `inside`: before the quote that closes it, and its backslashes; else `stop`."""
+    """Returns where the string ends whose text begins at `inside`: before its closing quote and the backslashes of it, else `stop`."""
     position = inside
     while (position := lower.find(quote, position, stop)) >= 0:
         slashes = 0
@@ -286,20 +288,20 @@ def _closes(slashes: int, level: int) -> bool:
 
 
 def _begins_string(lower: str, match: re.Match[str]) -> re.Match[str] | None:
-    """The quote before the name, if the value stands in the same string: `"password: a b"`, not `"password": "a b"`."""
+    """Returns the quote before the name if the value stands in the same string: `"password: a b"`, not `"password": "a b"`."""
     name_start = _name_start(lower, match.start())
     opening = _STRING_BEGINS.search(lower, max(0, name_start - 32), name_start)
     return opening if opening and opening["quote"] not in match["decor"] else None
 
 
 def _string_end(lower: str, start: int, opening: re.Match[str]) -> int:
-    """Where the string ends that the quote opened, or its line."""
+    """Returns where the string that the quote opened ends, or its line."""
     line = _LINE_END.search(lower, start)
     return _closing_quote(lower, start, opening["quote"], len(opening["slashes"]), line.start() if line else len(lower))
 
 
 def _name_start(lower: str, position: int) -> int:
-    """Where the name begins that holds a secret word at `position`; 64 characters before it at most."""
+    """Returns where the name begins that holds the secret word at `position`, at most 64 characters before it."""
     start = position
     while start and position - start < 64 and (lower[start - 1].isalnum() or lower[start - 1] in "_-."):
         start -= 1
@@ -307,7 +309,7 @@ def _name_start(lower: str, position: int) -> int:
 
 
 def _closing_bracket(lower: str, start: int) -> int:
-    """Behind the bracket that closes the one at `start`; the text's end if none does."""
+    """Returns the place behind the bracket that closes the one at `start`; the end of the text if none does."""
     depth = 0
     for match in places(_BRACKET, lower, start):
         if isinstance(match, int):
@@ -325,7 +327,7 @@ def _line_end(lower: str, start: int) -> int:
 
 
 def _elements(folded: Folded) -> Iterator[Span]:
-    """`<password>x</password>`."""
+    """Yields texts of XML elements: `<password>x</password>`."""
     lower = folded.lower
     if "</" not in lower and not folded.cut:
         return
@@ -348,7 +350,7 @@ def _element_value(lower: str, start: int) -> Iterator[Span]:
 
 
 def _value_at(lower: str, position: int) -> Iterator[Span]:
-    """A quoted value, or all up to the next blank."""
+    """Yields the span of a quoted value, or of everything up to the next blank."""
     before = _BEFORE_VALUE.match(lower, position)
     start = before.end() if before else position
     if (quoted := _quoted(lower, start)) is not None:
@@ -359,7 +361,7 @@ def _value_at(lower: str, position: int) -> Iterator[Span]:
 
 
 def _flags(folded: Folded) -> Iterator[Span]:
-    """`--password x`."""
+    """Yields values of command-line flags: `--password x`."""
     lower, done = folded.lower, 0
     if "-" not in lower or not any(stem in lower for stem in _STEMS):
         return
@@ -373,7 +375,7 @@ def _flags(folded: Folded) -> Iterator[Span]:
 
 
 def _worded(folded: Folded) -> Iterator[Span]:
-    """`IDENTIFIED BY 'x'`, `PASSWORD 'x'`, `login me password x`, `curl -u me:x`, `mysql -px`."""
+    """Yields values that stand behind a word: `IDENTIFIED BY 'x'`, `PASSWORD 'x'`, `login me password x`, `curl -u me:x`, `mysql -px`."""
     lower = folded.lower
     for pattern, stems in (
         (_QUOTED_NEXT, ("pass", "identified", "secret", "key_id", "session_token")),

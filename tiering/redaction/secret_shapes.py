@@ -1,4 +1,4 @@
-"""Tokens that tell by themselves what they are: their makers gave them a beginning of their own."""
+"""Patterns of tokens that can be recognized by the beginning that their makers gave them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STORAGE_KEY = r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="
 
 
 def shapes_in(text: str) -> Iterator[re.Pattern[str]]:
-    """Patterns of the kinds of tokens that may be in `text`: it holds what they start with."""
+    """Yields the patterns of the tokens that may be in `text`: those whose beginning it holds."""
     for start, rest in _REST_OF:
         if start in text:
             yield _compiled(rf"(?<![A-Za-z0-9]){re.escape(start)}{rest}")
@@ -45,5 +45,5 @@ def shapes_in(text: str) -> Iterator[re.Pattern[str]]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Once it is needed: most processes meet none of them."""
+    """Compiles a pattern when it is first needed: most processes need none of them."""
     return re.compile(pattern)

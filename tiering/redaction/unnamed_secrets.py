@@ -1,6 +1,7 @@
-"""Secrets that tell by themselves what they are: a URL with a password, what signs a URL, a header's scheme, a key block, a token's shape.
+"""Finds secrets without a name before them: a URL with a password, a URL's signature, a header's scheme, a key block, a known kind of
+token.
 
-Linear, as `secret_forms` says.
+Linear in the text, for the reasons that `secret_forms` gives.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _FEW_CHARACTERS = 2
 
 
 def _urls(folded: Folded) -> Iterator[Span]:
-    """`scheme://user:password@host`, also where the password holds a `/` or an `@`."""
+    """Yields passwords of `scheme://user:password@host`, also those that hold a `/` or an `@`."""
     lower = folded.lower
     if ":/" not in lower and ":\\" not in lower:
         return
@@ -58,7 +59,7 @@ def _urls(folded: Folded) -> Iterator[Span]:
 
 
 def _user_end(rest: str, *, open_ended: bool) -> int:
-    """Where user and password of a URL end, behind its `//`; 0 = it has none."""
+    """Returns where user and password of a URL end, counted from behind its `//`; 0 if it has none."""
     colon = rest.find(":")
     slash = min((place for place in map(rest.find, "/?#") if place >= 0), default=-1)
     end = rest.rfind("@")
@@ -72,7 +73,7 @@ def _user_end(rest: str, *, open_ended: bool) -> int:
 
 
 def _connections(folded: Folded) -> Iterator[Span]:
-    """`jdbc:oracle:thin:me/x@host`, `me:x@tcp(host)/db`."""
+    """Yields passwords of `jdbc:oracle:thin:me/x@host` and `me:x@tcp(host)/db`."""
     lower = folded.lower
     if "jdbc:oracle" in lower:
         for match in places(_ORACLE, lower):
@@ -91,7 +92,7 @@ def _connections(folded: Folded) -> Iterator[Span]:
 
 
 def _signed(folded: Folded) -> Iterator[Span]:
-    """What signs a URL."""
+    """Yields the signatures of signed URLs."""
     if "=" in folded.lower:
         yield from behind(_SIGNED, folded.lower, _query_value)
 
@@ -102,7 +103,7 @@ def _query_value(lower: str, start: int) -> Iterator[Span]:
 
 
 def _schemes(folded: Folded) -> Iterator[Span]:
-    """`Bearer x`, `Basic dTpw`."""
+    """Yields credentials behind an authentication scheme: `Bearer x`, `Basic dTpw`."""
     if "bearer" in folded.lower:
         for match in places(_BEARER, folded.lower):
             if isinstance(match, int):
@@ -118,7 +119,7 @@ def _schemes(folded: Folded) -> Iterator[Span]:
 
 
 def _is_user_and_password(token: str) -> bool:
-    """Whether a text, as Base64, is `user:password`."""
+    """Whether a text is the Base64 of `user:password`."""
     head = token.rstrip("=")[:400].replace("-", "+").replace("_", "/")
     try:
         return b":" in b64decode(head[: len(head) // 4 * 4]) or b":" in b64decode(head + "=" * (-len(head) % 4))
@@ -127,7 +128,7 @@ def _is_user_and_password(token: str) -> bool:
 
 
 def _blocks(folded: Folded) -> Iterator[Span]:
-    """`-----BEGIN PRIVATE KEY-----` ... `-----END PRIVATE KEY-----`, or up to the text's end."""
+    """Yields key blocks, from `-----BEGIN PRIVATE KEY-----` to their end line, or to the end of the text."""
     lower, position = folded.lower, 0
     if "begin" not in lower and "private-lines" not in lower:
         return
@@ -141,7 +142,7 @@ def _blocks(folded: Folded) -> Iterator[Span]:
 
 
 def _shapes(folded: Folded) -> Iterator[Span]:
-    """Tokens that tell by themselves what they are."""
+    """Yields tokens of a known kind (`secret_shapes`)."""
     for pattern in shapes_in(folded.text):
         for match in places(pattern, folded.text):
             yield (match, len(folded.text)) if isinstance(match, int) else match.span()

@@ -59,7 +59,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     def acquire(self, snapshots: Mapping[TableBucket, int], holder: LeaseHolder) -> Collection[TableBucket]:
-        """As `SnapshotLeases.acquire`. Names all held snapshots as well: the lease may be gone by now, after a stall or a CALL."""
+        """As `SnapshotLeases.acquire`. Names all held snapshots again: after a stall or a CALL the lease may be gone."""
         with self._calls:
             if self._unsupported:
                 return ()
@@ -138,7 +138,7 @@ class LeaseKeeper:
                 self._to_release.clear()
 
     def _release_now(self) -> None:
-        """Called under `_calls`: no bucket can be leased again before it is forgotten here."""
+        """Releases the buckets. Called under `_calls`: no bucket can be leased again before it is forgotten here."""
         with self._lock:
             buckets = set(self._to_release)
         if buckets:
@@ -185,7 +185,9 @@ class LeaseKeeper:
         return True
 
     def _renewed(self, named: Mapping[TableBucket, int], held: Mapping[TableBucket, int]) -> Collection[TableBucket]:
-        """The buckets of `held` that are lost. When the service does not know the lease any more, all are named."""
+        """Renews the lease and returns the buckets of `held` that are lost. If the service does not know the lease any more, it acquires
+        all again.
+        """
         try:
             return self._transport.acquire_lease(self._lease_id, self._ttl_ms, named)
         except UnknownLease:
@@ -196,7 +198,7 @@ class LeaseKeeper:
             return {bucket: held.snapshot_id for bucket, held in self._held.items()}
 
     def _lose(self, buckets: Collection[TableBucket]) -> None:
-        """Tells the holders of snapshots that are gone."""
+        """Tells the holders of snapshots that these are gone."""
         with self._lock:
             holders = [self._held.pop(bucket).holder for bucket in buckets if bucket in self._held]
         for holder in holders:

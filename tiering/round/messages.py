@@ -28,7 +28,7 @@ class RoundReport:
 
     @property
     def finished(self) -> bool:
-        """Whether it belongs to finished_tables; to failed_tables otherwise."""
+        """Whether the report belongs to finished_tables; otherwise it belongs to failed_tables."""
         return self.outcome.state in _ENDED_WELL
 
     @property
@@ -58,7 +58,7 @@ def report_to_pb(report: RoundReport) -> pb.PbHeartbeatReqForTable:
 
 
 def renewal_to_pb(assignment: Assignment) -> pb.PbHeartbeatReqForTable:
-    """Says that the round goes on."""
+    """The message that a round goes on."""
     return pb.PbHeartbeatReqForTable(
         table_id=assignment.table_id,
         coordinator_epoch=assignment.coordinator_epoch,
@@ -76,7 +76,7 @@ def plan_to_pb(
     passed_head: int | None,
     incarnation: str | None = None,
 ) -> pb.RecordPlanRequest:
-    """What the round is about to do. `stops`: the offsets at which it means to end."""
+    """The message of what the round is about to do. `stops` has the offsets at which it means to end."""
     return pb.RecordPlanRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         lake_table_uuid=lake_table_uuid,
@@ -101,7 +101,7 @@ def grant_to_pb(assignment: Assignment, tierer_id: str, grant: Grant, incarnatio
 def ack_to_pb(
     assignment: Assignment, tierer_id: str, marker: Marker, lake_snapshot_id: int, incarnation: str | None = None
 ) -> pb.CommitLakeSnapshotRequest:
-    """The ack of a commit: its marker as it was found in the lake."""
+    """The acknowledgement of a commit, with its marker as it was read from the lake."""
     offsets = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
     return pb.CommitLakeSnapshotRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
@@ -114,7 +114,7 @@ def ack_to_pb(
 def progress_to_pb(
     assignment: Assignment, tierer_id: str, phase: Phase, progress: RoundProgress, incarnation: str | None = None
 ) -> pb.ReportProgressRequest:
-    """How far a running round is."""
+    """The message of how far a running round is."""
     return pb.ReportProgressRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         phase=phase.value,

@@ -52,8 +52,8 @@ class Transport(Protocol):
         """Leaves the plan with the coordinator before any file is written. Raises Fenced."""
         ...
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
-        """Returns when the commit is granted; raises Fenced otherwise."""
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
+        """What the lake snapshot has to carry for the cluster, when the commit is granted; raises Fenced otherwise."""
         ...
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
@@ -73,7 +73,7 @@ class Transport(Protocol):
         ...
 
     def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
-        """Best effort: never raises."""
+        """Reports how far a round is, best effort: never raises."""
         ...
 
 
@@ -81,7 +81,7 @@ class LeaseHolder(Protocol):
     """A reader of leased KV snapshots: a round."""
 
     def lose_snapshots(self, message: str) -> None:
-        """The lease lapsed, and a snapshot of this holder went with it. From another thread."""
+        """Says that the lease lapsed and a snapshot of this holder is gone. Called from another thread."""
         ...
 
 
@@ -123,6 +123,11 @@ class SplitTask:
     expected_records: int = 0
     """Of log and snapshot, for the progress of the round: a snapshot is counted as the log up to it."""
 
+    @property
+    def records(self) -> int:
+        """Records to be read, as far as they are known when the round is planned."""
+        return max(self.expected_records, self.split.records)
+
 
 @dataclass(frozen=True)
 class TaskOutcome:
@@ -142,14 +147,17 @@ class WorkLimits:
 
 
 def working_order(tasks: Sequence[SplitTask]) -> list[int]:
-    """Indexes of tasks in the order to start them: each bucket's first split before any second one, so that an early stop leaves
-    long prefixes; KV snapshots before logs, for each of these gets a batch read however late it begins, and a snapshot is read whole or
-    not at all; then the largest first, so that none of them begins last."""
+    """Returns the indexes of tasks in the order in which to start them.
+
+    The first split of each bucket comes before any second one, so that an early stop leaves long prefixes. KV snapshots come before logs: a
+    log split that begins late still reads a batch, while a snapshot is read whole or not at all. Then the largest come first, so that none
+    of them begins last.
+    """
     return sorted(range(len(tasks)), key=lambda index: (tasks[index].rank, tasks[index].snapshot is None, -tasks[index].split.records))
 
 
 class TaskRunner(Protocol):
-    """Runs a round's tasks somewhere."""
+    """Runs the tasks of a round, on Spark or inline."""
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         """An outcome for each task, in any order; fewer after a failure. `meter` hears of their progress.

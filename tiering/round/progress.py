@@ -43,20 +43,20 @@ class RoundMeter:
         return RoundProgress(splits, len(self._expected), records, sum(self._expected))
 
     def advance(self, task: int, records: int) -> None:
-        """A task has read so many records since it began."""
+        """Takes in how many records a task has read since it began."""
         with self._lock:
             self._done[task] = max(self._done[task], min(records, self._expected[task]))
         self._pass_on(REPORT_MS)
 
     def end(self, task: int) -> None:
-        """A task has ended."""
+        """Takes in that a task has ended."""
         with self._lock:
             self._ended.add(task)
             self._done[task] = self._expected[task]
         self._pass_on(ENDED_TASK_MS)
 
     def end_at_least(self, tasks: int) -> None:
-        """So many tasks have ended; which ones is not known."""
+        """Takes in how many tasks have ended at least, where nobody knows which ones."""
         with self._lock:
             if tasks <= max(self._ended_at_least, len(self._ended)):
                 return
@@ -64,7 +64,7 @@ class RoundMeter:
         self._pass_on(ENDED_TASK_MS)
 
     def report(self) -> None:
-        """Reports how far the round is, if that has changed."""
+        """Reports how far the round is if that has changed."""
         self._pass_on(0)
 
     def _pass_on(self, gap_ms: int) -> None:

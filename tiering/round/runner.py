@@ -71,7 +71,7 @@ class RoundRunner:
 
     @property
     def granted(self) -> bool:
-        """Whether the fence was passed: from then on a cancel comes too late."""
+        """Whether the round has passed the fence: from then on a cancel comes too late."""
         return self._granted
 
     def cancel(self, reason: str) -> bool:
@@ -87,7 +87,7 @@ class RoundRunner:
             self._stopped_by = KvSnapshotGone(message, round_id=self._assignment.round_id)
 
     def run(self) -> act.RoundOutcome:
-        """Never raises: whatever happens is in the outcome."""
+        """Runs the round to its end. Never raises: whatever happens is in the outcome."""
         try:
             while (outcome := self.advance()) is None:
                 pass
@@ -105,7 +105,7 @@ class RoundRunner:
             log.exception("the leases of a round could not be released", round_id=self._assignment.round_id)
 
     def advance(self) -> act.RoundOutcome | None:
-        """Carries out one action; the outcome if the round is over. The simulator interleaves rounds here."""
+        """Carries out one action and returns the outcome if the round is over. The simulator interleaves rounds here."""
         if isinstance(self._action, act.End):
             return self._action.outcome
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
@@ -153,11 +153,11 @@ class RoundRunner:
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
             case act.BeginCommit(grant):
-                world.transport.begin_lake_commit(assignment, grant)
+                properties = world.transport.begin_lake_commit(assignment, grant)
                 self._granted = True
-                return act.CommitGranted()
-            case act.CommitLake(table, committable, base, marker):
-                self._committer(table).commit(committable, base, marker)
+                return act.CommitGranted(properties)
+            case act.CommitLake(table, committable, base, marker, properties):
+                self._committer(table).commit(committable, base, marker, properties)
                 return act.CommitSent()
             case act.AbortFiles(table, committable):
                 self._committer(table).abort(committable)
@@ -169,7 +169,9 @@ class RoundRunner:
         return factory.create_committer()
 
     def _read_lake(self, table: TableInfo) -> act.LakeRead:
-        """After a commit was sent its outcome depends on this read, so a lake that is away is asked again for a while."""
+        """Reads the lake. After a commit was sent the round's outcome depends on it, so a lake that does not answer is asked again for a
+        while.
+        """
         world = self._world
         recorded = world.cluster.lake_snapshot(table)
         patience = REREAD_SECONDS if self._granted else 0
@@ -204,7 +206,9 @@ class RoundRunner:
         return done
 
     def _limits(self, action: act.RunSplits) -> WorkLimits:
-        """The time counts from here: looks at cluster and lake, and leases, may take all of it, and a round has to make progress."""
+        """Returns the round's limits for work, counted from now: looks at cluster and lake, and leases, may have taken all of its time, and
+        a round has to make progress.
+        """
         if action.to_the_end:
             return WorkLimits(NO_LIMIT_MS, lambda: False)
         return WorkLimits(self._assignment.max_duration_ms, lambda: self._stopped_by is not None)
@@ -230,9 +234,9 @@ class RoundRunner:
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
 
     def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> list[tuple[TieringLogSplit, SplitReader]]:
-        """The splits with their readers; of a bucket that stands at a record what comes before that. Its others are left for later rounds.
+        """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.
 
-        Raises BucketStopped where nothing else is left to read.
+        Raises BucketStopped if nothing else is left to read.
         """
         readable: list[tuple[TieringLogSplit, SplitReader]] = []
         stopped: dict[BucketKey, BucketStopped] = {}
@@ -252,7 +256,9 @@ class RoundRunner:
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:
-    """The outcome of a round that a defect of ours, and no action, ended: nothing more is done, the next round reads the lake anew."""
+    """Returns the outcome of a round that a defect of ours, and no action, ended. Nothing more is done; the next round reads the lake
+    anew.
+    """
     return replace(outcome_of(state, RoundState.FAILED), error=as_lakeward_error(error), phase=state.phase)
 
 

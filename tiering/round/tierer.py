@@ -79,7 +79,9 @@ class Tierer:
         self._wake.set()
 
     def run(self) -> None:
-        """The loop. Returns after `stop`, once the coordinator knows of it or cannot be reached. Drops the lease on KV snapshots."""
+        """Runs the loop until `stop`, and until the coordinator knows of it or cannot be reached. Drops the lease on KV snapshots at the
+        end.
+        """
         delay_ms = 0
         while not self._stopping.is_set():
             delay_ms = self._beat_safely() if delay_ms == 0 else self._pause(delay_ms)
@@ -101,7 +103,7 @@ class Tierer:
             return RETRY_MS
 
     def _beat(self) -> int:
-        """One heartbeat; returns how long to wait before the next, 0 = not at all."""
+        """Sends one heartbeat; returns how long to wait before the next, 0 = not at all."""
         self._wake.clear()
         request, reports = self._request()
         sent_ms = self._world.clock.monotonic_ms()
@@ -119,7 +121,9 @@ class Tierer:
         return 0 if started or reports else self._interval(held_ms)
 
     def _interval(self, held_ms: int) -> int:
-        """An idle tierer's requests are held by the coordinator, so it need not wait; a busy one polls."""
+        """Returns the time to the next heartbeat: an idle tierer's requests are held by the coordinator, so it need not wait; a busy one
+        polls.
+        """
         with self._lock:
             busy, free = len(self._running), self._options.slots - len(self._running)
         if not busy:
@@ -165,7 +169,7 @@ class Tierer:
                 self._outbox.append(RoundReport(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
 
     def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
-        """Takes in an answer: the reports that it answers are done with, and refused rounds are cancelled."""
+        """Takes in an answer: removes the reports that it answers, and cancels the rounds that it refuses."""
         with self._lock:
             self._outbox = [report for report in self._outbox if report not in reports]
             running = dict(self._running)
@@ -175,7 +179,7 @@ class Tierer:
                 refused.runner.cancel(item.error.message or "the coordinator cancelled the round")
 
     def _start(self, answer: pb.LakeTieringHeartbeatResponse) -> bool:
-        """Starts the round that was handed over, unless it runs already."""
+        """Starts the round of an assignment unless it runs already."""
         if not answer.HasField("tiering_table") or self._stopping.is_set():
             return False
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
@@ -191,7 +195,7 @@ class Tierer:
         return True
 
     def _start_thread(self, assignment: Assignment) -> None:
-        """Called under the lock, since a heartbeat lists the rounds whose threads are alive."""
+        """Starts the round's thread. Called under the lock, since a heartbeat lists the rounds whose threads are alive."""
         runner = RoundRunner(self._world, assignment)
         thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
         self._running[assignment.round_id] = _RunningRound(assignment, runner, thread)
@@ -234,7 +238,7 @@ class Tierer:
             log.warning("could not tell the coordinator that this tierer stops", error=error.message)
 
     def _report_abandoned(self) -> None:
-        """Rounds that did not end in time, reported as stopped. What a granted one left is read from the lake by the next round."""
+        """Reports rounds that did not end in time as stopped. What a granted one left is read from the lake by the next round."""
         with self._lock:
             for running_round in self._running.values():
                 if not running_round.runner.granted:

@@ -90,11 +90,12 @@ class GrpcTransport:
                 log.warning("the coordinator is older than this tierer; rounds go on without recording their plans", error=error.message)
             self._warned_of_age = True
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
         request = grant_to_pb(assignment, self._tierer_id, grant, self._incarnation)
         answer = self._patiently(self._stub.BeginLakeCommit, request)
         if not answer.granted:
             raise error_from_pb(answer.error)
+        return dict(answer.snapshot_properties)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
@@ -119,7 +120,7 @@ class GrpcTransport:
         self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
 
     def stop(self) -> None:
-        """No more waiting: calls that cannot reach the coordinator now fail at once."""
+        """Ends all waiting: calls that cannot reach the coordinator now fail at once."""
         self._stop.set()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.main import app
-from tiering.cli.spark.conf_files import as_properties_file
+from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
 from tiering.cli.spark.jars import ICEBERG_RUNTIME, SQLITE_JDBC
 from tiering.cli.spark.properties import LakeJars, catalog_lake_properties, catalog_properties, lake_properties_for_spark
 from tiering.cli.spark.views import view_statements
@@ -85,6 +85,26 @@ def test_a_database_of_the_lake_is_named_without_whoever_opens_it() -> None:
 
     assert properties["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://db:5432/lake"
     assert "secret" not in as_properties_file(properties)
+
+
+def test_a_catalog_that_others_named_has_that_name_in_spark_too() -> None:
+    lake = {"type": "sql", "uri": "postgresql://db:5432/lake", "warehouse": "s3://b/lake", "lakeward.catalog-name": "fluss_catalog"}
+    properties = catalog_lake_properties(lake)
+
+    assert properties["spark.sql.catalog.fluss.lake"] == "fluss_catalog"
+    assert properties["spark.sql.catalog.fluss_catalog.uri"] == "jdbc:postgresql://db:5432/lake"
+    assert properties["spark.sql.catalog.fluss_catalog.io-impl"] == "org.apache.iceberg.io.ResolvingFileIO"
+    assert "spark.sql.catalog.fluss_catalog.jdbc.schema-version" not in properties  # the database is not ours to migrate
+    assert not [name for name in properties if "lakeward" in name]
+    assert "postgresql-" in properties["spark.jars"]
+    assert as_pyiceberg_yaml(lake).splitlines()[1] == "  fluss_catalog:"
+
+
+def test_a_hadoop_catalog_is_one_to_spark_as_well() -> None:
+    properties = lake_properties_for_spark({"type": "hadoop", "warehouse": "/srv/lake"})
+
+    assert properties["spark.sql.catalog.lake.type"] == "hadoop"
+    assert properties["spark.sql.catalog.lake.warehouse"] == "/srv/lake"
 
 
 def test_a_rest_catalog_keeps_its_properties() -> None:

@@ -69,8 +69,8 @@ class Lake:
         self.aborted = True
 
 
-def task(lake: Any, start: int, batches: Sequence[pa.RecordBatch], snapshot: Reader | None = None) -> SplitTask:
-    stop = start + sum(rows.num_rows for rows in batches)
+def task(lake: Any, start: int, batches: Sequence[pa.RecordBatch], snapshot: Reader | None = None, stop: int | None = None) -> SplitTask:
+    stop = start + sum(rows.num_rows for rows in batches) if stop is None else stop
     split = TieringLogSplit(PATH, BUCKET, None, start, stop, stop)
     context = WriterInitContext(TABLE, "uuid", BUCKET, None, "round", "")
     return SplitTask(Reader(split, batches), split, lake, context, 0, snapshot)
@@ -108,6 +108,24 @@ def test_a_stop_between_before_and_after_waits_for_the_after() -> None:
     outcome = run_split(task(lake, 0, log), lambda: True)
     assert outcome.result is not None
     assert outcome.result.reached_offset == 3
+
+
+def test_offsets_without_records_are_passed_whether_they_are_in_the_middle_or_at_the_end() -> None:
+    """Fluss's log has record batches without records, which use offsets all the same."""
+    lake = Lake()
+    log = [batch((1, INSERT)), batch(), batch((4, INSERT))]
+    outcome = run_split(task(lake, 0, log, stop=7), lambda: False)
+    assert outcome.result is not None
+    assert (lake.offsets, outcome.result.reached_offset) == ([1, 4], 7)
+    only_empty = run_split(task(lake, 7, [], stop=9), lambda: False)
+    assert only_empty.result is not None
+    assert only_empty.result.reached_offset == 9
+
+
+def test_an_early_stop_reaches_the_last_record_that_was_written() -> None:
+    outcome = run_split(task(Lake(), 0, [batch((1, INSERT)), batch((4, INSERT))], stop=7), lambda: True)
+    assert outcome.result is not None
+    assert outcome.result.reached_offset == 2
 
 
 def test_a_snapshot_that_vanishes_fails_the_task_in_its_own_class_and_deletes_its_files() -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from tiering.cluster.base import offsets_one_by_one
-from tiering.errors import Fenced, KvSnapshotGone, UnknownLease, UnknownTable
+from tiering.errors import ClusterUnavailable, Fenced, KvSnapshotGone, UnknownLease, UnknownTable
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
@@ -52,6 +52,9 @@ class MemoryCluster:
         self.bytes_per_record: float | None = 8.0
         self.recorded: dict[int, RecordedLakeSnapshot] = {}
         self.before_rewind: Callable[[], None] = lambda: None
+        self.snapshot_properties: dict[str, str] = {}
+        self.prepared: list[dict[BucketKey, int]] = []
+        self.unreachable_at_prepare = False
         for table in tables:
             self.logs[table.table_id] = {BucketKey(None, number): (0, 0) for number in range(table.bucket_count)}
 
@@ -116,6 +119,12 @@ class MemoryCluster:
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         self.before_rewind()
         self.recorded[table.table_id] = snapshot
+
+    def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
+        if self.unreachable_at_prepare:
+            raise ClusterUnavailable("the cluster does not answer")
+        self.prepared.append(dict(offsets))
+        return self.snapshot_properties
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         recorded = self.recorded.get(table.table_id)

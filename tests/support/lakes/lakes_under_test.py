@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 
 from support.lakes.lake_kit import ObservedCatalog
 from support.lakes.swept_lake import SweptMemoryLake
 from tiering.lake.base import Lake, LakeCommitter, LakeTieringFactory
+from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.iceberg.factory import IcebergTieringFactory
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties
@@ -53,31 +54,43 @@ class LakeUnderTest(ABC):
 class IcebergUnderTest(LakeUnderTest):
     """Tables in a folder, the catalog in SQLite."""
 
-    def __init__(self, folder: Path) -> None:
-        self._properties = local_lake_properties(folder)
+    def __init__(self, folder: Path, properties: Mapping[str, str] | None = None) -> None:
+        self._properties = local_lake_properties(folder) if properties is None else dict(properties)
         self.lake = IcebergLake(self._properties)
 
     def another_process(self) -> Lake:
         return IcebergLake(self._properties)
 
+    def _opened(self) -> Catalog:
+        return load_catalog("lake", **self._properties)
+
     def offsets(self, table: TableInfo) -> list[tuple[int, int]]:
-        iceberg = load_catalog("lake", **self._properties).load_table(str(table.path))
-        rows = iceberg.scan(selected_fields=("__bucket", "__offset")).to_arrow().to_pylist()
+        rows = self._opened().load_table(str(table.path)).scan(selected_fields=("__bucket", "__offset")).to_arrow().to_pylist()
         return sorted((row["__bucket"], row["__offset"]) for row in rows)
 
     def names(self, table: TableInfo) -> dict[int, str]:
-        rows = load_catalog("lake", **self._properties).load_table(str(table.path)).scan().to_arrow().to_pylist()
+        rows = self._opened().load_table(str(table.path)).scan().to_arrow().to_pylist()
         assert len({row["id"] for row in rows}) == len(rows)
         return {row["id"]: row["name"] for row in rows}
 
     def foreign_commit(self, table: TableInfo) -> None:
-        iceberg = load_catalog("lake", **self._properties).load_table(str(table.path))
+        iceberg = self._opened().load_table(str(table.path))
         iceberg.append(pa.Table.from_batches([], schema=iceberg.scan().to_arrow().schema))
 
     def faulty_committer(self, factory: LakeTieringFactory, *, lands: bool) -> LakeCommitter:
         assert isinstance(factory, IcebergTieringFactory)
         catalog: Any = ObservedCatalog(factory.catalog, ConnectionError("no answer"), lands=lands)
         return replace(factory, catalog=catalog).create_committer()
+
+
+class HadoopUnderTest(IcebergUnderTest):
+    """Tables in a folder, without any catalog but the names of their metadata files."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, {"type": "hadoop", "warehouse": str(folder / "warehouse")})
+
+    def _opened(self) -> Catalog:
+        return open_catalog(self._properties)  # pyiceberg has no such catalog
 
 
 class MemoryUnderTest(LakeUnderTest):
@@ -109,6 +122,7 @@ class MemoryUnderTest(LakeUnderTest):
 
 LAKES: Mapping[str, Callable[[Path], LakeUnderTest]] = {
     "iceberg": IcebergUnderTest,
+    "iceberg, hadoop catalog": HadoopUnderTest,
     "memory": lambda _: MemoryUnderTest(),
     "memory, whose tag follows the commit": lambda _: MemoryUnderTest(tag_moves_in_the_commit=False),
 }

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced
 from tiering.lake import serializers
 from tiering.lake.base import (
+    NO_PROPERTIES,
     Committable,
     LakeSnapshot,
     LakeView,
@@ -76,6 +77,8 @@ class MemoryLake:
         self.files: dict[str, datetime] = {}
         self.now: Callable[[], datetime] = lambda: WHEN
         self.faults: Callable[[], str] = lambda: "ok"
+        self.properties: dict[str, Mapping[str, str]] = {}
+        """By round what its snapshot carries beside the marker."""
         self._ids = itertools.count(1)
         self._ensured: dict[TablePath, str] = {}
 
@@ -231,9 +234,10 @@ class MemoryCommitter:
         self._lake = lake
         self._path = path
 
-    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+    def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         check_committable(committable, base, marker)
         manifest = self._lake.write(f"lakeward-{marker.round_id}-m{self._lake.new_id()}.avro")
+        self._lake.properties[marker.round_id] = properties
         self._lake.send(Request(self._path, base.table_uuid, base.head, base.tiered, marker, ranges_of(committable), manifest))
         head = self._lake.tables[self._path].head
         assert head is not None

@@ -85,9 +85,10 @@ class Tierers(DirectLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.lake_table_uuid = lake_table_uuid
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
         if self.refuse_fence:
             raise Fenced("an older epoch")
+        return self.cluster.prepare_lake_commit(self.cluster.table(assignment.path), grant.offsets)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         if self.lose_ack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,11 @@ class DirectTransport(DirectLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self._coordinator().commits.record_plan(plan_to_pb(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
         answer = self._coordinator().commits.begin_lake_commit(grant_to_pb(assignment, TIERER, grant))
         if not answer.granted:
             raise error_from_pb(answer.error)
+        return dict(answer.snapshot_properties)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         if self.lose_acks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from support.worlds.leases import NoLeaseCalls
@@ -62,11 +62,12 @@ class SimulatedTransport(NoLeaseCalls):
         request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.record_plan(request))
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> None:
+    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
         request = grant_to_pb(assignment, self._tierer_id, grant, self._incarnation)
         answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
         if not answer.granted:
             raise error_from_pb(answer.error)
+        return dict(answer.snapshot_properties)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)

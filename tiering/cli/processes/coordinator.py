@@ -7,7 +7,7 @@ import ipaddress
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc.aio
@@ -120,7 +120,8 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     stack.callback(store.close)
     lake_of = lake_opener(lake_properties)
     kind = cluster_kind(options.cluster_kind)
-    cluster = stack.enter_context(kind.host(folder.cluster, lambda table: lake_of(table.lake_format).check_schema(table)))
+    cluster = stack.enter_context(kind.host(folder.cluster, {}, lambda table: lake_of(table.lake_format).check_schema(table)))
+    options = replace(options, cluster_properties=cluster.properties)
     return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 
 

@@ -15,6 +15,7 @@ import structlog
 from tiering.cli.spark.java import require_java
 from tiering.cli.terminal.options import DEFAULT_SLOTS
 from tiering.clock import RandomIds, SystemClock
+from tiering.cluster.kinds import ClusterAddress
 from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.instants import to_milliseconds
@@ -62,7 +63,7 @@ def run_tierer(settings: TiererSettings) -> None:
     config = transport.service_config()
     world = RoundWorld(
         transport=transport,
-        cluster=cluster_kind(config.cluster_kind).connect(settings.uri),
+        cluster=cluster_kind(config.cluster_kind).connect(ClusterAddress(settings.uri, config.cluster_id, config.cluster_properties)),
         lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
         inline=InlineTaskRunner(),
         spark=SparkTaskRunner(spark),

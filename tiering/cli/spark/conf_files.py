@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiering.cli.spark.properties import LAKE_CATALOG
+from tiering.cli.spark.properties import lake_catalog_name
 from tiering.redaction.redact import redact_property
 
 _ESCAPED_IN_KEYS = " =:#!"
@@ -24,7 +24,7 @@ def as_properties_file(properties: Mapping[str, str]) -> str:
 def as_pyiceberg_yaml(properties: Mapping[str, str]) -> str:
     """As `.pyiceberg.yaml` wants it; secrets are hidden and have to come from the environment."""
     lines = [f"    {_yaml_text(name)}: {_yaml_text(redact_property(name, value))}" for name, value in properties.items()]
-    return "\n".join(["catalog:", f"  {LAKE_CATALOG}:", *lines, ""])
+    return "\n".join(["catalog:", f"  {lake_catalog_name(properties)}:", *lines, ""])
 
 
 def _java_key(text: str) -> str:

@@ -50,7 +50,10 @@ ICEBERG_RUNTIME = SparkJar(
     sha256="3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
 )
 SQLITE_JDBC = SparkJar("org.xerial", "sqlite-jdbc", "3.49.1.0", sha256="5c8609d2ca341deb8c6f71778974b5ba4995c7d32d7c7c89d9392a3e72c39291")
-SPARK_JARS = (ICEBERG_RUNTIME, SQLITE_JDBC)
+POSTGRESQL_JDBC = SparkJar(
+    "org.postgresql", "postgresql", "42.7.4", sha256="188976721ead8e8627eb6d8389d500dccc0c9bebd885268a3047180274a6031e"
+)
+SPARK_JARS = (ICEBERG_RUNTIME, SQLITE_JDBC, POSTGRESQL_JDBC)
 
 Fetch = Callable[[SparkJar, Path], None]
 """Puts a jar into a folder, under its file name. Raises SetupError."""

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from tiering.cli.spark.jars import ICEBERG_RUNTIME, SQLITE_JDBC, SparkJar, jar_path
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, SparkJar, jar_path
 from tiering.errors import SetupError
+from tiering.lake.catalog_properties import CATALOG_NAME
 
 CATALOG = "fluss"
 LAKE_CATALOG = "lake"
 CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
 SESSION_CATALOG = "spark_catalog"
 SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
-_PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue"}
+_PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue", "hadoop": "hadoop"}
+_DRIVERS = {"jdbc:sqlite": SQLITE_JDBC, "jdbc:postgresql": POSTGRESQL_JDBC}
+_OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 
 
 class LakeJars(StrEnum):
@@ -60,17 +63,21 @@ def catalog_lake_properties(lake: Mapping[str, str], jars: LakeJars = LakeJars.P
 
     Raises SetupError for a jar that was not fetched.
     """
-    return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": LAKE_CATALOG}
+    return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": lake_catalog_name(lake)}
+
+
+def lake_catalog_name(lake: Mapping[str, str]) -> str:
+    """What the lake's catalog is called: a SQL catalog has it in its rows, so Spark's has to have that name (DESIGN 12)."""
+    return lake.get(CATALOG_NAME) or LAKE_CATALOG
 
 
 def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
-    """Iceberg catalog `lake` of Spark over the lake that pyiceberg opens with `properties`.
+    """Iceberg catalog of Spark over the lake that pyiceberg opens with `properties`, named `lake_catalog_name`.
 
-    The catalog's name is stored in its rows, so it has to be `lake` everywhere (DESIGN 12). Raises SetupError for a jar that
-    was not fetched.
+    Raises SetupError for a jar that was not fetched.
     """
     kind = properties.get("type", "sql").lower()
-    prefix = f"spark.sql.catalog.{LAKE_CATALOG}"
+    prefix = f"spark.sql.catalog.{lake_catalog_name(properties)}"
     spark_properties = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
@@ -80,14 +87,17 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
     for name, value in properties.items():
         if name == "uri" and kind == "sql":
             spark_properties[f"{prefix}.uri"] = _jdbc_uri(value)
-        elif name != "type":
+        elif name not in ("type", CATALOG_NAME):
             spark_properties[f"{prefix}.{name}"] = value
     if kind == "sql":
         # Else every JVM takes a lock on the SQLite file for ever; pyiceberg makes the tables.
         spark_properties[f"{prefix}.jdbc.init-catalog-tables"] = "false"
-        spark_properties[f"{prefix}.jdbc.schema-version"] = "V1"
-        if spark_properties[f"{prefix}.uri"].startswith("jdbc:sqlite"):
-            needed.append(SQLITE_JDBC)
+        if CATALOG_NAME not in properties:  # else it is others' database, whose schema a reader leaves alone
+            spark_properties[f"{prefix}.jdbc.schema-version"] = "V1"
+        needed += [jar for scheme, jar in _DRIVERS.items() if spark_properties[f"{prefix}.uri"].startswith(scheme)]
+    if kind in ("sql", "hive") and properties.get("warehouse", "").startswith(_OBJECT_STORES):
+        # Else these catalogs open files by Hadoop's classes, which know no object store without further jars.
+        spark_properties[f"{prefix}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
     return {**_jars(needed, jars), **spark_properties}
 
 

@@ -5,12 +5,12 @@ Each process needs one part of it alone, so every function imports its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
-from tiering.cluster.kinds import ClusterKind, HostedCluster
+from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
 from tiering.model.tables import TableInfo
 
 
@@ -18,8 +18,8 @@ class EmbeddedKind:
     """A `ClusterKind`: a folder that the coordinator's process owns, serves on its own port, and maintains."""
 
     @contextmanager
-    def host(self, folder: Path, check_lake: Callable[[TableInfo], None]) -> Iterator[HostedCluster]:
-        """As `ClusterKind.host`. Raises SetupError: the folder is in use, not writable, or of a newer version."""
+    def host(self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]) -> Iterator[HostedCluster]:
+        """As `ClusterKind.host`, without settings. Raises SetupError: the folder is in use, not writable, or of a newer version."""
         from tiering.cluster.embedded.maintenance import running_maintenance
         from tiering.cluster.embedded.rpc.service import add_to_server
         from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -27,11 +27,11 @@ class EmbeddedKind:
         with EmbeddedStorage(folder, check_lake=check_lake) as storage, running_maintenance(storage.maintenance):
             yield HostedCluster(storage, lambda server: add_to_server(server, storage))
 
-    def connect(self, uri: str) -> SplitSource:
+    def connect(self, address: ClusterAddress) -> SplitSource:
         """As `ClusterKind.connect`: the coordinator serves the cluster itself."""
         from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 
-        return RemoteEmbeddedCluster(uri)
+        return RemoteEmbeddedCluster(address.uri)
 
     def open_read_only(self, folder: Path) -> ReadOnlyCluster:
         """As `ClusterKind.open_read_only`."""

@@ -42,7 +42,7 @@ from tiering.files.durable_files import sync_folder
 from tiering.model.leases import KvSnapshot
 from tiering.model.names import check_database
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import BucketKey, TableBucket, TableInfo, TablePath
+from tiering.model.tables import BucketKey, Offsets, TableBucket, TableInfo, TablePath
 
 
 class EmbeddedStorage(StoredCluster):
@@ -162,6 +162,10 @@ class EmbeddedStorage(StoredCluster):
         """As `KvSnapshotLeases.drop_lease`."""
         with self.metadata.write() as connection:
             return lease_rows.drop(connection, lease_id)
+
+    def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
+        """As `ClusterOwner.prepare_lake_commit`: this cluster looks at its own record alone, never at a lake snapshot."""
+        return {}
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """As `ClusterOwner.record_lake_snapshot`. Raises Fenced if an offset would go back, UnknownTable."""

@@ -289,10 +289,10 @@ class _Reconciler:
 
     def _send(self, inspection: _Inspection, base: LakeView, marker: Marker) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
-        factory = self._lake(inspection.record).tiering_factory(inspection.info)
-        committer = factory.create_committer()
         try:
-            committer.commit(Committable(marker.round_id, ()), base, marker)
+            properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
+            factory = self._lake(inspection.record).tiering_factory(inspection.info)
+            factory.create_committer().commit(Committable(marker.round_id, ()), base, marker, properties)
         except errors.CommitOutcomeUnknown:
             return
         except errors.LakewardError:

@@ -161,7 +161,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def BeginLakeCommit(
         self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
     ) -> coordinator_pb2.BeginLakeCommitResponse:
-        return await self._pools.for_tierer(self._coordinator.commits.begin_lake_commit, request)
+        return await self._pools.for_cluster(self._coordinator.commits.begin_lake_commit, request)
 
     async def CommitLakeSnapshot(
         self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
@@ -202,6 +202,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             service_timeout_ms=options.service_timeout_ms,
             version=_version(),
             inline_round_bytes=options.inline_round_bytes,
+            cluster_properties=options.cluster_properties,
         )
 
     async def _plan(self, request: coordinator_pb2.RecordPlanRequest) -> None:

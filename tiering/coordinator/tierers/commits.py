@@ -30,6 +30,7 @@ from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.wire.common import offsets_from_pb
 from tiering.wire.errors import error_to_pb
 from tiering.wire.rounds import round_progress_from_pb
 
@@ -92,15 +93,20 @@ class Commits:
         return self._pool.submit(contained(self.record_plan), request)
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
-        """Grants the commit, or says why not."""
-        ref = round_ref_from_pb(request.round)
-        with self._table_records.changing():
-            try:
-                change = round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_from_pb(request))
-            except (errors.Fenced, errors.UnknownTable) as error:
-                return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
-            self._table_records.put(change)
-        return pb.BeginLakeCommitResponse(granted=True)
+        """Grants the commit, or says why not. Asks the cluster what the lake snapshot has to carry; raises ClusterUnavailable.
+
+        The cluster is asked before the grant is on record: a round that has a grant has all that its commit takes.
+        """
+        ref, offsets = round_ref_from_pb(request.round), offsets_from_pb(request.offsets)
+        try:
+            with self._table_records.changing():
+                record = self._current(ref)
+            properties = self._cluster.prepare_lake_commit(self._table(record), offsets)
+            with self._table_records.changing():
+                self._table_records.put(round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_from_pb(request)))
+        except (errors.Fenced, errors.UnknownTable) as error:
+            return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
+        return pb.BeginLakeCommitResponse(granted=True, snapshot_properties=properties)
 
     def report_progress(self, request: pb.ReportProgressRequest) -> None:
         """Records the progress of a round; one that does not own its table is ignored."""

@@ -84,7 +84,7 @@ class RunSplits:
 
 @dataclass(frozen=True)
 class BeginCommit:
-    """Asks for the fence -> CommitGranted; ActionFailed with Fenced if it is not granted."""
+    """Asks the coordinator to grant the commit -> CommitGranted; ActionFailed with Fenced if it is not granted."""
 
     grant: Grant
 
@@ -100,6 +100,7 @@ class CommitLake:
     committable: Committable
     base: LakeView
     marker: Marker
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class TableRead:
 
 @dataclass(frozen=True)
 class LakeRead:
-    """`living`: the source's partitions, if the base check needs them (`KnownLake`)."""
+    """The answer to ReadLake. `living` has the source's partitions if the base check needs them (`KnownLake`)."""
 
     view: LakeView | None
     recorded_by_cluster: RecordedLakeSnapshot | None
@@ -160,7 +161,7 @@ class LogRead:
 
 @dataclass(frozen=True)
 class SnapshotsLeased:
-    """`unavailable`: those whose snapshot was not there any more."""
+    """The answer to LeaseSnapshots. `unavailable` has the buckets whose snapshot was gone already."""
 
     unavailable: Collection[TableBucket] = ()
 
@@ -180,7 +181,10 @@ class SplitsRun:
 
 
 @dataclass(frozen=True)
-class CommitGranted: ...
+class CommitGranted:
+    """`properties`: what the lake snapshot has to carry for the cluster."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,7 @@ class FilesAborted: ...
 
 @dataclass(frozen=True)
 class ActionFailed:
-    """The action before raised. `error` is of our tree."""
+    """The answer to an action that raised. `error` is of our tree."""
 
     action: Action
     error: LakewardError
@@ -217,7 +221,7 @@ Event = (
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """How a round ended. `error` and `phase` unless it went well; `passed_head`: the head its base check passed."""
+    """How a round ended. `error` and `phase` are set unless it succeeded; `passed_head` is the head that its base check accepted."""
 
     state: RoundState
     stats: RoundStats = field(default_factory=RoundStats)

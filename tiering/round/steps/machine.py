@@ -57,8 +57,8 @@ def _dispatch(state: Round, event: act.Event) -> Step:
             return steps_to_write.plan_recorded(state)
         case act.SplitsRun():
             return steps_to_commit.splits_run(state, event)
-        case act.CommitGranted():
-            return steps_to_commit.send_commit(state, base_of(state))
+        case act.CommitGranted(properties):
+            return steps_to_commit.send_commit(replace(state, snapshot_properties=properties), base_of(state))
         case act.CommitSent():
             return state, act.ReadLake(table_of(state))
         case act.FilesAborted():

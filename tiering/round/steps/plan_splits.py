@@ -93,20 +93,20 @@ def plan_round(
 
 
 def _total(sizes: Sequence[float | None]) -> int | None:
-    """None if one of them is unknown."""
+    """Returns the sum of sizes; None if one of them is unknown."""
     known = [size for size in sizes if size is not None]
     return int(sum(known)) if len(known) == len(sizes) else None
 
 
 def _size(records: int, bytes_per_record: float | None) -> float | None:
-    """None = unknown; no records have no size whatever one would take."""
+    """Returns the bytes of so many records; None if the size of a record is unknown, 0 for no records in any case."""
     if records == 0:
         return 0.0
     return None if bytes_per_record is None else records * bytes_per_record
 
 
 def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, newest: KvSnapshot | None) -> KvSnapshot | None:
-    """The KV snapshot that a bucket begins with that was never tiered; None if it begins with its log."""
+    """Returns the KV snapshot that a bucket begins with which was never tiered; None if it begins with its log."""
     if table.table_type is TableType.LOG or log.log_end == 0:
         return None
     if newest is not None and newest.log_offset >= log.log_start:
@@ -123,9 +123,9 @@ def _first_snapshot(table: TableInfo, bucket: BucketKey, log: BucketOffsets, new
 
 
 def cut_splits(whole: TieringLogSplit, bytes_per_record: float | None) -> list[TieringLogSplit]:
-    """`whole` in even pieces of about SPLIT_BYTES, so that buckets do not bound the parallelism.
+    """Cuts `whole` in even pieces of about SPLIT_BYTES, so that the number of buckets does not bound the parallelism.
 
-    Of records of unknown size (None) pieces have about UNSIZED_SPLIT_RECORDS.
+    If the size of a record is unknown (None), pieces have about UNSIZED_SPLIT_RECORDS records.
     """
     share = whole.records / UNSIZED_SPLIT_RECORDS if bytes_per_record is None else whole.records * bytes_per_record / SPLIT_BYTES
     pieces = max(1, min(whole.records, round(share)))
@@ -154,7 +154,9 @@ def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: Bucke
 
 
 def _without_the_missing(table: TableInfo) -> str:
-    """A log table goes on behind the gap; a primary-key table would keep keys whose deletion is among the missing changes."""
+    """Says how a table goes on without missing changes: a log table behind the gap, while a primary-key table would keep keys whose
+    deletion is among them.
+    """
     loss = "The missing records cannot be tiered any more. "
     if table.table_type is TableType.PRIMARY_KEY:
         return loss + new_table_hint(table.path)
@@ -163,7 +165,7 @@ def _without_the_missing(table: TableInfo) -> str:
 
 
 def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
-    """The buckets of the new marker. Those of vanished partitions are gone, for `plan` has live buckets only.
+    """Returns the buckets of the new marker. Buckets of vanished partitions are left out, for `plan` has live buckets only.
 
     A bucket that begins with a KV snapshot is in it once that snapshot was read whole, which a kept result tells.
     """
@@ -176,7 +178,7 @@ def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:
 
 
 def plan_again(plan: Plan, buckets: Mapping[BucketKey, TieredRange]) -> Plan:
-    """The part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets."""
+    """Returns the part of `plan` that led to `buckets` of a marker: the same work, to the very same offsets."""
     splits = tuple(
         replace(split, stopping_offset=min(split.stopping_offset, buckets[split.bucket].tiered))
         for split in plan.splits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tiering.errors import Cancelled, Fenced, LakewardError
@@ -18,6 +19,7 @@ from tiering.round.steps.plan_splits import Plan
 class Round:
     """What a round knows so far. `sent` = how many commit requests went out; `phase` names where an error is.
 
+    `snapshot_properties` came with the grant, and stand in every snapshot that is tried for it.
     `leased` = how often snapshots were leased, `redone` = how often the splits were run again because the base had moved.
     """
 
@@ -33,6 +35,7 @@ class Round:
     stats: RoundStats = field(default_factory=RoundStats)
     committable: Committable | None = None
     marker: Marker | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     sent: int = 0
     redone: int = 0
@@ -46,7 +49,7 @@ Step = tuple[Round, act.Action]
 
 
 def failed(state: Round, error: LakewardError) -> Step:
-    """Ends the round. Deletes its files only if no commit request ever went out."""
+    """Ends the round with an error. Its files are deleted only if no commit request ever went out."""
     if not state.sent and state.failure is None and state.committable is not None and state.committable.results:
         return replace(state, failure=error), act.AbortFiles(table_of(state), state.committable)
     return end_failed(state, error)
@@ -70,18 +73,18 @@ def outcome(state: Round, ended: RoundState) -> act.RoundOutcome:
 
 
 def table_of(state: Round) -> TableInfo:
-    """The table, once it was read."""
+    """Returns the table of a round that has read it."""
     assert state.table is not None
     return state.table
 
 
 def base_of(state: Round) -> Base:
-    """The base, once it was read."""
+    """Returns the base of a round that has read it."""
     assert state.base is not None
     return state.base
 
 
 def plan_of(state: Round) -> Plan:
-    """The plan, once it was made."""
+    """Returns the plan of a round that has planned."""
     assert state.plan is not None
     return state.plan

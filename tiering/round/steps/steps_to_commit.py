@@ -1,4 +1,6 @@
-"""The steps of a round from its write results on: prefix, fence, commit, and what became of it. Pure (DESIGN 6 steps 5-8)."""
+"""The steps of a round after its splits were written: contiguous prefix, fence, commit, and the outcome of it. Pure (DESIGN 6 steps
+5-8).
+"""
 
 from __future__ import annotations
 
@@ -60,12 +62,14 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
 
 
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
-    """A KV snapshot is progress also when no record follows it."""
+    """Whether work moves the marker; a KV snapshot does also when no record follows it."""
     return prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
 
 
 def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:
-    """After the grant, the very same offsets have to come out: they are in the marker, and were granted."""
+    """Takes the work of splits that were run again after the grant. It must reach the very same offsets: they are in the marker, and were
+    granted.
+    """
     work, marker = event.work, state.marker
     assert marker is not None
     if work.error is not None:
@@ -88,12 +92,12 @@ def _committed_stats(stats: RoundStats, kept: tuple[WriteResult, ...]) -> RoundS
 
 
 def send_commit(state: Round, base: Base) -> Step:
-    """One request on `base`."""
+    """Sends one commit request on `base`."""
     committable, marker, view = state.committable, state.marker, base.view
     if committable is None or marker is None or view is None:
         raise AssertionError("a commit was granted before there was anything to commit")
     state = replace(state, base=base, phase=Phase.LAKE_COMMIT, sent=state.sent + 1)
-    return state, act.CommitLake(table_of(state), committable, view, marker)
+    return state, act.CommitLake(table_of(state), committable, view, marker, state.snapshot_properties)
 
 
 def commit_not_sent(state: Round, error: LakewardError) -> Step:
@@ -128,7 +132,7 @@ def commit_resolved(state: Round, event: act.LakeRead) -> Step:
 
 
 def unknown(state: Round, why: str) -> LakewardError:
-    """The error of a round that cannot say whether it committed, or that it did not."""
+    """Returns the error of a round that does not know whether its commit landed."""
     cause = "" if state.commit_error is None else f" ({state.commit_error.message})"
     return CommitOutcomeUnknown(
         f"the commit of round {state.assignment.round_id} to {state.assignment.path} did not go through: {why}{cause}",

@@ -18,7 +18,7 @@ LEASE_ATTEMPTS = 3
 
 
 def table_read(state: Round, table: TableInfo) -> Step:
-    """The path must still have the table that was assigned."""
+    """Checks that the path still has the table that was assigned."""
     if table.table_id != state.assignment.table_id:
         raise UnknownTable(
             f"{table.path} is another table now: its id is {table.table_id}, the round is for {state.assignment.table_id}",
@@ -28,7 +28,7 @@ def table_read(state: Round, table: TableInfo) -> Step:
 
 
 def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -> KnownLake:
-    """What is remembered of the lake table outside of the lake."""
+    """Returns what coordinator and cluster remember of the lake table."""
     assignment = state.assignment
     recorded = tuple(copy for copy in (assignment.recorded, recorded_by_cluster) if copy is not None)
     uuid = state.lake_table_uuid or assignment.lake_table_uuid
@@ -36,7 +36,7 @@ def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -
 
 
 def base_read(state: Round, event: act.LakeRead) -> Step:
-    """The base check; what the lake has more than is recorded is adopted first."""
+    """Runs the base check. If the lake has more than is recorded, the coordinator is told first."""
     base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
@@ -46,12 +46,12 @@ def base_read(state: Round, event: act.LakeRead) -> Step:
 
 
 def adopted(state: Round) -> Step:
-    """The coordinator knows now what the lake has: go on from it."""
+    """Goes on from what the lake has, which the coordinator knows by now."""
     return replace(state, phase=Phase.PLAN), act.ReadLog(table_of(state))
 
 
 def log_read(state: Round, event: act.LogRead) -> Step:
-    """Plans; all KV snapshots of the plan are leased before any is read."""
+    """Makes the plan, and leases all of its KV snapshots before one is read."""
     plan = plan_round(table_of(state), base_of(state).marker, event.ends, event.partitions, event.snapshots)
     state = replace(state, plan=plan)
     if not plan.splits:
@@ -63,7 +63,7 @@ def log_read(state: Round, event: act.LogRead) -> Step:
 
 
 def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
-    """A snapshot that was superseded between plan and lease: plan again, with the newer one."""
+    """Goes on with the leased snapshots; if one was superseded since the plan, reads the log again for a plan with the newer one."""
     if not event.unavailable:
         return replace(state, phase=Phase.PLAN), act.EnsureLakeTable(table_of(state))
     if state.leased < LEASE_ATTEMPTS:
@@ -76,14 +76,14 @@ def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
 
 
 def lake_ensured(state: Round, view: LakeView) -> Step:
-    """The table may have come, or changed, since the base was read: the whole check again, on what stands there now."""
+    """Repeats the whole base check on the lake table that exists now: it may have been created or changed since the base was read."""
     base = check_same_base(base_of(state), view, known_lake(state, state.recorded_by_cluster))
     state = replace(state, lake_table_uuid=view.table_uuid, base=base, passed_head=view.head)
     return state, act.RecordPlan(plan_of(state), view.table_uuid, view.head)
 
 
 def plan_recorded(state: Round) -> Step:
-    """From here on files are written."""
+    """Starts the splits: from here on files are written."""
     view = base_of(state).view
     assert view is not None  # the lake table was ensured
     return replace(state, phase=Phase.WRITE), act.RunSplits(table_of(state), plan_of(state), state.lake_table_uuid or "", view)

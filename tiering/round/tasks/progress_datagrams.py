@@ -51,13 +51,13 @@ class ProgressSender:
         self._due = time.monotonic() + SEND_SECONDS
 
     def advance(self, records: int) -> None:
-        """The task has read so many records since it began; sent if the last datagram is a while ago."""
+        """Sends the number of records that the task has read since it began, if the last datagram is a while ago."""
         if time.monotonic() >= self._due:
             self._send(records, ended=False)
             self._due = time.monotonic() + SEND_SECONDS
 
     def end(self) -> None:
-        """The task has ended."""
+        """Sends that the task has ended."""
         self._send(0, ended=True)
 
     def _send(self, records: int, ended: bool) -> None:
@@ -85,7 +85,9 @@ class ProgressReceiver:
 
     @contextmanager
     def during(self, meter: RoundMeter, order: Sequence[int]) -> Iterator[ProgressAddress | None]:
-        """The address for a round's tasks while it runs; None if nothing can be received. `order` has the meter's index of each task."""
+        """Yields the address for a round's tasks while it runs; None if nothing can be received. `order` has the meter's index of each
+        task.
+        """
         if self._socket is None:
             yield None
             return

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Splits come one a task and results are small: nothing here shuffles or adapts.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     # A small table's round does not wait behind a large one's.
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
@@ -41,7 +38,7 @@ SECRET_BYTES = 32
 
 
 def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
-    """A session on `master`. `conf` overrides the defaults above."""
+    """Opens a session on `master`. `conf` overrides the defaults above."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     here = LOCAL if master.startswith("local") else {}
     spark = start_session(master, app_name, {**DEFAULTS, **here, **conf})
@@ -50,7 +47,7 @@ def open_spark(master: str, app_name: str, conf: Mapping[str, str]) -> SparkSess
 
 
 def start_session(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session whose processes believe each other only, and whose Python workers leave the current folder alone."""
+    """Starts a session whose processes authenticate to each other, and whose Python workers import nothing from the current folder."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -68,21 +65,21 @@ def start_session(master: str, app_name: str, settings: Mapping[str, str]) -> Sp
 
 
 def authentication(master: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Whether the driver and its executors prove to each other that they belong together (Spark, "Security").
+    """Returns the settings by which driver and executors prove to each other that they belong together (Spark, "Security").
 
-    The daemons of a standalone cluster (`spark://`) know no secret but one that its administrator gave to all of them: there
-    the user's settings decide, as they do wherever they name it.
+    The daemons of a standalone cluster (`spark://`) know no secret but one that its administrator gave to all of them: there the user's
+    settings decide, as they do wherever they name it.
     """
     ours = _SPARK_MAKES_THE_SECRET.fullmatch(master) or master.startswith(_LOCAL_CLUSTER)
     return {AUTHENTICATE: "true"} if ours and AUTHENTICATE not in settings else {}
 
 
 def needs_secret(master: str, settings: Mapping[str, str]) -> bool:
-    """Whether Spark wants one from us: of `local-cluster`, whose daemons are of this process."""
+    """Whether Spark wants a secret from us: with `local-cluster`, whose daemons belong to this process."""
     return master.startswith(_LOCAL_CLUSTER) and settings.get(AUTHENTICATE) == "true" and SECRET not in settings
 
 
 def warm_up(spark: SparkSession) -> None:
-    """A job that does nothing, on every core: the first round then finds JVM, daemon and workers running."""
+    """Runs a job that does nothing on every core, so that the first round finds JVM, daemon and workers running."""
     cores = spark.sparkContext.defaultParallelism
-    spark.range(0, cores, 1, cores).mapInArrow(lambda batches: batches, "id long").collect()
+    spark.sparkContext.parallelize(range(cores), cores).mapPartitions(list).collect()

@@ -13,7 +13,7 @@ from tiering.clock import RandomIds
 from tiering.errors import LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.model.rounds import Phase
-from tiering.model.tables import CHANGE_TYPE_COLUMN, ChangeType
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask, TaskOutcome
 
 _MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
@@ -26,7 +26,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Callable[[int]
     read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error. That of the round's
     first task is always read: a bucket that begins with one makes no progress before.
 
-    The result's reached offset is that of the last record written plus one, so an early stop leaves a prefix.
+    The result's reached offset is the end of the split or, after an early stop, that of the last record written plus one: a prefix.
     Never raises: the error and its phase are in the outcome, and the files of a failed split are deleted.
     """
     if task.snapshot is not None and not task.is_first and stop():
@@ -65,12 +65,9 @@ class _SplitWork:
         while reached < split.stopping_offset and not (may_stop and stop()):
             batch = self._next(batches)
             if batch is None:
-                raise RoundFailed(
-                    f"the log of bucket {split.bucket} of {split.table_path} ended at offset {reached}, before {split.stopping_offset}",
-                    cause_class="IncompleteRead",
-                )
+                return split.stopping_offset  # a reader that ends without an error has read the whole range
             self._write(writer, batch)
-            reached += batch.num_rows
+            reached = _last_offset(batch, reached - 1) + 1
             may_stop = not _ends_within_update(batch)
             crash_points.reach(crash_points.IN_SPLIT)
         return reached
@@ -91,14 +88,19 @@ class _SplitWork:
             self._writer.abort()
 
 
+def _last_offset(batch: pa.RecordBatch, before: int) -> int:
+    """That of the batch's last record; `before` if it has none. Offsets may have gaps, so that rows are not counted."""
+    return int(batch.column(OFFSET_COLUMN)[-1].as_py()) if batch.num_rows else before
+
+
 def _ends_within_update(batch: pa.RecordBatch) -> bool:
-    """Whether the last record is a `-U`, whose `+U` comes next: a round never stops between the two."""
+    """Whether the last record is a `-U` whose `+U` comes next: a round never stops between the two."""
     index = batch.schema.get_field_index(CHANGE_TYPE_COLUMN)
     return index >= 0 and batch.num_rows > 0 and bool(batch.column(index)[-1].as_py() == ChangeType.UPDATE_BEFORE)
 
 
 def as_lakeward_error(error: BaseException) -> LakewardError:
-    """`error` itself if it is of our tree, else wrapped with its class name kept."""
+    """Returns `error` itself if it is of our tree, else wrapped with its class name kept."""
     if isinstance(error, LakewardError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -109,6 +111,6 @@ def as_lakeward_error(error: BaseException) -> LakewardError:
 
 
 def deadline(budget_ms: int) -> Callable[[], bool]:
-    """A stop signal that fires `budget_ms` from now."""
+    """Returns a stop signal that fires `budget_ms` from now."""
     end = time.monotonic() + budget_ms / 1_000
     return lambda: time.monotonic() >= end

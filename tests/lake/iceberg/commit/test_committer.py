@@ -60,6 +60,19 @@ def test_the_tag_is_kept_for_ever_and_the_branchs_retention_is_left_alone(kit: A
     assert (refs["main"].max_snapshot_age_ms, refs["main"].min_snapshots_to_keep) == (5, 3)
 
 
+def test_a_snapshot_has_properties_for_others_beside_its_marker_and_never_in_its_place(kit: Any) -> None:
+    table = kit.table()
+    prepared = kit.prepare(table, "r1", {B0: 10})
+    properties = {"fluss-offsets": "/remote/1.offsets", "commit-user": "__fluss_lake_tiering", codec.ROUND_ID_KEY: "another"}
+    prepared.committer().commit(prepared.committable, prepared.base, prepared.marker, properties)
+    after = kit.view(table)
+    summary = after.handle.current_snapshot().summary
+    assert (summary["fluss-offsets"], summary["commit-user"]) == ("/remote/1.offsets", "__fluss_lake_tiering")
+    assert after.marker == prepared.marker
+    kit.tier(table, "r2", {B0: 20})
+    assert "fluss-offsets" not in kit.view(table).handle.current_snapshot().summary.additional_properties
+
+
 def test_a_round_without_files_moves_offsets(kit: Any) -> None:
     """Log offsets without records (control batches) still have to be passed."""
     table = kit.table()

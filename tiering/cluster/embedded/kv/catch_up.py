@@ -1,6 +1,6 @@
-"""Brings a KV state up to its table's log: it replays what it has not applied, beginning at a KV snapshot where it has nothing.
+"""Brings a KV state up to its table's log: replays what it has not applied, from a KV snapshot on if it has nothing.
 
-So one path serves the write that was just published, the restart after a crash and the state that was lost.
+The write that was just published, the restart after a crash and a state that was lost all take this path.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class RecordRefused(Exception):
-    """A record that the state cannot take, the first of its bucket that is to be applied. Nothing after it was applied."""
+    """The first record of a bucket that the state cannot take. Nothing of the bucket after it was applied."""
 
     bucket: BucketKey
     offset: int
@@ -55,7 +55,7 @@ def catch_up(
     snapshots_of: SnapshotsOf,
     refused: Mapping[BucketKey, Sequence[RefusedRecord]],
 ) -> None:
-    """Applies all buckets' logs to their ends, or to where `refused` says that a bucket stands; skipped records change nothing.
+    """Applies the logs of all buckets to their ends, or to the record at which `refused` stops a bucket; skipped records change nothing.
 
     Raises RecordRefused, DataCorrupt (a segment, or neither log nor snapshot reaches back far enough), duckdb.Error.
     """
@@ -90,7 +90,7 @@ def _begin(
     has_rows: bool,
     snapshots: Sequence[StoredSnapshot],
 ) -> int:
-    """Loads the newest KV snapshot that can be read; the offset from which the log has to be replayed."""
+    """Loads the newest KV snapshot that can be read, and returns the offset from which on the log has to be replayed."""
     for snapshot in snapshots:
         if not ends.log_start <= snapshot.log_offset <= ends.log_end:
             continue
@@ -114,7 +114,7 @@ def _begin(
 
 
 def _segments(log: Log, table_id: int, bucket: BucketKey, start: int, stop: int) -> Iterator[Segment]:
-    """Those of the range, which must be without a hole. Raises DataCorrupt."""
+    """Yields the segments of the range. Raises DataCorrupt if there is a gap between them."""
     while start < stop:
         page = log.segments(table_id, bucket, start, stop, SEGMENTS_AT_ONCE)
         for segment in page:
@@ -128,7 +128,7 @@ def _segments(log: Log, table_id: int, bucket: BucketKey, start: int, stop: int)
 
 @dataclass
 class _Replay:
-    """Records that wait to be applied together."""
+    """Collects records and applies them together."""
 
     state: KvState
     table: TableInfo
@@ -140,7 +140,7 @@ class _Replay:
     size_bytes: int = 0
 
     def add(self, bucket: BucketKey, segment: Segment, start: int, stop: int, skipped: Sequence[int]) -> None:
-        """The records `[start, stop)` of a segment."""
+        """Adds the records `[start, stop)` of a segment."""
         batch = read_segment(self.root, segment, self.table.schema, bucket, changes=True)
         batch = changes_of_nothing(batch, [offset - segment.starting_offset for offset in skipped])
         batch = batch.slice(start - segment.starting_offset, stop - start)
@@ -175,7 +175,7 @@ class _Replay:
         self.rows = self.size_bytes = 0
 
     def _refused(self) -> RecordRefused | None:
-        """The first record that no state takes; None = they are all right."""
+        """Returns the first record that no state takes; None if the state takes all."""
         for bucket, start, batch in self.batches:
             kinds = batch.column(batch.num_columns - 1).to_numpy()
             lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)

@@ -33,7 +33,7 @@ def _holds_maps(kind: pa.DataType) -> bool:
 
 
 def _check(path: str, column: Any, rows: npt.NDArray[np.int64]) -> None:
-    """`rows` has the number of the row that each value of `column` is of."""
+    """Checks a column and what lies within it. `rows` has, for each value of `column`, the number of the row that it belongs to."""
     kind = column.type
     if not _holds_maps(kind):
         return
@@ -51,7 +51,7 @@ def _check(path: str, column: Any, rows: npt.NDArray[np.int64]) -> None:
 
 
 def _places(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where the values of lists or maps lie in their child, NULL ones' left out, and how many each has."""
+    """Returns where the values of lists or maps lie in their child array, without those under NULL, and how many each has."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     lengths = np.where(column.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets), 0)
     before = np.cumsum(lengths) - lengths

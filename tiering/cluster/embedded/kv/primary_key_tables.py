@@ -74,7 +74,7 @@ class PrimaryKeyTables:
         """Per table, likewise."""
 
     def close(self) -> None:
-        """Closes all states, each once its write has ended; whoever comes later is refused."""
+        """Closes all states, each once its write has ended; later calls raise ClusterUnavailable."""
         self._closed = True
         for table_id, lock in list(self._locks.items()):
             with lock:
@@ -113,7 +113,7 @@ class PrimaryKeyTables:
         return ranges
 
     def _check_going(self, table: StoredTable, keys: pa.RecordBatch) -> None:
-        """Raises BucketStopped if one of `keys` is of a bucket that stands."""
+        """Raises BucketStopped if one of `keys` belongs to a bucket that stands at a refused record."""
         standing = {
             bucket: record
             for bucket, records in self._refused_of(table.info.table_id).items()
@@ -145,7 +145,7 @@ class PrimaryKeyTables:
             return SkippedRecord(table.info.table_id, record.value, outcome)
 
     def _bucket(self, table: TableInfo, request: SkipRequest) -> BucketKey:
-        """The bucket that is meant. Raises InvalidArgument, UnknownPartition."""
+        """Returns the bucket that a skip names. Raises InvalidArgument, UnknownPartition."""
         if bool(table.partition_keys) != (request.partition_name is not None):
             wanted = "is partitioned: name the partition" if table.partition_keys else "has no partitions: leave the partition out"
             raise InvalidArgument(f"{table.path} {wanted}", table_id=table.table_id)
@@ -157,7 +157,7 @@ class PrimaryKeyTables:
             return BucketKey(find_partition(connection, table, request.partition_name), request.bucket_id)
 
     def _skip(self, table: StoredTable, bucket: BucketKey, request: SkipRequest) -> None:
-        """That the record is skipped and what its key is without it become durable together; the state follows, as after a write."""
+        """Marks the record as skipped and appends what its key is without it, in one transaction; the state follows, as after a write."""
         info, now_us = table.info, to_microseconds(self._clock.now())
         changes = self._without_record(info, bucket, request.offset)
         key = WriteKey(info, self._ids.new_id(), 0, 0)
@@ -172,7 +172,10 @@ class PrimaryKeyTables:
         self._apply(info)
 
     def _without_record(self, table: TableInfo, bucket: BucketKey, offset: int) -> pa.RecordBatch:
-        """The changes that set its key to what it is without it, wherever it went; none if the key was changed again afterwards."""
+        """Returns the changes that set the record's key to what it is without the record, also where a lake took it in already.
+
+        No changes if the key was changed again afterwards.
+        """
         bounds = self._changes.bounds(table.table_id, bucket)
         assert bounds is not None
         names = key_schema(table).names
@@ -191,7 +194,7 @@ class PrimaryKeyTables:
         return upsert_changes(before, present, before) if len(present) else delete_changes(last)
 
     def _apply(self, table: TableInfo) -> None:
-        """The rows are in the log, so whatever fails now is made up for by the next use; the write itself has succeeded."""
+        """Applies published rows to the state. Never fails the write, which has succeeded: the next use makes up for what is missing."""
         try:
             self._using(table, lambda _: None)
         except LakewardError as error:
@@ -237,7 +240,7 @@ class PrimaryKeyTables:
 
     @contextmanager
     def exclusive(self, table_id: int) -> Iterator[None]:
-        """Nobody else writes to the table, or uses its state. Raises ClusterUnavailable once all is closed."""
+        """Keeps everybody else from writing to the table or using its state. Raises ClusterUnavailable once all is closed."""
         with self._guard:
             lock = self._locks.setdefault(table_id, threading.RLock())
         with lock:
@@ -246,14 +249,14 @@ class PrimaryKeyTables:
             yield
 
     def forget(self, table_id: int) -> None:
-        """Removes what is kept of a table that was dropped. The caller has it exclusively. Raises OSError."""
+        """Removes the files and memory of a table that was dropped. The caller holds the table exclusively. Raises OSError."""
         self._refused.pop(table_id, None)
         self._close(table_id)
         remove_state(state_file(self._root, table_id))
 
     @contextmanager
     def _opened(self, path: TablePath, table_id: int | None = None) -> Iterator[StoredTable]:
-        """The table, exclusively, as it is once that is so. Raises UnknownTable, InvalidArgument (a log table)."""
+        """Yields the table as it is once it is held exclusively. Raises UnknownTable, InvalidArgument (a log table)."""
         table_id = self._find(path).info.table_id if table_id is None else table_id
         with self.exclusive(table_id):
             table = self._find(path)
@@ -268,9 +271,9 @@ class PrimaryKeyTables:
         return table
 
     def _using(self, table: TableInfo, work: Callable[[KvState], Answer]) -> Answer:
-        """Does `work` on the table's state once that has applied all of the log; a state that is damaged is made anew first.
+        """Runs `work` on the table's state after all of the log was applied; a damaged state is made anew first.
 
-        Raises ClusterUnavailable, DataCorrupt. The caller has the table exclusively.
+        The caller holds the table exclusively. Raises ClusterUnavailable, DataCorrupt.
         """
         try:
             return work(self._current(table))
@@ -301,14 +304,14 @@ class PrimaryKeyTables:
                 return state
 
     def _refused_of(self, table_id: int) -> dict[BucketKey, list[RefusedRecord]]:
-        """Kept from the first use on: nobody else writes them. The caller has the table exclusively."""
+        """Returns the table's refused records, read once: only this process writes them. The caller holds the table exclusively."""
         if table_id not in self._refused:
             with self._metadata.read() as connection:
                 self._refused[table_id] = dict(refused_of_table(connection, table_id))
         return self._refused[table_id]
 
     def _stand(self, table: TableInfo, refused: RecordRefused) -> None:
-        """Stops a bucket where the state cannot take a record; the others go on."""
+        """Stops a bucket at the record that the state cannot take; the other buckets go on."""
         record = RefusedRecord(refused.offset, redact(text_of(refused.row)), refused.error, is_skipped=False)
         with self._metadata.write() as connection:
             insert_refused(connection, table.table_id, refused.bucket, record, to_microseconds(self._clock.now()))
@@ -336,13 +339,13 @@ class PrimaryKeyTables:
 
 
 def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """With NULL for columns that the writer does not know."""
+    """Returns the rows with NULL for columns that the writer does not know."""
     added = [pa.nulls(batch.num_rows, field.type) for field in list(schema)[batch.num_columns :]]
     return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
 def _to_skip(request: SkipRequest, records: Sequence[RefusedRecord]) -> RefusedRecord:
-    """The record that is meant. Raises InvalidArgument if the bucket does not stand at it."""
+    """Returns the record that a skip names. Raises InvalidArgument if the bucket does not stand at it."""
     for record in records:
         if record.is_skipped and record.offset == request.offset:
             return record

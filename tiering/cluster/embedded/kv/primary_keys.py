@@ -1,4 +1,4 @@
-"""Which columns may be a primary key, and rows made to fit one. Pure.
+"""Which columns may be a primary key, and how rows are brought into the form of one. Pure.
 
 Key columns are NOT NULL and of the types of bucket keys (DESIGN 12). A partitioned table's key has the partition columns, so
 that a key is unique in the table, and something beside them. The bucket keys are part of it, so that a key stays in one bucket.
@@ -20,7 +20,7 @@ from tiering.model.tables import TableInfo, TableType
 
 
 def default_bucket_keys(primary_key: Sequence[str], partition_keys: Sequence[str]) -> tuple[str, ...]:
-    """Fluss's: the primary key without the partition columns."""
+    """Returns the primary key without the partition columns, as Fluss does."""
     return tuple(name for name in primary_key if name not in partition_keys)
 
 
@@ -76,12 +76,12 @@ def check_primary_key_table(table: TableInfo) -> None:
 
 
 def key_schema(table: TableInfo) -> pa.Schema:
-    """The key columns, in the key's order."""
+    """Returns the schema of the key columns, in the key's order."""
     return pa.schema([table.schema.field(name) for name in table.primary_key])
 
 
 def fit_keys(rows: Rows, table: TableInfo) -> pa.RecordBatch:
-    """Keys as one batch of exactly the key columns. Raises as `batches.fit_rows`."""
+    """Returns keys as one batch of exactly the key columns. Raises as `batches.fit_rows`."""
     check_key_names(rows.schema, table)
     return fit_columns(rows, key_schema(table))
 
@@ -100,7 +100,7 @@ def check_key_names(have: pa.Schema, table: TableInfo) -> None:
 
 
 def last_of_each_key(keys: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The positions of rows that no later row has the key of, ascending."""
+    """Returns the positions of the last row of each key, ascending."""
     names = [f"k{number}" for number in range(keys.num_columns)]
     numbered = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
     last = numbered.group_by(names, use_threads=False).aggregate([("position", "max")]).column("position_max")

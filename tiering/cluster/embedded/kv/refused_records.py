@@ -31,7 +31,7 @@ MAX_VALUE_CHARACTERS = 500
 
 @dataclass(frozen=True)
 class RefusedRecord:
-    """One of them. `value` is its text, cut; `error` what DuckDB said."""
+    """A record that the KV state cannot take. `value` is its text, cut; `error` is DuckDB's message."""
 
     offset: int
     value: str
@@ -40,12 +40,12 @@ class RefusedRecord:
 
 
 def standing_at(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
-    """The record at which a bucket stands; None = it goes on."""
+    """Returns the record at which a bucket stands; None if it goes on."""
     return next((record for record in records if not record.is_skipped), None)
 
 
 def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, record: RefusedRecord) -> BucketStopped:
-    """What whoever needs the bucket gets."""
+    """Returns the error for every use of a bucket that stands."""
     partition = "" if partition_name is None else f", partition => '{partition_name}'"
     place = f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}")
     return BucketStopped(
@@ -59,7 +59,7 @@ def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, rec
 
 
 def text_of(row: pa.RecordBatch) -> str:
-    """A batch of one row for people, cut: `id=3, tags=[('a', 1)]`."""
+    """Returns a batch of one row as text for people, cut: `id=3, tags=[('a', 1)]`."""
     texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name != CHANGE_TYPE_COLUMN)
     text = ", ".join(texts)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
@@ -73,7 +73,7 @@ def _text(value: pa.Scalar[Any]) -> str:
 
 
 def changes_of_nothing(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.RecordBatch:
-    """The same records, but those at `positions` (others than the batch's are passed by) change nothing."""
+    """Returns the same records, with those at `positions` turned into changes of nothing; positions outside of the batch are ignored."""
     inside = [position for position in positions if 0 <= position < batch.num_rows]
     if not inside:
         return batch
@@ -92,7 +92,7 @@ def _unchanged(kinds: Any, chosen: npt.NDArray[np.bool_]) -> pa.Array[Any]:
 
 
 def _emptied(column: Any, field: pa.Field[Any], chosen: npt.NDArray[np.bool_]) -> Any:
-    """Without the values of nested types, the only ones that may be refused; NULL, or what is next to it in a NOT NULL column."""
+    """Returns the row without the values of nested types, the only ones that may be refused: NULL, or an empty value if NOT NULL."""
     if not pa.types.is_nested(field.type):
         return column
     if field.nullable:

@@ -6,7 +6,6 @@ Written under a temporary name, synced, renamed; they count only once the metada
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyarrow import parquet as pq
 
 from tiering.cluster.embedded.stored_paths import readable_path, stored_path
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
+from tiering.files.crc32 import crc32
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.model.tables import BucketKey
 
@@ -48,7 +48,7 @@ class StoredSnapshot:
 
 
 def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[SnapshotFile]:
-    """Writes rows of `schema` as files that begin with `name`, durably. Raises ClusterUnavailable; its files are gone then."""
+    """Writes rows of `schema` durably as files whose names begin with `name`. Raises ClusterUnavailable, after removing its files."""
     folder = root / SNAPSHOT_FOLDER / str(table_id)
     written: list[SnapshotFile] = []
     try:
@@ -59,7 +59,7 @@ def write_snapshot_files(root: Path, table_id: int, name: str, schema: pa.Schema
             content = sink.getvalue()
             file = folder / f"{name}-{number}{SUFFIX}"
             write_whole(file, content)
-            written.append(SnapshotFile(str(file.relative_to(root)), content.size, zlib.crc32(content), rows.num_rows))
+            written.append(SnapshotFile(str(file.relative_to(root)), content.size, crc32(content), rows.num_rows))
         sync_folder(folder)
     except OSError as error:
         remove_files(root, [file.path for file in written])
@@ -96,7 +96,7 @@ def _verified(root: Path, file: SnapshotFile, held: pa.Schema, bucket: BucketKey
     content = _read(root, file, bucket)
     if content.size != file.size_bytes:
         raise _corrupt(f"has {content.size} bytes instead of {file.size_bytes}", root, file, bucket)
-    if zlib.crc32(content) != file.crc32:
+    if crc32(content) != file.crc32:
         raise _corrupt("does not match its checksum", root, file, bucket)
     try:
         parquet = pq.ParquetFile(pa.BufferReader(content))
@@ -123,7 +123,7 @@ def _read(root: Path, file: SnapshotFile, bucket: BucketKey) -> pa.Buffer:
 
 
 def files_exist(root: Path, files: Sequence[SnapshotFile]) -> bool:
-    """Whether all are there. Their content is verified when it is read."""
+    """Whether all files exist. Their content is verified when it is read."""
     return all((root / file.path).is_file() for file in files)
 
 

@@ -45,7 +45,10 @@ class EmbeddedSnapshotReader:
 def open_snapshot_reader(
     root: str, table: TableInfo, split: TieringSnapshotSplit, snapshot: StoredSnapshot | None
 ) -> EmbeddedSnapshotReader:
-    """The reader of `split`, whose snapshot was found. Raises KvSnapshotGone, SourceChanged (columns that `table` does not have yet)."""
+    """Returns the reader of `split` for the snapshot that was looked up.
+
+    Raises KvSnapshotGone, SourceChanged (the snapshot has columns that `table` does not have yet).
+    """
     if snapshot is None:
         raise KvSnapshotGone(
             f"{table.path} bucket {split.bucket} has no KV snapshot {split.snapshot_id} (any more)",

@@ -1,7 +1,7 @@
 """The present rows of one primary-key table, in a DuckDB file of its own: a copy of what its log says (DESIGN 9).
 
 Rows and, per bucket, the offset up to which the log was applied change in one transaction, so a crash leaves them in step. The
-file can be lost at any time: whoever finds it missing or damaged makes it anew (`kv_catch_up.py`). Columns are stored by position
+file can be lost at any time: whoever finds it missing or damaged makes it anew (`catch_up.py`). Columns are stored by position
 (`c0`, `c1`, ...), so that no name of a user's is ever part of a statement; there is no index, look-ups are joins.
 
 One thread at a time. Every method may raise duckdb.Error; `primary_key_tables.py` is the border where it ends.
@@ -42,10 +42,10 @@ _FORMAT = 1
 
 
 class KvState:
-    """An open file."""
+    """The rows of one table, in an open DuckDB file."""
 
     def __init__(self, file: Path, table: TableInfo) -> None:
-        """Opens or makes it. One of another table or format is refused as a damaged one is."""
+        """Opens the file or creates it. Raises duckdb.Error for one of another table or format, as for a damaged one."""
         file.parent.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {
             "memory_limit": MEMORY_LIMIT,
@@ -79,11 +79,11 @@ class KvState:
         self.widen(table.schema)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         self._connection.close()
 
     def widen(self, schema: pa.Schema) -> None:
-        """Makes room for columns that were added to the table, with NULL in them."""
+        """Adds columns that were added to the table, with NULL in all rows."""
         self._schema = schema
         if self._columns == len(schema):
             return
@@ -94,12 +94,14 @@ class KvState:
         self._columns = len(schema)
 
     def applied(self) -> Mapping[BucketKey, int]:
-        """Per bucket the next offset to apply; without those that nothing was applied of."""
+        """Returns the next offset to apply of each bucket; buckets of which nothing was applied are left out."""
         rows = self._connection.execute("SELECT p, b, next_offset FROM applied").fetchall()
         return {bucket_key(partition, bucket): offset for partition, bucket, offset in rows}
 
     def look_up(self, keys: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
-        """The rows that have one of `keys` (distinct, in the key's order): the positions of those found, ascending, and their rows."""
+        """Returns the rows that have one of `keys` (distinct, in the key's order): the positions of the keys found, ascending, and the
+        rows.
+        """
         names = [f"k{number}" for number in range(keys.num_columns)]
         wanted = pa.Table.from_arrays([*keys.columns, pa.array(np.arange(keys.num_rows))], names=[*names, "position"])
         same = " AND ".join(f"kv.{column} = wanted.{name}" for column, name in zip(self._keys, names, strict=True))
@@ -111,9 +113,9 @@ class KvState:
         return selected.column("position").to_numpy(), rows
 
     def apply(self, changes: pa.Table, kinds: npt.NDArray[np.int8], places: pa.Table, reached: Mapping[BucketKey, int]) -> None:
-        """Applies records of the log, those of a bucket in offset order, and notes how far it came, all or none.
+        """Applies records of the log and notes their last offset, all or none. Those of a bucket come in the order of their offsets.
 
-        `changes` has the table's columns, `kinds` their change types, `places` the columns p and b.
+        `changes` has the table's columns, `kinds` the change types, `places` the columns p and b.
         """
         lasting = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
         keys = changes.select(self._key_names()).take(lasting).combine_chunks().to_batches()
@@ -132,7 +134,7 @@ class KvState:
             crash_points.reach(crash_points.KV_APPLYING)
 
     def load(self, bucket: BucketKey, batches: Iterable[pa.RecordBatch], log_offset: int) -> None:
-        """Makes `batches` all the rows of a bucket, as of `log_offset`, all or none."""
+        """Replaces all rows of a bucket by `batches`, as of `log_offset`, all or none."""
         place = [_partition_number(bucket), bucket.bucket_id]
         with self._transaction():
             self._connection.execute("DELETE FROM kv WHERE p = ? AND b = ?", place)
@@ -142,14 +144,14 @@ class KvState:
             self._note({bucket: log_offset})
 
     def forget(self, buckets: Collection[BucketKey]) -> None:
-        """Drops the rows of buckets whose partition is gone, and that they were ever there."""
+        """Removes the rows and offsets of buckets whose partition was dropped."""
         with self._transaction():
             for bucket in buckets:
                 for table in ("kv", "applied"):
                     self._connection.execute(f"DELETE FROM {table} WHERE p = ? AND b = ?", [_partition_number(bucket), bucket.bucket_id])
 
     def rows(self, bucket: BucketKey) -> Iterator[pa.RecordBatch]:
-        """All rows of a bucket, in no order, in batches of bounded size."""
+        """Yields all rows of a bucket, in no order, in batches of bounded size."""
         query = f"SELECT {self._list('kv')} FROM kv WHERE p = ? AND b = ?"
         selected = self._connection.sql(query, params=[_partition_number(bucket), bucket.bucket_id])
         for batch in selected.to_arrow_reader(EXPORT_BATCH_ROWS):
@@ -189,12 +191,12 @@ class KvState:
 
 
 def state_file(root: Path, table_id: int) -> Path:
-    """Where a table's state is."""
+    """Returns the path of a table's state."""
     return root / KV_FOLDER / f"{table_id}{SUFFIX}"
 
 
 def remove_state(file: Path) -> None:
-    """Removes a state's file and what stands beside it. Raises OSError."""
+    """Removes the file of a state and the files that DuckDB keeps beside it. Raises OSError."""
     file.unlink(missing_ok=True)
     file.with_name(file.name + ".wal").unlink(missing_ok=True)
     shutil.rmtree(f"{file}.tmp", ignore_errors=True)
@@ -209,12 +211,12 @@ def _stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _as_rows(selected: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """DuckDB has the values as they were, but names what lies within lists and maps in its own way."""
+    """Returns DuckDB's result with the table's types: DuckDB names what lies within lists and maps in its own way."""
     return fit_columns(selected.rename_columns(schema.names), schema)
 
 
 def first_refused(rows: pa.Table) -> tuple[int, str] | None:
-    """Position and error of the first row that DuckDB does not take in any table; None = it takes all."""
+    """Returns position and error of the first row that DuckDB cannot hold; None if it holds all."""
     with duckdb.connect(config={"threads": 1}) as connection:
         error = _error_of(connection, rows)
         if error is None:

@@ -1,7 +1,7 @@
-"""One write to a log, from rows to what the metadata records of it: the ranges it got, and that it was made.
+"""One write to a log: encodes its rows, and records in the metadata the ranges it got and that it happened.
 
-A repeat is known by writer id and sequence, for as long as the table lives. Functions over one connection; the caller holds
-the transaction.
+A repeat is recognized by writer id and sequence, for as long as the table lives. Functions over one connection; the caller holds the
+transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WriteKey:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one bucket, as they will stand in a file. The partition is named: it may not be there yet."""
+    """Rows of one bucket, as a file will hold them. The partition has a name only, since it may not exist yet."""
 
     partition_name: str | None
     bucket_id: int
@@ -46,7 +46,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Append:
-    """One write, encoded: what it is before it has a place. No pieces: only that it was made is recorded."""
+    """One encoded write that has no offsets yet. Without pieces, only that it happened is recorded."""
 
     key: WriteKey
     pieces: Sequence[Piece]
@@ -58,13 +58,13 @@ class Append:
 
 
 def check_writer(writer_id: str, sequence: int) -> None:
-    """Raises InvalidArgument."""
+    """Raises InvalidArgument for a writer id that is empty or too long, and for a negative sequence."""
     if not 0 < len(writer_id) <= MAX_WRITER_ID_LENGTH or sequence < 0:
         raise InvalidArgument(f"a write needs a writer id of 1 to {MAX_WRITER_ID_LENGTH} characters and a sequence from 0")
 
 
 def earlier_ranges(connection: sa.Connection, key: WriteKey) -> Sequence[AppendedRange] | None:
-    """The ranges this (writer_id, sequence) got before; raises InvalidArgument if it brought other rows then."""
+    """Returns the ranges that this (writer_id, sequence) got before. Raises InvalidArgument if it had other rows then."""
     row = connection.execute(
         sa.select(appends.c.fingerprint, appends.c.ranges).where(
             appends.c.table_id == key.table.table_id,
@@ -83,7 +83,7 @@ def earlier_ranges(connection: sa.Connection, key: WriteKey) -> Sequence[Appende
 
 
 def publish(connection: sa.Connection, append: Append, paths: Sequence[str], now_us: int) -> Sequence[AppendedRange]:
-    """Makes the written files part of the log; the ranges they got, by bucket. Raises InvalidArgument (too many partitions)."""
+    """Makes the written files part of the log, and returns the ranges they got, by bucket. Raises InvalidArgument (too many partitions)."""
     table_id = append.table.table_id
     by_bucket: dict[tuple[int, int], list[tuple[EncodedSegment, str]]] = defaultdict(list)
     partition_ids = _partition_ids(connection, append)
@@ -114,7 +114,7 @@ def publish(connection: sa.Connection, append: Append, paths: Sequence[str], now
 
 
 def encode(placed: Sequence[Placed]) -> list[Piece]:
-    """Rows of buckets as segments of bounded size, in order."""
+    """Returns rows of buckets as segments of bounded size, in order."""
     return [Piece(part.partition_name, part.bucket_id, segment) for part in placed for segment in encode_segments(part.rows)]
 
 
@@ -129,7 +129,7 @@ def _partition_ids(connection: sa.Connection, append: Append) -> Mapping[str | N
 def _bucket_rows(
     append: Append, pieces: Sequence[tuple[EncodedSegment, str]], bucket: sa.Row[Any], now_us: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What the pieces add to one bucket: rows of `segments`, and the parameters of `_UPDATE_BUCKET`."""
+    """Returns what the pieces add to one bucket: rows of `segments`, and the parameters of `_UPDATE_BUCKET`."""
     commit_us = max(now_us, bucket.last_commit_us)  # a clock that was set back must not make later records older
     stops = list(itertools.accumulate((piece.records for piece, _ in pieces), initial=bucket.log_end))
     rows = [

@@ -1,4 +1,4 @@
-"""Rows made to fit a table: by name, in the stored form of each type, nothing lost. A misfit names the column."""
+"""Brings rows into the form of a table: columns by name, each in the stored form of its type, without loss. Errors name the column."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fit_rows(rows: Rows, table: TableInfo) -> pa.RecordBatch:
 
 
 def _check_filled_in(rows: Rows, fields: Sequence[pa.Field[Any]]) -> None:
-    """A short request would become a large write if it left many columns out of many rows."""
+    """Refuses rows that leave out so many columns that a short request would become a large write."""
     missing = pa.schema([field for field in fields if field.name not in rows.schema.names])
     values = rows.num_rows * count_fields(missing)
     if values > MAX_FILLED_IN:
@@ -45,7 +45,7 @@ def _check_filled_in(rows: Rows, fields: Sequence[pa.Field[Any]]) -> None:
 
 
 def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -> pa.RecordBatch:
-    """`rows` as one batch of exactly `schema`, with NULL for those in `may_lack` that are not there. Raises as `fit_rows`."""
+    """Returns `rows` as one batch of exactly `schema`, with NULL for those columns in `may_lack` that are missing. Raises as `fit_rows`."""
     check_names(rows.schema, schema, may_lack)
     columns = [
         _fit_column(_as_array(rows.column(field.name)), field) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
@@ -55,7 +55,7 @@ def fit_columns(rows: Rows, schema: pa.Schema, may_lack: Collection[str] = ()) -
 
 
 def check_names(have: pa.Schema, want: pa.Schema, may_lack: Collection[str] = ()) -> None:
-    """Raises InvalidData unless both name the same columns, each once; those in `may_lack` need not be there."""
+    """Raises InvalidData unless both have the same columns, each once; those in `may_lack` may be missing."""
     for name in have.names:
         if name not in want.names:
             raise InvalidData(f"the table has no column {name!r}", hint=f"Its columns: {', '.join(want.names)}.", column=name)

@@ -34,7 +34,7 @@ class Bucketing(StrEnum):
 
 
 def bucketing_for(bucket_keys: Sequence[str]) -> Bucketing:
-    """The formula a new table gets."""
+    """Returns the formula of a new table."""
     return (Bucketing.ROUND_ROBIN, Bucketing.ICEBERG)[len(bucket_keys)] if len(bucket_keys) < 2 else Bucketing.COMBINED_V1
 
 
@@ -63,7 +63,7 @@ def may_be_key(kind: pa.DataType) -> bool:
 
 
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:
-    """The bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
+    """Returns the bucket of each row. The keys hold no nulls (the schema says so, and it was checked)."""
     if bucketing is Bucketing.ICEBERG:
         return bucket_ids_of(batch.column(bucket_keys[0]), bucket_count)
     combined = np.zeros(batch.num_rows, dtype=np.int64)

@@ -17,9 +17,9 @@ _KIND_TYPE = CHANGE_TYPE_FIELD.type
 
 
 def upsert_changes(rows: pa.RecordBatch, present: npt.NDArray[np.int64], before: pa.RecordBatch) -> pa.RecordBatch:
-    """The changes that make `rows` (distinct keys) the present ones, in their order, with the change type as last column.
+    """Returns the changes that make `rows` (distinct keys) the present ones, in their order, with the change type as last column.
 
-    `before` has the rows that are there now, row i of it with the key of row `present[i]`; `present` ascends.
+    `before` has the rows that exist now; its row i has the key of row `present[i]`, and `present` ascends.
     """
     kinds = np.full(rows.num_rows, ChangeType.INSERT, dtype=np.int8)
     kinds[present] = ChangeType.UPDATE_AFTER
@@ -37,7 +37,7 @@ def upsert_changes(rows: pa.RecordBatch, present: npt.NDArray[np.int64], before:
 
 
 def delete_changes(before: pa.RecordBatch) -> pa.RecordBatch:
-    """The changes that delete the rows `before`, in their order, with the change type as last column."""
+    """Returns the changes that delete the rows `before`, in their order, with the change type as last column."""
     return _with_kinds(before, np.full(before.num_rows, ChangeType.DELETE, dtype=np.int8))
 
 

@@ -31,7 +31,7 @@ from tiering.instants import to_microseconds
 
 
 class Log(LogIndex):
-    """All tables' logs, to be appended to."""
+    """Appends to the logs of all tables."""
 
     def __init__(self, root: Path, metadata: Metadata, clock: Clock, ids: Ids) -> None:
         super().__init__(metadata)
@@ -54,7 +54,8 @@ class Log(LogIndex):
     def append_changes(
         self, table: StoredTable, changes: pa.RecordBatch, key: WriteKey, together_with: Callable[[sa.Connection], None] | None = None
     ) -> Sequence[AppendedRange]:
-        """Publishes rows of a primary-key table with their change types, those of a key next to each other; none: only `key`.
+        """Publishes rows of a primary-key table with their change types, those of a key next to each other; without rows only `key` is
+        recorded.
 
         `together_with` is done in the same transaction.
         """
@@ -62,7 +63,7 @@ class Log(LogIndex):
         return self._write_and_publish(Append(key, pieces, changes.num_columns - 1), together_with)
 
     def earlier(self, key: WriteKey) -> Sequence[AppendedRange] | None:
-        """What that write got when it came before; None = it did not. Raises InvalidArgument if it brought other rows then."""
+        """Returns the ranges that a write got when it came before; None if it did not. Raises InvalidArgument if it had other rows then."""
         with self._metadata.read() as connection:
             return earlier_ranges(connection, key)
 
@@ -86,7 +87,9 @@ class Log(LogIndex):
 
     @contextmanager
     def _removed_if_refused(self, paths: Sequence[str]) -> Iterator[None]:
-        """Only what was certainly not published: after a failed commit files stay until the next start, since it may have landed."""
+        """Removes the files of a write that was certainly not published; after a failed commit, which may have landed, they stay until the
+        next start.
+        """
         try:
             yield
         except BadRequest:

@@ -1,4 +1,6 @@
-"""What the metadata knows of the logs: offsets, commit times, and which files hold a range. Read by the owner and beside it."""
+"""Looks up the logs in the metadata: offsets, commit times, and which files hold a range. For the cluster's owner and for readers beside
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ NO_LIMIT = -1
 
 
 class LogIndex:
-    """All tables' logs, to be looked up."""
+    """Looks up the logs of all tables."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -48,7 +50,7 @@ class LogIndex:
         return offsets
 
     def bounds(self, table_id: int, bucket: BucketKey) -> BucketOffsets | None:
-        """Start and end of one bucket's log; None = no such bucket. Raises UnknownTable."""
+        """Returns start and end of one bucket's log; None if there is no such bucket. Raises UnknownTable."""
         with self._metadata.read() as connection:
             row = connection.execute(sa.select(buckets).where(in_bucket(buckets, table_id, bucket))).first()
             if row is None and not table_exists(connection, table_id):
@@ -78,7 +80,7 @@ class LogIndex:
     def segments(
         self, table_id: int, bucket: BucketKey, starting_offset: int, stopping_offset: int, limit: int = NO_LIMIT
     ) -> list[Segment]:
-        """The first `limit` segments that hold records of the range, in order; all of them without a limit."""
+        """Returns the first `limit` segments that hold records of the range, in order; all of them without a limit."""
         query = (
             sa.select(segments)
             .where(segments.c.starting_offset >= _segment_start(table_id, bucket, starting_offset))
@@ -95,7 +97,7 @@ class LogIndex:
         ]
 
     def refused(self, table_id: int, bucket: BucketKey) -> Sequence[RefusedRecord]:
-        """Records of the bucket that its KV state refused, in order; few, and mostly none."""
+        """Returns the records of the bucket that its KV state refused, in order: few, and mostly none."""
         with self._metadata.read() as connection:
             return refused_of_table(connection, table_id, bucket).get(bucket, ())
 
@@ -108,7 +110,7 @@ def _bounds(log_start: int, log_end: int, size_bytes: int) -> BucketOffsets:
 
 
 def _segment_start(table_id: int, bucket: BucketKey, offset: int) -> sa.ColumnElement[int]:
-    """Where the segment that holds `offset` starts: found by the primary key, however long the log is."""
+    """Returns where the segment that holds `offset` starts, by the primary key, which is fast however long the log is."""
     mine = in_bucket(segments, table_id, bucket)
     newest = sa.select(sa.func.max(segments.c.starting_offset)).where(mine, segments.c.starting_offset <= offset)
     return sa.func.coalesce(newest.scalar_subquery(), 0)

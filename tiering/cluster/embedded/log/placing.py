@@ -1,4 +1,4 @@
-"""Which partition and bucket each row of an append goes to: one sort, whatever the number of partitions. Pure."""
+"""Splits the rows of an append by partition and bucket, with one sort for any number of partitions. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiering.model.tables import TableInfo
 
 @dataclass(frozen=True)
 class Placed:
-    """Rows of one bucket, in their order. The partition is named: it may not be there yet."""
+    """Rows of one bucket, in their order. The partition has a name only, since it may not exist yet."""
 
     partition_name: str | None
     bucket_id: int
@@ -25,9 +25,10 @@ class Placed:
 
 
 def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, turn: int) -> list[Placed]:
-    """`batch` (not empty) split by partition, then by bucket. `turn` counts appends: without a bucket key it chooses the bucket.
+    """Returns the rows of `batch` (not empty) split by partition, then by bucket.
 
-    Raises InvalidData for a value that cannot stand in a partition's name.
+    `turn` counts appends: it chooses the bucket of a table without bucket keys. Raises InvalidData for a value that cannot stand in a
+    partition's name.
     """
     count = table.bucket_count
     groups, names = _partition_of_rows(table, batch)
@@ -48,7 +49,7 @@ def place_rows(table: TableInfo, bucketing: Bucketing, batch: pa.RecordBatch, tu
 
 
 def _partition_of_rows(table: TableInfo, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[str | None]]:
-    """For each row the number of its partition among `names`, which are in the order of their values."""
+    """Returns for each row the number of its partition among `names`, which are in the order of their values."""
     if not table.partition_keys:
         return np.zeros(batch.num_rows, dtype=np.int64), [None]
     codes = np.zeros(batch.num_rows, dtype=np.int64)

@@ -27,14 +27,14 @@ from tiering.model.tables import BucketKey, TableInfo, TableType
 
 @dataclass(frozen=True)
 class Cut:
-    """One bucket's log from now on."""
+    """The new start of one bucket's log."""
 
     bucket: BucketKey
     log_start: int
 
 
 def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: datetime) -> list[Cut]:
-    """The buckets whose log can begin later, and where."""
+    """Returns the buckets whose log can begin later, and where."""
     old = to_microseconds(now - timedelta(milliseconds=ttl_ms))
     tiered = read_lake_record(connection, table.table_id)
     snapshots = oldest_offsets(connection, table.table_id) if table.table_type is TableType.PRIMARY_KEY else {}
@@ -57,7 +57,7 @@ def plan_cuts(connection: sa.Connection, table: TableInfo, ttl_ms: int, now: dat
 
 
 def cut_logs(connection: sa.Connection, root: Path, table_id: int, cuts: list[Cut]) -> list[str]:
-    """Takes the segments before the new starts out of the log; the paths of their files. Raises OSError."""
+    """Removes the segments before the new starts from the log, and returns the paths of their files. Raises OSError."""
     paths = []
     for cut in cuts:
         before = in_bucket(segments, table_id, cut.bucket) & (segments.c.stopping_offset <= cut.log_start)
@@ -72,7 +72,7 @@ def cut_logs(connection: sa.Connection, root: Path, table_id: int, cuts: list[Cu
 
 
 def _write_starts(connection: sa.Connection, root: Path, table_id: int) -> None:
-    """Before the cut is committed: whoever misses a segment afterwards finds the reason. After a crash in between it is not missing."""
+    """Writes the new starts before the cut is committed, so that a reader who misses a segment finds the reason in any case."""
     rows = connection.execute(sa.select(buckets).where(buckets.c.table_id == table_id, buckets.c.log_start > 0))
     starts: Mapping[str, int] = {str(bucket_key(row.partition_id, row.bucket_id)): row.log_start for row in rows}
     file = log_starts_file(root, table_id)

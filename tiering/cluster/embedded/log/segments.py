@@ -8,7 +8,6 @@ synced, renamed, and belong to the log only once the metadata names them.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pyarrow import ipc
 
 from tiering.cluster.embedded.stored_paths import readable_path, stored_path
 from tiering.errors import BadRequest, ClusterUnavailable, DataCorrupt, LogTruncated, SourceChanged
+from tiering.files.crc32 import crc32
 from tiering.files.durable_files import make_folder, sync_folder, write_whole
 from tiering.library_guards.arrow_ipc import read_file_batch
 from tiering.model.tables import CHANGE_TYPE_FIELD, BucketKey
@@ -28,7 +28,7 @@ SUFFIX = ".arrow"
 DROPPED_SUFFIX = ".dropped"
 """Of the empty file that says that a table or partition was dropped: its missing segments are no damage."""
 LOG_STARTS_FILE = "log-starts.json"
-"""Of a table: the log starts of buckets that were cut (`log_cut.py`), so that a cut segment is no damage either."""
+"""Of a table: the log starts of buckets that were cut (`retention.py`), so that a cut segment is no damage either."""
 SYNCING_THREADS = 16
 """Disks and journals take so many syncs together; more threads gain little."""
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -60,7 +60,7 @@ class Segment:
 
 
 def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
-    """`batch` (not empty) as segments of bounded size, in order."""
+    """Yields `batch` (not empty) as segments of bounded size, in order."""
     pieces = max(1, -(-batch.nbytes // MAX_SEGMENT_BYTES))
     rows = -(-batch.num_rows // pieces)
     for start in range(0, batch.num_rows, rows):
@@ -69,7 +69,7 @@ def encode_segments(batch: pa.RecordBatch) -> Iterator[EncodedSegment]:
         with ipc.new_file(sink, piece.schema) as writer:
             writer.write_batch(piece)
         content = sink.getvalue()
-        yield EncodedSegment(content, zlib.crc32(content), piece.num_rows)
+        yield EncodedSegment(content, crc32(content), piece.num_rows)
 
 
 def write_segments(root: Path, table_id: int, named: Iterable[tuple[str, EncodedSegment]]) -> list[str]:
@@ -116,7 +116,7 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
         raise ClusterUnavailable(f"cannot read the segment {where}: {error}") from error
     if content is None or content.size != segment.size_bytes:
         raise _corrupt(f"the segment has {size_bytes} bytes instead of {segment.size_bytes}", where, segment, bucket)
-    if zlib.crc32(content) != segment.crc32:
+    if crc32(content) != segment.crc32:
         raise _corrupt("the segment does not match its checksum", where, segment, bucket)
     kind = [CHANGE_TYPE_FIELD] if changes else []
     held = pa.schema([*list(schema)[: segment.columns], *kind])
@@ -131,12 +131,12 @@ def read_segment(root: Path, segment: Segment, schema: pa.Schema, bucket: Bucket
 
 
 def table_tombstone(root: Path, table_id: int) -> Path:
-    """The file that says that the table was dropped. Written before any segment of it is removed."""
+    """Returns the path of the file that says that the table was dropped. It is written before any segment of the table is removed."""
     return root / LOG_FOLDER / f"{table_id}{DROPPED_SUFFIX}"
 
 
 def partition_tombstone(root: Path, table_id: int, partition_id: int) -> Path:
-    """The same of a partition."""
+    """Returns the path of the file that says that the partition was dropped."""
     return root / LOG_FOLDER / str(table_id) / f"{partition_id}{DROPPED_SUFFIX}"
 
 
@@ -146,7 +146,7 @@ def _is_dropped(folder: Path, bucket: BucketKey) -> bool:
 
 
 def log_starts_file(root: Path, table_id: int) -> Path:
-    """Where the log starts of a table's cut buckets are, by bucket."""
+    """Returns the path of the file with the log starts of a table's cut buckets."""
     return root / LOG_FOLDER / str(table_id) / LOG_STARTS_FILE
 
 
@@ -159,7 +159,7 @@ def _is_cut(file: Path, segment: Segment, bucket: BucketKey) -> bool:
 
 
 def write_tombstone(file: Path) -> None:
-    """Durably. Raises OSError."""
+    """Writes the file durably. Raises OSError."""
     make_folder(file.parent)
     file.touch()
     sync_folder(file.parent)

@@ -28,7 +28,7 @@ _BUCKET_TYPE, _OFFSET_TYPE, _TIMESTAMP_TYPE = (field.type for field in SYSTEM_CO
 
 @dataclass(frozen=True)
 class ListedRange:
-    """Where the records of a range are."""
+    """The segments that hold the records of a range."""
 
     root: str
     segments: Sequence[Segment]
@@ -72,7 +72,7 @@ class EmbeddedSplitReader:
             yield self._join(pending)
 
     def _cut(self, segment: Segment) -> _Piece:
-        """The part of a segment that lies in the split."""
+        """Returns the part of a segment that lies in the split."""
         batch = read_segment(Path(self.root), segment, self.schema, self.split.bucket, changes=self.changes)
         start = max(segment.starting_offset, self.split.starting_offset)
         stop = min(segment.stopping_offset, self.split.stopping_offset)

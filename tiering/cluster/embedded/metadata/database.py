@@ -179,23 +179,23 @@ lake_snapshots = sa.Table(
 
 @lru_cache(maxsize=10_000)
 def bucket_key(partition_id: int | None, bucket_id: int) -> BucketKey:
-    """The bucket of a row; `NO_PARTITION` is None."""
+    """Returns the bucket that a row belongs to; `NO_PARTITION` becomes None."""
     return BucketKey(partition_id or None, bucket_id)
 
 
 def among(table_ids: Collection[int]) -> sa.Select[tuple[int]]:
-    """The ids, for `column.in_(...)`: one parameter however many there are, of which SQLite limits the number, and one statement."""
+    """Returns the ids as one parameter for `column.in_(...)`: SQLite limits the number of parameters, and the statement stays the same."""
     return sa.select(sa.func.json_each(json.dumps(list(table_ids))).table_valued("value").c.value)
 
 
 def in_bucket(table: sa.Table, table_id: int, bucket: BucketKey) -> sa.ColumnElement[bool]:
-    """Rows of `table` that belong to the bucket."""
+    """Returns the condition that a row of `table` belongs to the bucket."""
     partition_id = NO_PARTITION if bucket.partition_id is None else bucket.partition_id
     return (table.c.table_id == table_id) & (table.c.partition_id == partition_id) & (table.c.bucket_id == bucket.bucket_id)
 
 
 class Metadata:
-    """The open file. Reads see one moment each; writes go one after the other and are durable when the block ends."""
+    """The open file. Each read sees one moment; writes wait for each other and are durable when their block ends."""
 
     def __init__(self, engine: sa.Engine, cluster_id: str) -> None:
         self._engine = engine
@@ -204,7 +204,7 @@ class Metadata:
 
     @staticmethod
     def open(root: Path, ids: Ids) -> Metadata:
-        """Opens or makes the file under `root`. Raises SetupError (newer format, not writable)."""
+        """Opens the file under `root`, or creates it. Raises SetupError (newer format, not writable)."""
         engine = sa.create_engine(f"sqlite:///{root / FILE_NAME}", pool_size=16, max_overflow=16)
         sa.event.listen(engine, "connect", _prepare_connection)
         sa.event.listen(engine, "begin", _begin)
@@ -232,13 +232,13 @@ class Metadata:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """One moment. Raises ClusterUnavailable."""
+        """A transaction that sees one moment. Raises ClusterUnavailable."""
         with _guarded(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """One transaction; the only one that writes, so what it reads stays true until its end. Raises ClusterUnavailable."""
+        """A transaction that may write. There is one at a time, so what it reads stays true until its end. Raises ClusterUnavailable."""
         with self._write_lock, _guarded(), self._engine.begin() as connection:
             yield connection
 

@@ -1,4 +1,4 @@
-"""The cluster's own record of the lake: a copy that may be behind it, and never goes back silently."""
+"""The cluster's own record of the lake: a copy of its marker. It may be older than the lake, and writing refuses to take it back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiering.model.tables import BucketKey, TableInfo
 
 
 def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSnapshot | None:
-    """None = nothing yet."""
+    """Returns the record of a table; None if nothing was recorded yet."""
     row = connection.execute(sa.select(lake_snapshots).where(lake_snapshots.c.table_id == table_id)).first()
     if row is None:
         return None
@@ -21,7 +21,10 @@ def read_lake_record(connection: sa.Connection, table_id: int) -> RecordedLakeSn
 
 
 def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: RecordedLakeSnapshot, *, may_go_back: bool = False) -> None:
-    """Harmless to repeat. Raises Fenced if a living bucket's offset would go back, UnknownTable if the table is gone."""
+    """Writes the record; harmless to repeat.
+
+    Raises Fenced if the offset of a bucket that still exists would go back, UnknownTable if the table was dropped.
+    """
     if not table_exists(connection, table.table_id):
         raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
     recorded = read_lake_record(connection, table.table_id)

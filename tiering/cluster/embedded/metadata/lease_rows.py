@@ -1,10 +1,8 @@
 """Leases on KV snapshots in the metadata: claims with an end that keep snapshots alive. Functions over one connection.
 
-As in Fluss, acquiring again under the same id adds, moves and renews; unlike there, a snapshot is leased only if it is there. A
-lease that has ended holds on until the next sweep, and may be renewed until then.
-
-Their times are steady ones (`SteadyTime`): a clock that is set while the cluster runs ends none and keeps none alive. What another
-process stored is taken into reach at a start (`rebase`).
+As in Fluss, acquiring again under the same id adds, moves and renews; unlike in Fluss, a snapshot that is gone cannot be leased. An
+expired lease holds its snapshots until the next sweep, and may be renewed until then. Its times are steady ones (`SteadyTime`): setting
+the clock while the cluster runs neither ends a lease nor prolongs it. Times that another process stored are adjusted at start (`rebase`).
 """
 
 from __future__ import annotations
@@ -85,19 +83,21 @@ def drop(connection: sa.Connection, lease_id: str) -> bool:
 
 
 def end_empty(connection: sa.Connection) -> None:
-    """Ends leases that hold nothing (any more)."""
+    """Deletes leases that hold no snapshot any more."""
     connection.execute(sa.delete(leases).where(leases.c.lease_id.not_in(sa.select(leased_snapshots.c.lease_id))))
 
 
 def end_expired(connection: sa.Connection, now: datetime) -> None:
-    """Ends leases that were not renewed in time."""
+    """Deletes leases that were not renewed in time."""
     connection.execute(sa.delete(leases).where(leases.c.renewed_us + leases.c.ttl_ms * 1_000 <= to_microseconds(now)))
 
 
 def rebase(connection: sa.Connection, now: datetime) -> None:
-    """After a start, which may have another clock: no lease lasts longer than one taken now, and each has half of its time left.
+    """Adjusts leases after a start, which may have another clock: none lasts longer than one taken now, and each has at least half of its
+    time.
 
-    Owners renew at a third of it: so one that lives is heard before its snapshots go, however far the clock was set ahead.
+    Owners renew at a third of the time: so the owner of a living lease is heard before its snapshots go, however far the clock was set
+    ahead.
     """
     now_us = to_microseconds(now)
     earliest = now_us - leases.c.ttl_ms * 500

@@ -1,7 +1,7 @@
-"""All tables as they are now, parsed once: what a write touched is read again, the rest is kept.
+"""All tables as they are now, kept in memory: after a write only the tables that it touched are read again.
 
-This holds because one process has the folder open (its lock) and writes to the catalog through `altering` alone. Who reads a
-folder without its lock (`offline.py`) reads the file itself, each time.
+That is right because one process has the folder open (its lock) and writes to the catalog through `altering` alone. A reader of a folder
+without its lock (`read_only.py`) reads the file itself, each time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiering.model.tables import TableInfo, TablePath
 
 
 class TableListing:
-    """Thread-safe. A list that was handed out never changes; the next one is another object if anything did."""
+    """Lists of all tables. Thread-safe. A list that was returned never changes; after any change the next one is another object."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -32,7 +32,10 @@ class TableListing:
 
     @contextmanager
     def altering(self) -> Iterator[tuple[sa.Connection, set[int]]]:
-        """A write to the catalog, and the set for the ids of all tables that it makes, changes or drops. Raises ClusterUnavailable."""
+        """A transaction that writes to the catalog, with a set that takes the ids of all tables that it creates, changes or drops.
+
+        Raises ClusterUnavailable.
+        """
         touched: set[int] = set()
         # One write is marked before the next begins: a path's former table never stands beside its new one.
         with self._writing:
@@ -44,7 +47,7 @@ class TableListing:
                     self._touched |= touched
 
     def all(self) -> Sequence[TableInfo]:
-        """Sorted by path; the very same list while nothing was touched. Raises ClusterUnavailable."""
+        """Returns all tables, sorted by path; the very same list while nothing changed. Raises ClusterUnavailable."""
         with self._reading:
             # Taken before the read: what is written meanwhile may be missed by it, and is read again the next time.
             with self._marking:
@@ -62,7 +65,7 @@ class TableListing:
             return self._sorted
 
     def of(self, database_name: str) -> Sequence[TableInfo]:
-        """Those of one database. Raises UnknownDatabase, ClusterUnavailable."""
+        """Returns the tables of one database. Raises UnknownDatabase, ClusterUnavailable."""
         every = self.all()
         start, stop = (bisect_left(every, (name, ""), key=_place) for name in (database_name, database_name + "\0"))
         if start == stop:
@@ -71,7 +74,7 @@ class TableListing:
         return every[start:stop]
 
     def find(self, path: TablePath) -> TableInfo:
-        """One table. Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
+        """Returns one table. Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
         if self._sorted is not None:  # all are not read for the sake of one
             every, place = self.all(), (path.database_name, path.table_name)
             at = bisect_left(every, place, key=_place)
@@ -100,5 +103,5 @@ class TableListing:
 
 
 def _place(info: TableInfo) -> tuple[str, str]:
-    """As SQLite orders it; comparing paths themselves is slow."""
+    """Returns a sort key with the order of SQLite; comparing paths themselves is slow."""
     return info.path.database_name, info.path.table_name

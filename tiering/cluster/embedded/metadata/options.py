@@ -53,7 +53,7 @@ class LakeOptions:
 
 @dataclass(frozen=True)
 class MaintenanceOptions:
-    """What the cluster does with a table by itself. `log_ttl_ms` None = its log is kept for ever."""
+    """What the cluster does with a table on its own. With `log_ttl_ms` None its log is kept for ever."""
 
     log_ttl_ms: int | None = None
     kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS

@@ -58,7 +58,7 @@ def is_partition_type(kind: pa.DataType) -> bool:
 
 
 def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
-    """Distinct values of a partition column as they stand in partition names. Raises InvalidData naming column and value."""
+    """Returns distinct values of a partition column as partition names have them. Raises InvalidData naming column and value."""
     try:
         texts = [str(value) for value in values.cast(pa.string())]
     except pa.ArrowInvalid as error:
@@ -74,7 +74,7 @@ def partition_values(column: str, values: pa.Array[Any]) -> list[str]:
 
 
 def _is_calendar_date(text: str) -> bool:
-    """Whether readers of partition names, which have the years 1 to 9999, read the same date."""
+    """Whether readers of partition names, who know the years 1 to 9999, read the same date."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -82,7 +82,7 @@ def _is_calendar_date(text: str) -> bool:
 
 
 def list_partitions(connection: sa.Connection, table_id: int, after: int = NO_PARTITION, limit: int = -1) -> list[Partition]:
-    """In the order of their ids, those with an id above `after`."""
+    """Returns partitions with an id above `after`, in the order of their ids."""
     query = (
         sa.select(partitions.c.partition_id, partitions.c.partition_name)
         .where(partitions.c.table_id == table_id, partitions.c.partition_id > after)
@@ -93,12 +93,12 @@ def list_partitions(connection: sa.Connection, table_id: int, after: int = NO_PA
 
 
 def living_partition_ids(connection: sa.Connection, table_id: int) -> set[int]:
-    """Ids of the table's partitions."""
+    """Returns the ids of the table's partitions."""
     return set(connection.scalars(sa.select(partitions.c.partition_id).where(partitions.c.table_id == table_id)))
 
 
 def ensure_partitions(connection: sa.Connection, table: TableInfo, names: Collection[str]) -> Mapping[str, int]:
-    """Ids of the named partitions; the missing ones are made, with all buckets. Raises InvalidArgument (too many)."""
+    """Creates the named partitions that are missing, with all buckets, and returns the ids by name. Raises InvalidArgument (too many)."""
     existing = {partition.partition_name: partition.partition_id for partition in list_partitions(connection, table.table_id)}
     missing = sorted(set(names) - existing.keys())
     if not missing:
@@ -117,14 +117,14 @@ def ensure_partitions(connection: sa.Connection, table: TableInfo, names: Collec
 
 
 def insert_buckets(connection: sa.Connection, table_id: int, partition_ids: Sequence[int], bucket_count: int) -> None:
-    """Empty buckets of new partitions, or of a new table that has none (`NO_PARTITION`)."""
+    """Inserts the empty buckets of new partitions, or of a new table without partitions (`NO_PARTITION`)."""
     fresh = {"table_id": table_id, "log_start": 0, "log_end": 0, "size_bytes": 0, "last_commit_us": 0}
     rows = [{**fresh, "partition_id": partition, "bucket_id": bucket} for partition in partition_ids for bucket in range(bucket_count)]
     connection.execute(sa.insert(buckets), rows)
 
 
 def find_partition(connection: sa.Connection, table: TableInfo, name: str) -> int:
-    """Its id. Raises UnknownPartition."""
+    """Returns the id of a partition. Raises UnknownPartition."""
     query = sa.select(partitions.c.partition_id).where(partitions.c.table_id == table.table_id, partitions.c.partition_name == name)
     partition_id = connection.scalar(query)
     if partition_id is None:

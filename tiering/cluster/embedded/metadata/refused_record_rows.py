@@ -12,7 +12,7 @@ from tiering.model.tables import BucketKey
 
 
 def refused_of_table(connection: sa.Connection, table_id: int, bucket: BucketKey | None = None) -> Mapping[BucketKey, list[RefusedRecord]]:
-    """Those of a table, or of one bucket, by bucket in the order of their offsets."""
+    """Returns the refused records of a table, or of one bucket, by bucket and in the order of their offsets."""
     mine = refused_records.c.table_id == table_id if bucket is None else in_bucket(refused_records, table_id, bucket)
     refused: dict[BucketKey, list[RefusedRecord]] = {}
     for row in connection.execute(sa.select(refused_records).where(mine).order_by(refused_records.c.offset)):
@@ -22,7 +22,7 @@ def refused_of_table(connection: sa.Connection, table_id: int, bucket: BucketKey
 
 
 def insert_refused(connection: sa.Connection, table_id: int, bucket: BucketKey, record: RefusedRecord, now_us: int) -> None:
-    """Notes where a bucket stands."""
+    """Records where a bucket stands."""
     connection.execute(
         sa.insert(refused_records).values(
             table_id=table_id,
@@ -39,6 +39,6 @@ def insert_refused(connection: sa.Connection, table_id: int, bucket: BucketKey, 
 def mark_skipped(
     connection: sa.Connection, table_id: int, bucket: BucketKey, offset: int, caller: str, reason: str | None, now_us: int
 ) -> None:
-    """From now on the record is left out."""
+    """Marks the record as skipped: readers leave it out from now on."""
     mine = in_bucket(refused_records, table_id, bucket) & (refused_records.c.offset == offset)
     connection.execute(sa.update(refused_records).where(mine).values(skipped_us=now_us, skipped_by=caller, reason=reason))

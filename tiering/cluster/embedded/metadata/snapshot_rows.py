@@ -1,7 +1,7 @@
-"""KV snapshots in the metadata: which there are, and which may go. Functions over one connection.
+"""KV snapshots in the metadata: which exist, and which may be removed. Functions over one connection.
 
-Ids grow and are never used again. The newest RETAINED of a bucket stay, and every one that a lease holds. What is no longer named
-may be removed from the disk afterwards; a crash in between leaves files that are swept at the next start.
+Ids grow and are never used again. The newest RETAINED of a bucket stay, and every one that a lease holds. Files of a deleted snapshot are
+removed from the disk afterwards; a crash in between leaves files that are swept at the next start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RETAINED = 2
 
 
 def newest_snapshots(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, KvSnapshot]:
-    """The newest of each bucket that has one."""
+    """Returns the newest snapshot of each bucket that has one."""
     mine = kv_snapshots.c.table_id == table_id
     newest = sa.select(sa.func.max(kv_snapshots.c.snapshot_id)).where(mine).group_by(kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
     rows = connection.execute(sa.select(kv_snapshots).where(kv_snapshots.c.snapshot_id.in_(newest)))
@@ -31,7 +31,7 @@ def newest_snapshots(connection: sa.Connection, table_id: int) -> Mapping[Bucket
 
 
 def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKey, int]:
-    """The lowest log offset of the snapshots of each bucket: from there on its log is needed."""
+    """Returns the lowest log offset of each bucket's snapshots: from there on its log is needed."""
     columns = (kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
     lowest = sa.func.min(kv_snapshots.c.log_offset).label("lowest")
     rows = connection.execute(sa.select(*columns, lowest).where(kv_snapshots.c.table_id == table_id).group_by(*columns))
@@ -39,20 +39,20 @@ def oldest_offsets(connection: sa.Connection, table_id: int) -> Mapping[BucketKe
 
 
 def snapshots_of_bucket(connection: sa.Connection, table_id: int, bucket: BucketKey) -> Sequence[StoredSnapshot]:
-    """All that are there, the newest first."""
+    """Returns all snapshots of a bucket, the newest first."""
     mine = in_bucket(kv_snapshots, table_id, bucket)
     return [_stored(row) for row in connection.execute(sa.select(kv_snapshots).where(mine).order_by(kv_snapshots.c.snapshot_id.desc()))]
 
 
 def find_snapshot(connection: sa.Connection, table_id: int, bucket: BucketKey, snapshot_id: int) -> StoredSnapshot | None:
-    """None = it is not there (any more), or of another bucket."""
+    """Returns a snapshot; None if it does not exist (any more) or belongs to another bucket."""
     mine = in_bucket(kv_snapshots, table_id, bucket) & (kv_snapshots.c.snapshot_id == snapshot_id)
     row = connection.execute(sa.select(kv_snapshots).where(mine)).first()
     return None if row is None else _stored(row)
 
 
 def last_snapshot_times(connection: sa.Connection) -> dict[int, datetime]:
-    """When the last snapshot of any bucket was made, by table id."""
+    """Returns when the last snapshot of any bucket was taken, by table id."""
     query = sa.select(kv_snapshots.c.table_id, sa.func.max(kv_snapshots.c.created_us)).group_by(kv_snapshots.c.table_id)
     return {table_id: from_microseconds(created_us) for table_id, created_us in connection.execute(query)}
 
@@ -76,7 +76,7 @@ def insert_snapshot(
 
 
 def delete_superseded(connection: sa.Connection) -> list[str]:
-    """Removes every snapshot that is neither among the newest of its bucket nor leased; the paths of its files."""
+    """Deletes every snapshot that is neither among the newest of its bucket nor leased, and returns the paths of their files."""
     place = (kv_snapshots.c.table_id, kv_snapshots.c.partition_id, kv_snapshots.c.bucket_id)
     age = sa.func.row_number().over(partition_by=place, order_by=kv_snapshots.c.snapshot_id.desc()).label("age")
     ranked = sa.select(kv_snapshots.c.snapshot_id, age).subquery()
@@ -86,7 +86,7 @@ def delete_superseded(connection: sa.Connection) -> list[str]:
 
 
 def delete_where(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> list[str]:
-    """Removes snapshots, and what leases hold of them; the paths of their files."""
+    """Deletes snapshots and their entries in leases, and returns the paths of their files."""
     rows = connection.execute(sa.select(kv_snapshots.c.snapshot_id, kv_snapshots.c.files).where(condition)).all()
     if rows:
         ids = [{"gone": row.snapshot_id} for row in rows]
@@ -95,7 +95,7 @@ def delete_where(connection: sa.Connection, condition: sa.ColumnElement[bool]) -
 
 
 def all_paths(connection: sa.Connection) -> set[str]:
-    """Of the files of all snapshots."""
+    """Returns the paths of the files of all snapshots."""
     return {path for files in connection.scalars(sa.select(kv_snapshots.c.files)) for path, *_ in files}
 
 

@@ -41,7 +41,7 @@ MAX_BUCKETS = 4_096
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A table with what only the cluster itself needs to know of it."""
+    """A table, with what only the cluster itself needs to know of it."""
 
     info: TableInfo
     bucketing: Bucketing
@@ -49,19 +49,19 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class CreatedTable:
-    """What a CREATE TABLE ended with: the table, and whether it was made now."""
+    """The result of a CREATE TABLE: the table, and whether this call created it."""
 
     info: TableInfo
     is_new: bool
 
 
 def list_databases(connection: sa.Connection) -> list[str]:
-    """Names, sorted."""
+    """Returns the names of all databases, sorted."""
     return list(connection.scalars(sa.select(databases.c.name).order_by(databases.c.name)))
 
 
 def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool) -> None:
-    """Raises AlreadyExists; a name that differs in case only is refused in any case."""
+    """Inserts a database. Raises AlreadyExists, always for a name that differs from an existing one in case only."""
     existing = connection.scalar(sa.select(databases.c.name).where(databases.c.folded_name == name.lower()))
     if existing is None:
         connection.execute(sa.insert(databases).values(name=name, folded_name=name.lower()))
@@ -70,13 +70,13 @@ def insert_database(connection: sa.Connection, name: str, ignore_if_exists: bool
 
 
 def require_database(connection: sa.Connection, name: str) -> None:
-    """Raises UnknownDatabase."""
+    """Raises UnknownDatabase if there is no such database."""
     if connection.scalar(sa.select(databases.c.name).where(databases.c.name == name)) is None:
         raise UnknownDatabase(f"there is no database {name!r}", hint=f"Databases: {', '.join(list_databases(connection)) or 'none yet'}.")
 
 
 def list_tables(connection: sa.Connection, database_name: str | None) -> list[TableInfo]:
-    """Sorted by path. Raises UnknownDatabase."""
+    """Returns tables, sorted by path. Raises UnknownDatabase."""
     query = sa.select(tables).order_by(tables.c.database_name, tables.c.table_name)
     if database_name is not None:
         require_database(connection, database_name)
@@ -85,13 +85,13 @@ def list_tables(connection: sa.Connection, database_name: str | None) -> list[Ta
 
 
 def tables_by_id(connection: sa.Connection, table_ids: Collection[int]) -> list[TableInfo]:
-    """Those of them that there are."""
+    """Returns those of the tables that exist, by id."""
     query = sa.select(tables).where(tables.c.table_id.in_(among(table_ids)))
     return [_stored(row).info for row in connection.execute(query).mappings()]
 
 
 def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
-    """Raises UnknownTable, UnknownDatabase."""
+    """Returns a table by its path. Raises UnknownTable, UnknownDatabase."""
     query = sa.select(tables).where(tables.c.database_name == path.database_name, tables.c.table_name == path.table_name)
     row = connection.execute(query).mappings().first()
     if row is None:
@@ -101,12 +101,12 @@ def find_table(connection: sa.Connection, path: TablePath) -> StoredTable:
 
 
 def table_exists(connection: sa.Connection, table_id: int) -> bool:
-    """Whether the table with that id was not dropped."""
+    """Whether the table with that id exists, and was not dropped."""
     return connection.scalar(sa.select(tables.c.table_id).where(tables.c.table_id == table_id)) is not None
 
 
 def insert_table(connection: sa.Connection, path: TablePath, spec: TableSpec, ignore_if_exists: bool, now: datetime) -> CreatedTable:
-    """Raises as `WritableCluster.create_table`."""
+    """Inserts a table. Raises as `WritableCluster.create_table`."""
     require_database(connection, path.database_name)
     twin = sa.select(tables.c.table_name).where(
         tables.c.database_name == path.database_name, tables.c.folded_name == path.table_name.lower()
@@ -155,9 +155,9 @@ def _check_spec(spec: TableSpec, schema: pa.Schema) -> None:
 
 
 def update_properties(connection: sa.Connection, path: TablePath, changes: Mapping[str, str | None], now: datetime) -> TableInfo:
-    """Sets options, or takes them back to their defaults with None; the table as it is then.
+    """Sets options, or resets them to their defaults with None, and returns the table after that. Raises as `WritableCluster.alter_table`.
 
-    Raises as `WritableCluster.alter_table`. Enabling the lake is a moment of its own; setting it again is not.
+    Enabling the lake notes the time; setting it again does not.
     """
     info = find_table(connection, path).info
     for name in changes:
@@ -178,7 +178,7 @@ def update_properties(connection: sa.Connection, path: TablePath, changes: Mappi
 
 
 def insert_columns(connection: sa.Connection, path: TablePath, add_columns: Sequence[pa.Field[Any]]) -> None:
-    """Raises as `WritableCluster.alter_table`."""
+    """Adds columns to a table. Raises as `WritableCluster.alter_table`."""
     info = find_table(connection, path).info
     schema = with_columns(info.schema, add_columns)
     if len(schema) > len(info.schema):
@@ -211,7 +211,7 @@ def delete_partition(connection: sa.Connection, path: TablePath, table_id: int, 
 
 
 def _find_same(connection: sa.Connection, path: TablePath, table_id: int) -> TableInfo:
-    """The table under `path`, if it is still that one."""
+    """Returns the table under `path` if it still has the same id."""
     info = find_table(connection, path).info
     if info.table_id != table_id:
         raise UnknownTable(f"the table {path} was dropped", table_id=table_id)
@@ -245,7 +245,7 @@ def _stored(row: sa.RowMapping | Mapping[str, Any]) -> StoredTable:
 
 @lru_cache(maxsize=1_000)
 def _parsed_schema(data: bytes) -> pa.Schema:
-    """Tables with the same columns share it."""
+    """Returns the parsed schema, one object for all tables with the same columns."""
     return read_schema(data)
 
 

@@ -1,4 +1,4 @@
-"""The steady time that the cluster goes by."""
+"""The cluster's steady time, which no change of the system clock moves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tiering.clock import Clock
 
 
 class SteadyTime:
-    """The wall time of a start, plus what the monotonic clock counted since: for what must not end because a clock was set."""
+    """The wall time at start plus what the monotonic clock counted since: for what must not end because a clock was set."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -16,5 +16,5 @@ class SteadyTime:
         self._monotonic_at_start = clock.monotonic_ms()
 
     def now(self) -> datetime:
-        """This moment."""
+        """Returns the present steady time."""
         return self._wall_at_start + timedelta(milliseconds=self._clock.monotonic_ms() - self._monotonic_at_start)

@@ -39,7 +39,7 @@ _HINT = (
 
 
 def storable_type(column: str, kind: pa.DataType, depth: int = 0) -> pa.DataType:
-    """The stored form of a column's type; raises UnsupportedType naming the path and the type there, InvalidName."""
+    """Returns the stored form of a column's type. Raises UnsupportedType, naming the path and the type there, and InvalidName."""
     if kind in _SAME_VALUES:
         return _SAME_VALUES[kind]
     if isinstance(kind, pa.TimestampType) and kind.unit != "ns":
@@ -52,7 +52,7 @@ def storable_type(column: str, kind: pa.DataType, depth: int = 0) -> pa.DataType
 
 
 def _nested_type(path: str, kind: pa.DataType, depth: int) -> pa.DataType | None:
-    """None if it is no list, map or struct that can be stored."""
+    """Returns the stored form of a list, map or struct; None for any other type."""
     if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
         return pa.list_(pa.field("element", storable_type(f"{path}.element", kind.value_type, depth)))
     if isinstance(kind, pa.MapType):
@@ -68,7 +68,7 @@ def _nested_type(path: str, kind: pa.DataType, depth: int) -> pa.DataType | None
 
 
 def count_fields(kind: pa.DataType | pa.Schema) -> int:
-    """All fields of a schema or type, nested ones included."""
+    """Counts all fields of a schema or type, nested ones included."""
     inner = list(kind) if isinstance(kind, pa.Schema) else [kind.field(index) for index in range(kind.num_fields)]
     return sum(1 + count_fields(field.type) for field in inner)
 
@@ -83,7 +83,7 @@ def _check_names(names: Sequence[str], noun: str) -> None:
 
 
 def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema:
-    """A table's stored columns and, behind them, those of `added` that are not there yet.
+    """Returns a table's stored columns with those of `added` that are new behind them.
 
     Raises InvalidArgument (NOT NULL, or there with another type), and as `storable_schema`.
     """
@@ -101,7 +101,7 @@ def with_columns(schema: pa.Schema, added: Sequence[pa.Field[Any]]) -> pa.Schema
 
 
 def storable_schema(schema: pa.Schema) -> pa.Schema:
-    """The stored form of a table's columns, without metadata; raises InvalidName, UnsupportedType, InvalidArgument."""
+    """Returns the stored form of a table's columns, without metadata. Raises InvalidName, UnsupportedType, InvalidArgument."""
     count = count_fields(schema)
     if not 0 < count <= MAX_COLUMNS:
         raise InvalidArgument(f"a table needs at least one column, and may have at most {MAX_COLUMNS}; this one has {count}")

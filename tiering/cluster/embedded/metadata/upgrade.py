@@ -1,7 +1,7 @@
-"""Brings metadata of an older format up to the present one. One transaction: all of it or nothing.
+"""Brings metadata of an older format up to the present one, in one transaction.
 
-Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 no records that were refused. New tables
-are made by the caller.
+Format 1 has no partitions and never adds columns; format 2 has no primary keys; format 3 has no refused records. The caller creates new
+tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tiering.library_guards.arrow_ipc import read_schema
 
 
 def upgrade(connection: sa.Connection, schema: sa.MetaData, version: int) -> None:
-    """From format `version` to what `schema` has; segment files stay as they are."""
+    """Brings the metadata from format `version` to what `schema` has; segment files stay as they are."""
     if version < 3:
         connection.execute(sa.text("ALTER TABLE tables ADD COLUMN primary_key JSON NOT NULL DEFAULT '[]'"))
     if version < 2:
@@ -36,7 +36,9 @@ def _add_partitions(connection: sa.Connection, schema: sa.MetaData) -> None:
 
 
 def _rebuild(connection: sa.Connection, table: sa.Table, added: dict[str, str]) -> None:
-    """SQLite cannot change a primary key: copy. `added` has the SQL for the columns that format 1 lacks."""
+    """Copies a table into one with another primary key, since SQLite cannot change it. `added` has the SQL for columns that format 1
+    lacks.
+    """
     old = f"{table.name}_v1"
     connection.execute(sa.text(f"ALTER TABLE {table.name} RENAME TO {old}"))
     table.create(connection)

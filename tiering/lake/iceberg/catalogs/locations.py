@@ -34,6 +34,10 @@ _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _RELATIVE = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 
 
+class FixedLocations:
+    """Base of a catalog whose tables lie where their names say, and nowhere else."""
+
+
 def is_location(warehouse: str) -> bool:
     """Whether a warehouse is a path or a URI; to some catalogs it is a mere name."""
     return warehouse.startswith("/") or "://" in warehouse
@@ -122,8 +126,10 @@ def new_location(catalog: Catalog, path: TablePath) -> str | None:
     """`<folder of the database>/<table>-<nonce>`, a folder that no other table has or had.
 
     Catalogs choose `<database>/<table>` by themselves, which a table that was renamed or dropped may still fill. Readers find a
-    table by its catalog, so its folder may have any name. None = only the catalog's server knows where the database's tables are.
+    table by its catalog, so its folder may have any name. None = the catalog alone knows where the database's tables are.
     """
+    if isinstance(catalog, FixedLocations):
+        return None
     parent = catalog.load_namespace_properties(path.database_name).get(LOCATION)
     warehouse = catalog.properties.get("warehouse")
     if not parent and isinstance(catalog, MetastoreCatalog) and warehouse is not None and is_location(warehouse):

@@ -28,8 +28,9 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties, RecursiveDict
 from pyiceberg.utils.config import Config, merge_config
 from requests import Session
 
-from tiering.errors import InvalidArgument
+from tiering.errors import InvalidArgument, SetupError
 from tiering.files.sqlite_files import distrust
+from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties
 from tiering.lake.iceberg.catalogs.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
@@ -38,7 +39,7 @@ from tiering.lake_table_options import check_text
 from tiering.library_guards.sql_timeouts import bound_waits
 
 CATALOG_NAME = "lake"
-"""It is stored in the rows of SQL catalogs, so it is the same everywhere."""
+"""It is stored in the rows of SQL catalogs, so it is the same everywhere; `lakeward.catalog-name` is for one that others named."""
 
 STORE_TIMEOUTS: Mapping[str, str] = {"s3.connect-timeout": "10", "s3.request-timeout": "30"}
 """Seconds. Of one attempt; the store's client makes several."""
@@ -61,8 +62,9 @@ _OTHERS: Mapping[str, tuple[str, str]] = {
     "glue": ("pyiceberg.catalog.glue", "GlueCatalog"),
     "dynamodb": ("pyiceberg.catalog.dynamodb", "DynamoDbCatalog"),
     "bigquery": ("pyiceberg.catalog.bigquery_metastore", "BigQueryMetastoreCatalog"),
+    "hadoop": ("tiering.lake.iceberg.catalogs.hadoop", "HadoopCatalog"),
 }
-"""Kinds that need an extra of pyiceberg."""
+"""Kinds whose class is imported when it is used: most need an extra of pyiceberg."""
 
 
 @contextmanager
@@ -181,7 +183,8 @@ class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
 def open_catalog(properties: Mapping[str, str]) -> Catalog:
     """The catalog `lake` by its properties, to which the user's own configuration of pyiceberg adds (never the current folder's).
 
-    Raises InvalidArgument for a kind or a property that no catalog here has; and what pyiceberg raises.
+    Raises InvalidArgument for a kind or a property that no catalog here has; SetupError for a package that is not installed; and what
+    pyiceberg raises.
     """
     merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), _settings()), cast(RecursiveDict, dict(properties)))
     merged.pop(PY_IO_IMPL, None)
@@ -190,7 +193,16 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     if not kind:
         inferred = infer_catalog_type(CATALOG_NAME, merged)
         kind = "" if inferred is None else inferred.value
-    return _class_of(kind)(CATALOG_NAME, **cast(dict[str, Any], {**merged, PY_IO_IMPL: CLASS_NAME}))
+    name = str(merged.get(NAME_PROPERTY) or CATALOG_NAME)
+    try:
+        return _class_of(kind)(name, **cast(dict[str, Any], {**merged, PY_IO_IMPL: CLASS_NAME}))
+    except ModuleNotFoundError as error:
+        raise SetupError(f"a lake catalog of type {kind} needs the Python package {error.name}", hint=_package_hint(error, kind)) from error
+
+
+def _package_hint(error: ModuleNotFoundError, kind: str) -> str:
+    extra = "lakeward[postgres]" if error.name == "psycopg" else f"pyiceberg[{kind}]"
+    return f"Install it wherever rounds run: pip install '{extra}'."
 
 
 def own_settings() -> frozenset[str]:

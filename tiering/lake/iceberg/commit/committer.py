@@ -11,7 +11,7 @@ After the request was sent every error means "unknown": only the lake can tell. 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock
@@ -23,7 +23,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from tiering.errors import CommitOutcomeUnknown, LakeTableReplaced, RoundFailed, SchemaDrift
-from tiering.lake.base import Committable, LakeView
+from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
 from tiering.lake.iceberg.commit.marker_files import marker_path, write_marker_file
 from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager, StagedSnapshot
 from tiering.lake.iceberg.errors import describe, lake_errors
@@ -74,7 +74,7 @@ class IcebergCommitter:
         self._io = io
         self._sent = sent
 
-    def commit(self, committable: Committable, base: LakeView, marker: Marker) -> int:
+    def commit(self, committable: Committable, base: LakeView, marker: Marker, properties: Mapping[str, str] = NO_PROPERTIES) -> int:
         """Sends one compare-and-set on uuid, head and tag of `base`, once; returns the new snapshot's id.
 
         Raises CommitOutcomeUnknown after any error of the request. Before it was sent: LakeTableReplaced, Fenced, BaseMoved,
@@ -87,7 +87,7 @@ class IcebergCommitter:
         changes = [payload.change for payload in payloads if payload.change is not None]
         replaced = replaced_partitions(changes, base, table)
         obsolete = frozenset(location for change in changes for location in change.obsolete)
-        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete))
+        staged = self._stage(table, base, marker, FileChanges(files, spec_id, replaced, obsolete), properties)
         self._sent.add(committable.round_id)
         try:
             self._catalog.commit_table(table, staged.requirements, staged.updates)
@@ -110,12 +110,11 @@ class IcebergCommitter:
             return
         self._delete(file.file_path for file in _files(_payloads(committable)))
 
-    def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges) -> StagedSnapshot:
+    def _stage(self, table: Table, base: LakeView, marker: Marker, changes: FileChanges, properties: Mapping[str, str]) -> StagedSnapshot:
         stager = SnapshotStager(table, base, marker.round_id)
         try:
             with lake_errors(f"prepare the commit of {base.path}", table_path=base.path, round_id=marker.round_id):
-                properties = self._marker_properties(table, marker, stager)
-                return stager.stage(changes, properties)
+                return stager.stage(changes, {**properties, **self._marker_properties(table, marker, stager)})
         except BaseException:
             self._delete(stager.files)  # of this attempt alone, and never sent
             raise

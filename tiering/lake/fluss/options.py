@@ -1,0 +1,199 @@
+"""The lake of a Fluss cluster by its options `datalake.*`: those of server.yaml, and the arguments of Flink's tiering job. Pure.
+
+Fluss strips `datalake.iceberg.` and gives the rest to Iceberg's CatalogUtil.buildIcebergCatalog (Fluss documentation, "Iceberg"); so
+the names here are those of Iceberg's Java catalogs, and each is mapped to the one that means the same to ours, refused, or left out
+because only a JVM reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tiering.errors import InvalidArgument
+from tiering.lake.catalog_properties import CATALOG_NAME, check_catalog_properties, names_code
+from tiering.lake.fluss.jdbc import JDBC, database_url
+
+FORMAT = "datalake.format"
+PREFIX = "datalake.iceberg."
+DEFAULT_CATALOG_NAME = "fluss-iceberg-catalog"
+"""What Fluss calls its catalog unless `datalake.iceberg.name` says otherwise (Fluss, IcebergCatalogUtils). JDBC rows have it."""
+_DEFAULT_TYPE = "hive"
+"""Iceberg's, without `type` and `catalog-impl` (CatalogUtil.buildIcebergCatalog)."""
+
+_KINDS = {"jdbc": "sql", "rest": "rest", "hive": "hive", "glue": "glue", "hadoop": "hadoop"}
+_IMPLEMENTATIONS = {
+    "org.apache.iceberg.jdbc.JdbcCatalog": "jdbc",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.hadoop.HadoopCatalog": "hadoop",
+}
+_FILE_ACCESS = (
+    "org.apache.iceberg.aws.s3.S3FileIO",
+    "org.apache.iceberg.hadoop.HadoopFileIO",
+    "org.apache.iceberg.io.ResolvingFileIO",
+    "org.apache.iceberg.gcp.gcs.GCSFileIO",
+    "org.apache.iceberg.azure.adlsv2.ADLSFileIO",
+)
+"""Values of `io-impl` that read and write the stores which are read and written here as well."""
+_OBJECT_STORES = ("s3", "s3a", "s3n", "gs", "oss", "abfs", "abfss", "wasb", "wasbs")
+_HADOOP_PREFIXES = ("iceberg.hadoop.", "hadoop.")
+_OF_S3A = {
+    "fs.s3a.access.key": "s3.access-key-id",
+    "fs.s3a.secret.key": "s3.secret-access-key",
+    "fs.s3a.session.token": "s3.session-token",
+    "fs.s3a.endpoint": "s3.endpoint",
+    "fs.s3a.endpoint.region": "s3.region",
+}
+"""Hadoop's names of what Iceberg's S3FileIO has names of its own for."""
+_LEFT_OUT = frozenset({"clients", "client.factory", "client.credentials-provider", "cache-enabled", "metrics-reporter-impl"})
+_LEFT_OUT_PREFIXES = ("cache.", "io-impl", "metrics-reporter.", "http-client.")
+_AUTH = "rest.auth.type"
+_AUTH_TAKEN = ("oauth2", "none")
+
+
+@dataclass(frozen=True)
+class FlussLake:
+    """`properties`: of our lake's catalog, secrets included. `left_out`: names of options that only a JVM reads."""
+
+    properties: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
+    """The lake that `options` name; those that do not begin with `datalake.` count for nothing.
+
+    Raises InvalidArgument, which names the option: another lake format than Iceberg, a kind of catalog that has no counterpart here, a
+    Hadoop catalog that is not on a local path, a value that cannot be.
+    """
+    _check_format(options)
+    iceberg = {name.removeprefix(PREFIX): value.strip() for name, value in options.items() if name.startswith(PREFIX)}
+    kind = _kind(iceberg)
+    mapped, left_out = _of_storage(iceberg)
+    if "warehouse" in mapped:
+        mapped["warehouse"] = _location(mapped["warehouse"])
+    match kind:
+        case "jdbc":
+            mapped = _of_jdbc(mapped, iceberg.get("name", DEFAULT_CATALOG_NAME))
+        case "hadoop":
+            _check_local(mapped.get("warehouse", ""))
+            mapped.pop("uri", None)
+        case "rest":
+            _check_authentication(mapped)
+    properties = {"type": _KINDS[kind], **mapped}
+    check_catalog_properties(properties)
+    return FlussLake(properties, tuple(sorted(PREFIX + name for name in left_out)))
+
+
+def _check_format(options: Mapping[str, str]) -> None:
+    lake_format = options.get(FORMAT, "").strip().lower()
+    if lake_format not in ("", "iceberg"):
+        raise InvalidArgument(
+            f"the cluster's lake format is {lake_format[:60]!r} ({FORMAT}); its tables cannot be tiered by this version",
+            hint="This version tiers into Iceberg.",
+        )
+    if not any(name.startswith(PREFIX) for name in options):
+        raise InvalidArgument(
+            f"there is no option that begins with {PREFIX}", hint="Give Fluss's server.yaml, or what its Flink tiering job is started with."
+        )
+
+
+def _kind(iceberg: Mapping[str, str]) -> str:
+    implementation, kind = iceberg.get("catalog-impl"), iceberg.get("type")
+    if implementation is not None and kind is not None:
+        raise InvalidArgument(f"{PREFIX}type and {PREFIX}catalog-impl are both there", hint="Iceberg takes one of them.")
+    name = _IMPLEMENTATIONS.get(implementation) if implementation is not None else (kind or _DEFAULT_TYPE).lower()
+    if name not in _KINDS:
+        option = "catalog-impl" if implementation is not None else "type"
+        raise InvalidArgument(
+            f"Lakeward cannot open the lake's catalog {(implementation or kind or '')[:100]!r} ({PREFIX}{option})",
+            hint=f"It opens these: {', '.join(_KINDS)}. Nessie, Polaris and others have a REST catalog: name that, with type rest.",
+        )
+    return name
+
+
+def _of_storage(iceberg: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
+    """What remains once the kind is known, storage options by our names; and what is left out."""
+    mapped: dict[str, str] = {}
+    left_out: set[str] = set()
+    for name, value in iceberg.items():
+        if name in ("type", "catalog-impl", "name"):
+            continue
+        if name == "io-impl" and value not in _FILE_ACCESS:
+            raise InvalidArgument(
+                f"the lake's files are opened by {value[:100]!r} ({PREFIX}io-impl), which has no counterpart here",
+                hint=f"Known are: {', '.join(_FILE_ACCESS)}.",
+            )
+        if (ours := _of_hadoop(name)) is not None:
+            mapped.setdefault(ours, value)
+        elif name in _LEFT_OUT or name.startswith((*_LEFT_OUT_PREFIXES, *_HADOOP_PREFIXES)) or names_code(name.lower()):
+            left_out.add(name)
+        else:
+            mapped[name] = value
+    if "client.region" in mapped:
+        mapped.setdefault("s3.region", mapped["client.region"])
+    if mapped.get("s3.path-style-access", "").lower() == "false":
+        mapped.setdefault("s3.force-virtual-addressing", "true")  # PyArrow's default for an endpoint of one's own is the other
+    return mapped, left_out
+
+
+def _of_hadoop(name: str) -> str | None:
+    for prefix in _HADOOP_PREFIXES:
+        if name.startswith(prefix):
+            return _OF_S3A.get(name.removeprefix(prefix))
+    return None
+
+
+def _of_jdbc(mapped: Mapping[str, str], name: str) -> dict[str, str]:
+    if "uri" not in mapped:
+        raise InvalidArgument(f"the lake's JDBC catalog has no {PREFIX}uri")
+    if "warehouse" not in mapped:
+        raise InvalidArgument(f"the lake's JDBC catalog has no {PREFIX}warehouse")
+    connection = {key.removeprefix(JDBC): value for key, value in mapped.items() if key.startswith(JDBC)}
+    properties = {key: value for key, value in mapped.items() if not key.startswith(JDBC)}
+    if (create := connection.pop("init-catalog-tables", None)) is not None:
+        properties["init_catalog_tables"] = create.lower()
+    if connection.pop("schema-version", "").upper() == "V1":
+        properties["schema_version"] = "v1"
+    connection.pop("strict-mode", None)
+    uri = database_url(mapped["uri"], connection)
+    return {**properties, "uri": uri, CATALOG_NAME: name}
+
+
+def _location(warehouse: str) -> str:
+    """`file:/a` and `file:///a` are one place; the second is a URI to every reader."""
+    path = warehouse.removeprefix("file:")
+    return f"file:///{path.lstrip('/')}" if path != warehouse else warehouse
+
+
+def _check_local(warehouse: str) -> None:
+    scheme = urlsplit(warehouse).scheme
+    if scheme == "" and warehouse.startswith("/"):
+        return
+    if scheme == "file":
+        return
+    if scheme in _OBJECT_STORES:
+        raise InvalidArgument(
+            f"the lake is a hadoop catalog on an object store ({scheme}), where no commit is atomic: of two at once one would be lost",
+            hint="Take a JDBC, REST, Hive or Glue catalog for this warehouse.",
+        )
+    if scheme in ("hdfs", "viewfs"):
+        raise InvalidArgument(
+            f"the lake is a hadoop catalog on {scheme}, where PyArrow's move replaces a file that is there: no commit is safe with it",
+            hint="Take a Hive, JDBC or REST catalog for this warehouse; or a hadoop catalog on a path that every machine mounts.",
+        )
+    raise InvalidArgument(
+        f"the warehouse of a hadoop catalog is an absolute local path, not one of scheme {scheme[:60]!r}",
+        hint=f"Set {PREFIX}warehouse to a path such as /data/iceberg.",
+    )
+
+
+def _check_authentication(mapped: dict[str, str]) -> None:
+    kind = mapped.pop(_AUTH, "").lower()
+    if kind and kind not in _AUTH_TAKEN:
+        raise InvalidArgument(
+            f"the lake's REST catalog asks for authentication by {kind[:60]!r} ({PREFIX}{_AUTH})",
+            hint=f"Known are: {', '.join(_AUTH_TAKEN)}.",
+        )

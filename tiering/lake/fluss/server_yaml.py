@@ -1,0 +1,53 @@
+"""Options of a Fluss server: its `server.yaml`, one `key: value` a line (Fluss documentation, "Configuration")."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tiering.errors import SetupError
+
+LONGEST_BYTES = 1 << 20
+_QUOTES = "\"'"
+
+
+def read_server_yaml(file: Path) -> dict[str, str]:
+    """The options in `file`. Raises SetupError if it cannot be read, or has a line that is no `key: value` (the line's number is named)."""
+    try:
+        with file.expanduser().open("rb") as source:
+            content = source.read(LONGEST_BYTES + 1)
+        text = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SetupError(f"{file} cannot be read: {reason}", hint="Name Fluss's server.yaml with --fluss-conf.") from error
+    if len(content) > LONGEST_BYTES:
+        raise SetupError(f"{file} has more than {LONGEST_BYTES} bytes", hint="Name Fluss's server.yaml with --fluss-conf.")
+    return parse_server_yaml(text, str(file))
+
+
+def parse_server_yaml(text: str, origin: str) -> dict[str, str]:
+    """The same of its text; `origin` names it in errors. An option that stands there twice has its last value."""
+    options: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = _without_comment(line)
+        if not line or line == "---":
+            continue
+        key, colon, value = line.partition(":")
+        if not colon or not key.strip() or (value and not value[0].isspace()):
+            # Not the line itself: it may hold a password.
+            raise SetupError(f"line {number} of {origin} is no `key: value`", hint="Write each option on one line, as Fluss reads them.")
+        options[_unquoted(key.strip())] = _unquoted(value.strip())
+    return options
+
+
+def _without_comment(line: str) -> str:
+    """A `#` begins a comment at the start of a line and behind a blank (YAML 1.2, 6.6)."""
+    stripped = line.strip()
+    if stripped.startswith("#"):
+        return ""
+    for mark in (" #", "\t#"):
+        stripped = stripped.partition(mark)[0].rstrip()
+    return stripped
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES else text
