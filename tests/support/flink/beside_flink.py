@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.flink.flink_committer import FlinkCommitter
@@ -70,7 +71,7 @@ class BesideFlink:
     def _start(self) -> Coordinator:
         options = CoordinatorOptions(service_timeout_ms=10_000, backoff_max_ms=5_000, min_round_duration_ms=600_000)
         coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, random.Random(1).random)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def flink(self) -> FlinkCommitter:
@@ -82,7 +83,7 @@ class BesideFlink:
             if (following := self.next_round()) is not None:
                 return following
             self.clock.ms += FRESHNESS_MS
-            self.coordinator.tick()
+            tick(self.coordinator)
         raise AssertionError(f"the table is not due: {self.record.state}, {self.record.error}")
 
     def next_round(self) -> tuple[Assignment, RoundRunner] | None:
@@ -100,7 +101,7 @@ class BesideFlink:
         outcome = runner.run()
         report = RoundReport(assignment, outcome)
         self._beat(**{"finished_tables" if report.finished else "failed_tables": [report_to_pb(report)]})
-        self.coordinator.tick()
+        tick(self.coordinator)
         return outcome
 
     def tier(self) -> act.RoundOutcome:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+from support.background import tick
 from support.clusters.shared_cluster import Record
 from support.flink.beside_flink import AFTER, B0, BEFORE, DELETE, FRESHNESS_MS, INSERT, KEY_TABLE, LOG_TABLE, BesideFlink, appended
 from support.flink.flink_committer import FlinkCommitter, FlinkFailed
@@ -151,14 +152,14 @@ class RandomStory:
         if not self.is_ours and self.flinks and self.random.random() < 0.8:
             return  # theirs, unless Fluss has given it up on them
         self.world.clock.ms += self.random.choice((FRESHNESS_MS, FRESHNESS_MS, 6 * FRESHNESS_MS))
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
         self.round = self.world.next_round()
         self.is_ours = self.round is not None or self.world.record.unresolved_commit
 
     def run_ours(self) -> None:
         for _ in range(20):
             self.world.clock.ms += 6 * FRESHNESS_MS
-            self.world.coordinator.tick()
+            tick(self.world.coordinator)
             self.round = self.round or self.world.next_round()
             if self.round is not None:
                 break
