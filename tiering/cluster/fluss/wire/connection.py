@@ -121,7 +121,7 @@ class ServerConnection:
             if answer.kind == ERROR:
                 refusal = pb.ErrorResponse.FromString(answer.body)
                 raise error_of(refusal.error_code, refusal.error_message, call=api.name, server=self.address)
-            message = api.response.FromString(answer.body)
+            message: Any = api.response.FromString(answer.body)
         except DecodeError as error:
             raise self._invalid(api, "what cannot be read") from error
         if not message.IsInitialized():  # protobuf for Python reads it all the same, and says 0 for what is missing
