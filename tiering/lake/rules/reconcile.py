@@ -113,8 +113,8 @@ def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
             table_path=view.path,
         )
     reached = dict(walk.ends) if walk is not None and walk.problem is None else situation.recorded
-    for bucket, place in situation.places.items() if held is not None else ():
-        if runs := held.runs(place):
+    for bucket, place in situation.places.items():
+        if held is not None and (runs := held.runs(place)):
             reached[bucket] = max(reached.get(bucket, 0), max(stop for _, stop in runs))
     if not reached:
         raise CannotReconcile(f"nothing is recorded of {view.path}: there are no offsets to go on from", table_path=view.path)
