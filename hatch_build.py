@@ -1,7 +1,7 @@
 """Build hook: generates the gRPC stubs from proto/ and puts the plugin jar into the package.
 
 Runs for the editable install of `make setup` and for wheels alike. Stubs land where their package says
-(`tiering/rpc/v1`, `sys_tables/rpc/v1`), the jar in `sys_tables/plugin/`; both are git-ignored.
+(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `sys_tables/plugin/`; both are git-ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 JAR_NAME = "lakeward-spark-plugin.jar"
-STUB_PACKAGES = ("tiering/rpc", "tiering/rpc/v1", "sys_tables/rpc", "sys_tables/rpc/v1")
+STUB_PACKAGES = ("tiering/rpc", "tiering/rpc/v1", "tiering/rpc/fluss", "sys_tables/rpc", "sys_tables/rpc/v1")
 
 
 def generate_stubs(root: Path) -> list[str]:

@@ -30,7 +30,7 @@ import validate_own
 from rich.console import Console
 from rich.table import Table
 from sources import SOURCES
-from validate_tables import BUCKETS, World, keyed_table, log_table
+from validate_tables import BUCKETS, World, log_table, primary_key_table
 
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import TableInfo, TableType
@@ -188,13 +188,13 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each child would compile us anew, which an installed package never does
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     figures = []
-    for kind, rows in (("log", arguments.rows), ("keyed", arguments.keys)):
+    for kind, rows in (("log", arguments.rows), ("primary_key", arguments.keys)):
         if not rows:
             continue
         with tempfile.TemporaryDirectory(dir=arguments.work) as name:
             scratch = Path(name)
             world = World(scratch / "data")
-            table = log_table(world, SOURCES[arguments.table], rows, scratch) if kind == "log" else keyed_table(world, rows, scratch)
+            table = log_table(world, SOURCES[arguments.table], rows, scratch) if kind == "log" else primary_key_table(world, rows, scratch)
             figures.append(measure(world, *table, arguments.memory_limit))
             world.close()
     show(figures, arguments.memory_limit)

@@ -86,10 +86,10 @@ def log_table(world: World, source: Source, rows: int, scratch: Path) -> tuple[T
     return table, _expect(world.tier(table), written)
 
 
-def keyed_table(world: World, keys: int, scratch: Path) -> tuple[TableInfo, int]:
+def primary_key_table(world: World, keys: int, scratch: Path) -> tuple[TableInfo, int]:
     """`keys` flights by their id, in one round; in a second one some are changed and some deleted. Rows that are left."""
     schema = pa.schema([FLIGHTS.schema.field(0).with_nullable(False), *list(FLIGHTS.schema)[1:]])
-    table = world.table("keyed", schema, primary_key=("flight_id",))
+    table = world.table("primary_key", schema, primary_key=("flight_id",))
     writer = LogWriter(world.storage, table.path, "bench")
     for batch in FLIGHTS.batches(keys, scratch):
         writer.upsert(pa.RecordBatch.from_arrays(batch.columns, schema=schema))

@@ -76,11 +76,11 @@ def prepare(deployment: Deployment) -> None:
         cluster.create_database(malformed.DATABASE)
         plain = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
         cluster.create_table(TablePath(malformed.DATABASE, malformed.LOG_TABLE), TableSpec(malformed.SCHEMA, 2, properties=plain))
-        keyed = TableSpec(malformed.SCHEMA, 2, primary_key=("id",), properties=plain)
-        cluster.create_table(TablePath(malformed.DATABASE, malformed.KEYED_TABLE), keyed)
+        primary_keys = TableSpec(malformed.SCHEMA, 2, primary_key=("id",), properties=plain)
+        cluster.create_table(TablePath(malformed.DATABASE, malformed.PRIMARY_KEY_TABLE), primary_keys)
         rows = pa.Table.from_pylist([{"id": 1, "text": "a", "tags": []}], schema=malformed.SCHEMA)
         cluster.append(TablePath(malformed.DATABASE, malformed.LOG_TABLE), rows, "w", 0)
-        cluster.upsert(TablePath(malformed.DATABASE, malformed.KEYED_TABLE), rows, "w", 0)
+        cluster.upsert(TablePath(malformed.DATABASE, malformed.PRIMARY_KEY_TABLE), rows, "w", 0)
 
 
 def test_malformed_inputs_are_refused_clearly_and_cost_little(deployment: Deployment) -> None:

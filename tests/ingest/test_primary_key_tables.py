@@ -18,7 +18,7 @@ from tiering.ingest.load import IngestOptions, ingest_file
 from tiering.model.tables import TableInfo
 
 PLANES = "tail,year,model\nN1,2004,A320\nN2,NA,B737\nN1,2005,A321\n"
-KEYED = IngestOptions(primary_key=("tail",), buckets=2)
+KEY_TAIL = IngestOptions(primary_key=("tail",), buckets=2)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def logged(cluster: RemoteEmbeddedCluster, table: TableInfo) -> list[tuple[str, 
 
 
 def test_rows_are_upserted_and_keys_deleted(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
-    result = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEYED)
+    result = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEY_TAIL)
     assert (result.table.primary_key, result.table.bucket_keys, result.rows, result.records) == (("tail",), ("tail",), 3, 2)
     again = ingest_file(cluster, PATH, written(tmp_path, "more.csv", "tail,year,model\nN2,1999,B737\nN3,2001,C\n"))
     assert (again.created, again.rows, again.records) == (False, 2, 3)
@@ -65,7 +65,7 @@ def test_rows_are_upserted_and_keys_deleted(cluster: RemoteEmbeddedCluster, tmp_
 
 def test_a_repeated_run_changes_nothing(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
     file = written(tmp_path, "planes.csv", PLANES)
-    first = ingest_file(cluster, PATH, file, KEYED)
+    first = ingest_file(cluster, PATH, file, KEY_TAIL)
     assert ingest_file(cluster, PATH, file, IngestOptions(writer_id=first.writer_id)).ranges == first.ranges
     assert len(logged(cluster, first.table)) == 2
 
@@ -101,7 +101,7 @@ def test_a_table_that_cannot_be_is_not_made(
 
 
 def test_what_does_not_fit_the_table_is_refused_whole(cluster: RemoteEmbeddedCluster, tmp_path: Path) -> None:
-    table = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEYED).table
+    table = ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES), KEY_TAIL).table
     before = logged(cluster, table)
     for text, options, reason in (
         ("tail,year\nN1,2004\n", IngestOptions(deletes=True), ": 'year' is not a key column of sales.orders"),

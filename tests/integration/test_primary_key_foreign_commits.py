@@ -21,7 +21,7 @@ from tiering.model.tables import BucketKey
 
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> LakeKit:
-    return LakeKit(tmp_path_factory.mktemp("keyed"))
+    return LakeKit(tmp_path_factory.mktemp("primary_key"))
 
 
 @pytest.fixture(scope="module")

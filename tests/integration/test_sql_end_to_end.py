@@ -22,7 +22,7 @@ from tiering.model.tables import TablePath
 EXAMPLES = load_examples(ROOT / "sql_examples")
 FLIGHTS, PLANES, WEATHER = (TablePath("demo", name) for name in ("flights", "planes", "weather"))
 LIVE = TablePath("live", "orders")
-KEYED = TablePath("live", "places")
+PLACES = TablePath("live", "places")
 COUNT = 1_000
 
 
@@ -102,8 +102,8 @@ def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment,
 
     def write(number: int) -> None:
         with service.cluster() as cluster:
-            cluster.upsert(KEYED, pa.table({"id": range(20), "text": [f"{number}"] * 20}, schema=schema), "test", number)
-            cluster.take_kv_snapshots(KEYED)
+            cluster.upsert(PLACES, pa.table({"id": range(20), "text": [f"{number}"] * 20}, schema=schema), "test", number)
+            cluster.take_kv_snapshots(PLACES)
 
     def call(statement: str) -> dict[str, object]:
         (row,) = spark.sql(f"CALL fluss.sys.{statement}").collect()
@@ -115,9 +115,9 @@ def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment,
         return str(caught.value)
 
     with service.cluster() as cluster:
-        cluster.create_database(KEYED.database_name, ignore_if_exists=True)
+        cluster.create_database(PLACES.database_name, ignore_if_exists=True)
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 h"}
-        cluster.create_table(KEYED, TableSpec(schema, 2, (), properties, ("id",)))
+        cluster.create_table(PLACES, TableSpec(schema, 2, (), properties, ("id",)))
     write(0)
     acquired = call("acquire_kv_snapshot_lease('mine', 'live.places', ttl_ms => 60000)")
     assert (list(acquired), acquired["buckets"], acquired["unavailable"]) == (["lease_id", "buckets", "unavailable", "expires_at"], 2, 0)
@@ -129,7 +129,7 @@ def test_leases_of_a_primary_key_table_are_seen_and_steered(service: Deployment,
         ("places", None, 1, True),
     ]
     assert call("tier_table('live.places')")["state"] == "SUCCEEDED"
-    read = spark.sql(f"SELECT count(*), min(text), max(text) FROM fluss.{KEYED}").first()
+    read = spark.sql(f"SELECT count(*), min(text), max(text) FROM fluss.{PLACES}").first()
     assert tuple(read or ()) == (20, "3", "3")
 
     renewed = call("renew_kv_snapshot_lease('mine', 120000)")

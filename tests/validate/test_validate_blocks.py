@@ -63,7 +63,7 @@ def test_values_that_two_rows_changed_with_each_other_are_found(world: LakeWorld
     assert fault == ("values", "0", f"bucket 0: offset {first} has other values in the lake than in the log, in text")
 
 
-def test_keyed_rows_that_changed_values_with_each_other_are_found(world: LakeWorld) -> None:
+def test_rows_of_primary_keys_that_changed_values_with_each_other_are_found(world: LakeWorld) -> None:
     table = world.primary_key_table("planes", buckets=1)
     world.storage.upsert(table.path, pa.table({"id": [1, 2], "text": ["one", "two"]}, schema=table.schema), "w", 0)
     world.tier(table)

@@ -81,7 +81,7 @@ def test_equality_deletes_by_a_column_that_older_files_lack_take_its_nulls(world
     assert len(alive(world, wider)) == 101
 
 
-def test_a_keyed_row_that_others_delete_by_equality_is_named_until_a_round_writes_it_again(world: LakeWorld) -> None:
+def test_a_primary_key_row_that_others_delete_by_equality_is_named_until_a_round_writes_it_again(world: LakeWorld) -> None:
     planes = world.primary_key_table("planes", buckets=1)
     world.storage.upsert(planes.path, pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]}, schema=PRIMARY_KEY_SCHEMA), "w", 0)
     world.tier(planes)

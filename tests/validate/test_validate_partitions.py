@@ -32,8 +32,8 @@ def log_table(world: LakeWorld) -> TableInfo:
 
 
 @pytest.fixture
-def keyed_table(world: LakeWorld) -> TableInfo:
-    path = TablePath("sales", "keyed")
+def primary_key_table(world: LakeWorld) -> TableInfo:
+    path = TablePath("sales", "primary_key")
     world.storage.create_database(path.database_name, ignore_if_exists=True)
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
     spec = TableSpec(SCHEMA, 1, properties=properties, primary_key=("id", "day"), partition_keys=("day",))
@@ -61,7 +61,7 @@ def test_a_partition_that_was_dropped_is_said_and_the_others_are_compared(world:
     assert untold(results) == [("rows", "d0/0", text)]
 
 
-@pytest.mark.parametrize("kind", ["log_table", "keyed_table"])
+@pytest.mark.parametrize("kind", ["log_table", "primary_key_table"])
 def test_a_partition_that_came_again_is_compared_without_the_rows_of_the_former_one(
     world: LakeWorld, kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -80,7 +80,7 @@ def test_a_partition_that_came_again_is_compared_without_the_rows_of_the_former_
     assert (rows.expected, rows.actual) == ("10", "10")
 
 
-@pytest.mark.parametrize("kind", ["log", "keyed"])
+@pytest.mark.parametrize("kind", ["log", "primary_key"])
 def test_an_empty_bucket_of_a_partition_that_came_again_has_only_rows_of_the_former_one(world: LakeWorld, kind: str) -> None:
     if kind == "log":
         table, write = world.table("visits", 2, ("day",), SCHEMA), world.storage.append

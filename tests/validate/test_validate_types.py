@@ -76,7 +76,7 @@ def test_values_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> No
     assert [result.check for result in results] == ["base", "files", "rows", "offsets", "values"]
 
 
-def test_keyed_rows_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> None:
+def test_rows_of_primary_key_tables_of_every_type_are_the_same_on_both_sides(world: LakeWorld) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *EVERYTHING])
     table = world.primary_key_table("everything", buckets=1, schema=schema)
     rows = rows_of_everything()
@@ -126,7 +126,7 @@ def test_values_that_look_alike_are_told_apart(world: LakeWorld, name: str) -> N
 NAMES = ("filename", "file_row_number", "file_index", "place", "at", "change", "digest", "path", "pos", "partition", "d", "select", "c0")
 
 
-@pytest.mark.parametrize("kind", ["log", "keyed"])
+@pytest.mark.parametrize("kind", ["log", "primary_key"])
 def test_columns_may_have_names_that_the_engine_uses_itself(world: LakeWorld, kind: str) -> None:
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in NAMES])
     first = pa.table({name: [number, number + 50] for number, name in enumerate(NAMES)}, schema=schema)
@@ -137,7 +137,7 @@ def test_columns_may_have_names_that_the_engine_uses_itself(world: LakeWorld, ki
         table = world.primary_key_table("names", buckets=1, schema=schema, key=("at", "place", "change"))
         world.storage.upsert(table.path, first, "w", 0)
     world.tier(table)
-    if kind == "keyed":  # so that there are position deletes, for which rows are counted
+    if kind == "primary_key":  # so that there are position deletes, for which rows are counted
         world.storage.upsert(table.path, first.set_column(2, schema.field(2), pa.array([7, 8])), "w", 1)
         world.tier(table)
     results = check(world, table)

@@ -17,12 +17,12 @@ LakeBlocks = Mapping[Place, Mapping[int, Block]]
 
 
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> LakeBlocks:
-    """What the checks of `level` have to know of the lake."""
+    """The blocks of offsets that the lake has, with what the checks of `level` need to know of each."""
     return gather_blocks(engine, stretches, level)
 
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
-    """Rows of each bucket against the marker."""
+    """Checks that each bucket has as many rows as the marker says."""
     counted = {place: sum(block.rows for block in blocks.values()) for place, blocks in lake.items()}
     for stretch in stretches:
         expected, actual = stretch.tiered - stretch.start, counted.pop(stretch.place, 0)
@@ -37,7 +37,7 @@ def _count_details(expected: int, actual: int) -> str | None:
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
-    """Every offset from the marker's start to its end exactly once, and none beyond."""
+    """Checks that every offset from the marker's start to its end is there exactly once, and none beyond."""
     for stretch in stretches:
         block = _first_bad_block(stretch, lake.get(stretch.place, {}))
         details = None if block is None else _offset_details(engine, stretch, block)
@@ -79,7 +79,7 @@ def _without_offset(engine: Engine, stretch: Stretch) -> str | None:
 
 
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], lake: LakeBlocks) -> None:
-    """An order-free checksum over all columns, block by block, of lake and log; what the log no longer holds is said."""
+    """Compares lake and log block by block, by a checksum of all columns that ignores order; reports what the log no longer holds."""
     for stretch in stretches:
         start, stop = stretch.readable
         if start > stretch.start:
@@ -103,7 +103,7 @@ def _digest(blocks: Mapping[int, tuple[int, int]]) -> str:
 
 
 def _value_details(engine: Engine, stretch: Stretch, block: int) -> str:
-    """The first row of the block that differs, and its columns that do."""
+    """Names the first row of the block that differs, and its columns that differ."""
     if block == NO_OFFSET_BLOCK and (without := _without_offset(engine, stretch)):
         return without
     start, stop = stretch.readable

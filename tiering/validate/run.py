@@ -14,7 +14,7 @@ from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock
 from tiering.model.tables import TablePath, TableType
 from tiering.redaction.redact import outside_text
-from tiering.validate import keyed_checks, log_checks
+from tiering.validate import log_checks, primary_key_checks
 from tiering.validate.engine import Engine, open_engine
 from tiering.validate.former import set_former_apart
 from tiering.validate.report import Report
@@ -126,7 +126,7 @@ def _raise_if_expired(lake: Lake, subject: Subject) -> None:
 
 
 def _check_contents(engine: Engine, subject: Subject, report: Report, level: Level) -> None:
-    checks = log_checks if subject.table.table_type is TableType.LOG else keyed_checks
+    checks = log_checks if subject.table.table_type is TableType.LOG else primary_key_checks
     stretches = set_former_apart(engine, report, subject.stretches)
     gathered = checks.gather(engine, stretches, level)
     checks.check_counts(engine, report, stretches, gathered)

@@ -17,7 +17,7 @@ from tiering.lake.iceberg.schema.types import iceberg_type
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import SNAPSHOT_OFFSET, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
-KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("small", pa.int16())])
+PRIMARY_KEY_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("small", pa.int16())])
 
 Row = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Change:
 
 
 def primary_key_info(
-    name: str, schema: pa.Schema = KEYED, primary_key: tuple[str, ...] = ("id",), bucket_count: int = 2, **more: Any
+    name: str, schema: pa.Schema = PRIMARY_KEY_SCHEMA, primary_key: tuple[str, ...] = ("id",), bucket_count: int = 2, **more: Any
 ) -> TableInfo:
     path = TablePath("sales", name)
     return TableInfo(8, path, TableType.PRIMARY_KEY, schema, bucket_count, CREATED, primary_key=primary_key, **more)
@@ -73,7 +73,7 @@ class PrimaryKeyTable:
                 self._log(ChangeType.DELETE, before)
 
     def rows(self, count: int, start: int = 0, name: str = "name") -> list[Row]:
-        """Rows of a table with KEYED."""
+        """Rows of a table with PRIMARY_KEY_SCHEMA."""
         return [
             {"id": number, "name": None if number % 7 == 0 else f"{name} {number}", "small": number % 100}
             for number in range(start, start + count)

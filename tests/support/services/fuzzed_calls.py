@@ -11,7 +11,7 @@ from sys_tables.declare.procedure import Procedure
 from sys_tables.registry import default_registry
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 
-TABLES = ("sales.logs", "sales.keyed", "sales.parts", "sales.plain")
+TABLES = ("sales.logs", "sales.primary_keys", "sales.parts", "sales.plain")
 """Those that there are."""
 
 KEYS = ("key-1", "key-2", "key-3")
@@ -53,7 +53,7 @@ _NAMES = (
     *TABLES,
     "SALES.LOGS",
     "fluss.sales.logs",
-    "`sales`.`keyed`",
+    "`sales`.`primary_keys`",
     " `sales`.logs ",
     "a.b.c.d",
     "sales",

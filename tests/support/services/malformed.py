@@ -19,7 +19,7 @@ from sys_tables.rpc.v1 import sys_catalog_pb2
 from tiering.rpc.v1 import control_pb2, coordinator_pb2, embedded_pb2, status_pb2
 
 FILES = (sys_catalog_pb2, control_pb2, coordinator_pb2, embedded_pb2, status_pb2)
-DATABASE, LOG_TABLE, KEYED_TABLE = "fuzz", "orders", "keyed"
+DATABASE, LOG_TABLE, PRIMARY_KEY_TABLE = "fuzz", "orders", "primary_keys"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string()), pa.field("tags", pa.list_(pa.string()))])
 DEEPEST = 6
 WIDEST = 2_000
@@ -28,7 +28,7 @@ INTEGERS = (0, 1, 2, -1, 5, 1_000, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 253
 UNSIGNED = (0, 1, 2**32 - 1, 2**64 - 1)
 REALS = (0.0, -0.0, 1e308, 5e-324, float("inf"), float("-inf"), float("nan"))
 TEXTS = (
-    "", "sys", DATABASE, LOG_TABLE, KEYED_TABLE, f"{DATABASE}.{LOG_TABLE}", "lake_tiering_status", "tables", "status", "id", "text",
+    "", "sys", DATABASE, LOG_TABLE, PRIMARY_KEY_TABLE, f"{DATABASE}.{LOG_TABLE}", "lake_tiering_status", "tables", "status", "id", "text",
     "x" * 300,
     "x" * 70_000, "\x00", "\x1b[2J\u202e", "é" * 100, "\U0001f600", "..", "../../etc/passwd", "/", "`", "``.`", "a.b.c.d",
     "'; DROP TABLE x; --",
@@ -177,7 +177,13 @@ def arrow(chance: random.Random) -> bytes:
 def _rows(chance: random.Random, all_methods: list[MethodDescriptor]) -> Case:
     """Arrow with turned bits where a table takes it."""
     where, table = chance.choice(
-        [("Append", LOG_TABLE), ("Upsert", KEYED_TABLE), ("Delete", KEYED_TABLE), ("CreateTable", "new"), ("AlterTable", LOG_TABLE)]
+        [
+            ("Append", LOG_TABLE),
+            ("Upsert", PRIMARY_KEY_TABLE),
+            ("Delete", PRIMARY_KEY_TABLE),
+            ("CreateTable", "new"),
+            ("AlterTable", LOG_TABLE),
+        ]
     )
     method = _named(all_methods, where)
     request: Any = GetMessageClass(method.input_type)()
@@ -242,7 +248,7 @@ def _call(chance: random.Random) -> sys_catalog_pb2.CallProcedureRequest:
     for parameter in procedure.parameters:
         literal: Any = extreme(chance, sys_catalog_pb2.Literal.DESCRIPTOR)
         if parameter.table_path and chance.random() < 0.8:
-            literal = sys_catalog_pb2.Literal(text=f"{DATABASE}.{chance.choice([LOG_TABLE, KEYED_TABLE])}")
+            literal = sys_catalog_pb2.Literal(text=f"{DATABASE}.{chance.choice([LOG_TABLE, PRIMARY_KEY_TABLE])}")
         elif chance.random() < 0.7:
             literal = _fitting(chance, parameter.type)
         if parameter.required or chance.random() < 0.6:

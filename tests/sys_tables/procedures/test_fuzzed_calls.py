@@ -60,17 +60,17 @@ class CalledWorld(FolderWorld):
         """The tables that the drawn CALLs are about."""
         logs = self.table("logs")
         self.append(logs, 0, 10)
-        keyed = self.primary_key_table("keyed")
+        primary_keys = self.primary_key_table("primary_keys")
         rows = pa.table({"id": range(5), "text": list("abcde")}, schema=PRIMARY_KEY_SCHEMA)
-        self.storage.upsert(keyed.path, rows, "w", 0)
-        self.storage.take_kv_snapshots(keyed.path)
+        self.storage.upsert(primary_keys.path, rows, "w", 0)
+        self.storage.take_kv_snapshots(primary_keys.path)
         regions = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string(), nullable=False)])
         parts = self.table("parts", 1, ("region",), regions)
         self.storage.append(parts.path, pa.table({"id": [1, 2], "region": ["eu", "us"]}, schema=regions), "w", 0)
         plain = self.table("plain", 1, (), SCHEMA)
         self.storage.alter_table(plain.path, {"table.datalake.enabled": "false"})
         self.coordinator.tick()
-        for tiered in (logs, keyed):
+        for tiered in (logs, primary_keys):
             asyncio.run(self._asked_for(tiered.path))
             self.begin(tiered).end()
         wait_for("the lease that the rounds released in the background is gone", lambda: not self.storage.leases())
@@ -191,7 +191,7 @@ def test_a_dry_run_with_the_key_of_a_known_call_is_told_what_tables_there_are(wo
             await client.call("retry_tiering", key="key-1", table="sales.logs")
             error = await error_of(client.call("retry_tiering", key="key-1", table="sales.nothing", dry_run=True))
             assert isinstance(error, errors.UnknownTable)
-            assert error.hint == "The tables of sales are: keyed, logs, parts, plain."
+            assert error.hint == "The tables of sales are: logs, parts, plain, primary_keys."
 
     asyncio.run(scenario())
 

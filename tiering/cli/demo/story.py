@@ -1,5 +1,5 @@
-"""The demo, step by step: tables fill while rounds run, SQL shows it, keyed rows change and go, one table fails and is mended,
-DuckDB proves the rest."""
+"""The demo, step by step: tables fill while rounds run, SQL shows it, rows of a primary-key table change and go, one table
+fails and is mended, DuckDB proves the rest."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_a_write_whose_state_cannot_be_changed_is_there_all_the_same(storage: Em
     with monkeypatch.context() as patch:
         apply = PrimaryKeyTables._apply
         patch.setattr(
-            PrimaryKeyTables, "_apply", lambda keyed, info: patch.setattr(PrimaryKeyTables, "_using", unusable) or apply(keyed, info)
+            PrimaryKeyTables, "_apply", lambda tables, info: patch.setattr(PrimaryKeyTables, "_using", unusable) or apply(tables, info)
         )
         assert len(storage.upsert(PATH, cities((1, "b")), "writer", 1)) == 1
         with pytest.raises(ClusterUnavailable):

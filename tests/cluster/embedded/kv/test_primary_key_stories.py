@@ -30,7 +30,7 @@ class PrimaryKeyTable(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="keyed-")
+        self.folder = tempfile.TemporaryDirectory(prefix="primary-key-")
         self.root = Path(self.folder.name)
         self.clock = ManualClock()
         self.storage = EmbeddedStorage(self.root, self.clock)
@@ -137,4 +137,4 @@ class PrimaryKeyTable(RuleBasedStateMachine):
 PrimaryKeyTable.TestCase.settings = settings(
     max_examples=8, stateful_step_count=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
-TestKeyedTable = PrimaryKeyTable.TestCase
+TestPrimaryKeyTable = PrimaryKeyTable.TestCase

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import IdentityTransform
 
-from support.clusters.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
+from support.clusters.primary_key_table import PRIMARY_KEY_SCHEMA, PrimaryKeyTable, primary_key_info
 from tiering.errors import BaseMoved, DataCorrupt, InvalidArgument, InvalidData, RoundFailed, SchemaDrift, UnsupportedType
 from tiering.lake.base import LakeWriter, WriterInitContext
 from tiering.lake.iceberg.primary_key import bucket_files as bases
@@ -53,7 +53,7 @@ def writer_of(table: PrimaryKeyTable, base: bytes = b"") -> LakeWriter:
 )
 def test_wrong_changes_are_named_and_leave_the_lake_alone(table: PrimaryKeyTable, records: Any, complaint: str) -> None:
     files = sorted(table.kit.folder.rglob("*.parquet"))
-    nullable = replace(table.info, schema=pa.schema([field.with_nullable(True) for field in KEYED]))
+    nullable = replace(table.info, schema=pa.schema([field.with_nullable(True) for field in PRIMARY_KEY_SCHEMA]))
     batch = PrimaryKeyTable(table.kit, nullable).encode(B0, records)
     writer = writer_of(table)
     with pytest.raises(DataCorrupt, match=complaint):
@@ -88,7 +88,7 @@ def test_a_data_file_that_was_changed_is_not_believed(table: PrimaryKeyTable) ->
 @pytest.mark.parametrize(
     ("changes", "error", "complaint"),
     [
-        ({"schema": pa.schema([pa.field("id", pa.int64()), KEYED.field("name")])}, InvalidArgument, "'id' is nullable"),
+        ({"schema": pa.schema([pa.field("id", pa.int64()), PRIMARY_KEY_SCHEMA.field("name")])}, InvalidArgument, "'id' is nullable"),
         ({"schema": pa.schema([pa.field("id", pa.float64(), nullable=False)])}, UnsupportedType, "'id' of type double"),
         ({"schema": pa.schema([pa.field("id", pa.list_(pa.int64()), nullable=False)])}, UnsupportedType, "'id' of type list"),
         ({"primary_key": ("nothing",)}, InvalidArgument, "no column 'nothing'"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.clusters.primary_key_table import KEYED, PrimaryKeyTable, primary_key_info
+from support.clusters.primary_key_table import PRIMARY_KEY_SCHEMA, PrimaryKeyTable, primary_key_info
 from support.lakes.lake_kit import LakeKit
 from tiering.lake.iceberg.primary_key import keys, spool
 from tiering.model.tables import BucketKey, ChangeType
@@ -35,7 +35,7 @@ STEPS = st.one_of(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(loaded=st.booleans(), many=st.booleans(), steps=st.lists(STEPS, min_size=3, max_size=14))
 def test_after_every_round_the_lake_equals_the_table(shared: LakeKit, loaded: bool, many: bool, steps: list[Any]) -> None:
-    table = PrimaryKeyTable(shared, primary_key_info(f"story{next(names)}", KEYED))
+    table = PrimaryKeyTable(shared, primary_key_info(f"story{next(names)}", PRIMARY_KEY_SCHEMA))
     if loaded:  # so that changes are few, and nothing is rewritten for a while
         table.put(*table.rows(300))
         table.tier("load")

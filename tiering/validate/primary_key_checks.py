@@ -1,7 +1,7 @@
 """The checks of a primary-key table: one row a key, and that row the newest change of its key.
 
-The newest change of a key is decided by all of the log that is held, also below the offset at which the first round began: rows
-that it took from a KV snapshot (offset -1) are compared as far as the log still has what they were made from.
+The newest change of a key is looked for in all of the log that the cluster still holds, also below the offset at which the first round
+began: rows that this round took from a KV snapshot (offset -1) are compared as far as the log still has the changes they were made from.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SNAPSHOT_OFFSET, TIMESTAMP_COLUMN, ChangeType
 from tiering.validate.elsewhere import report_elsewhere
 from tiering.validate.engine import IN_BUCKET, Engine, place_parameters
-from tiering.validate.keyed_proof import QuickProof
 from tiering.validate.lake_view import quoted
+from tiering.validate.primary_key_proof import QuickProof
 from tiering.validate.report import Report
 from tiering.validate.results import Level
 from tiering.validate.subject import Stretch
@@ -21,12 +21,12 @@ _DELETED = int(ChangeType.DELETE)
 
 
 def gather(engine: Engine, stretches: tuple[Stretch, ...], level: Level) -> QuickProof:
-    """What can be proved without looking closer; each bucket's checks say it of theirs."""
+    """The quick proof of the table; the checks of a bucket ask it first."""
     return QuickProof(engine, level)
 
 
 def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
-    """As many rows as keys that live, by the newest change of each key in the log."""
+    """Checks that a bucket has as many rows as the log has keys whose newest change is no delete."""
     counted = dict(proof.counted)
     for stretch in stretches:
         rows = counted.pop(stretch.place, 0)
@@ -46,7 +46,7 @@ def check_counts(engine: Engine, report: Report, stretches: tuple[Stretch, ...],
 
 
 def check_offsets(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
-    """No key twice, and no change beyond the marker."""
+    """Checks that no key has two rows, and that no row was changed beyond the marker."""
     for stretch in stretches:
         details = None if proof.holds(stretch) else _wrong_keys(engine, stretch)
         report.add("keys", stretch.name, details is None, "each key once", None, details)
@@ -64,7 +64,7 @@ def _wrong_keys(engine: Engine, stretch: Stretch) -> str | None:
 
 
 def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], proof: QuickProof) -> None:
-    """Each row equals the newest change of its key, and each key that lives has its row."""
+    """Checks that each row equals the newest change of its key, and that each key that was not deleted has a row."""
     for stretch in stretches:
         details = None
         if not proof.holds(stretch):
@@ -74,7 +74,7 @@ def check_rows(engine: Engine, report: Report, stretches: tuple[Stretch, ...], p
 
 
 def _fold(engine: Engine, stretch: Stretch) -> None:
-    """Table `newest`: offset, time, change type and the hash of the own columns of the newest change of each key that is held."""
+    """Creates the table `newest`: offset, time, change type and hash of the user's columns of each key's newest change in the log."""
     start, stop = stretch.held
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     values = {"__time": TIMESTAMP_COLUMN, "__change": CHANGE_TYPE_COLUMN, "__digest": engine.hash_of(*engine.own_columns)}
@@ -122,9 +122,10 @@ def _lake(engine: Engine) -> str:
 
 
 def _is_older(stretch: Stretch) -> str:
-    """SQL: whether the log need not hold a row's change. One that reaches back to its start holds all.
+    """SQL that is true for a row whose change the log need not hold any more.
 
-    But for rows from a KV snapshot in a partition: they may be those of a former partition of that name.
+    A log that reaches back to its start holds all changes, except those of rows from a KV snapshot in a partition: these may belong to
+    a former partition of that name.
     """
     low = stretch.held[0]
     if low == 0:

@@ -1,8 +1,8 @@
 """The quick proof of a primary-key bucket: the lake has as many rows as keys live by the log, with the same checksum.
 
-Where it holds nothing is left to look for: the rows are the newest changes of their keys, each once. Where it does not (a difference,
-rows from a KV snapshot, rows older than the log), nothing is said, and the checks look closer. Order-free and streaming: a bucket's
-keys are in memory, or in DuckDB's temporary folder, and nothing else of it.
+Where the proof holds, the rows are the newest changes of their keys, each once, and no check looks further. Where it does not hold (a
+difference, rows from a KV snapshot, rows older than the log), it proves nothing, and the checks look closer. It reads in any order and in
+a stream: only the keys of a bucket are in memory, or in DuckDB's temporary folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Side:
 
 
 class QuickProof:
-    """Of all buckets, at one level: of rows alone, of keys and offsets, or of all columns."""
+    """Proves buckets of one table at one level: by their rows alone, by keys and offsets, or by all columns."""
 
     def __init__(self, engine: Engine, level: Level) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class QuickProof:
         return {place: side.rows for place, side in self._lake.items()}
 
     def holds(self, stretch: Stretch) -> bool:
-        """Whether the bucket is right at this level. False: not proved."""
+        """True if the bucket is proved right at this level; False says only that it is not proved."""
         if stretch.place not in self._proved:
             self._proved[stretch.place] = self._compare(stretch, self._lake.get(stretch.place, _Side()))
         return self._proved[stretch.place]
@@ -63,7 +63,7 @@ class QuickProof:
         return {(place, bucket): _Side(rows, int(digest), low) for place, bucket, rows, digest, low in self._engine.rows(sql)}
 
     def _read_log(self, stretch: Stretch) -> _Side:
-        """The newest changes of the keys that live."""
+        """Rows and checksum of the newest changes of the keys that are not deleted."""
         start, stop = stretch.held
         wanted = [OFFSET_COLUMN, CHANGE_TYPE_COLUMN, *self._engine.table.primary_key, *self._columns]
         with self._engine.log(stretch, start, stop, list(dict.fromkeys(wanted))) as log:
@@ -79,7 +79,7 @@ _LIVES = f"{1 << 64}::UHUGEINT"
 
 
 def _newest(engine: Engine, digest: str, log: str) -> str:
-    """SQL: of each key the greatest of (offset, whether it lives, digest), in the bits of one number: far cheaper than `arg_max`."""
+    """SQL of the greatest (offset, whether it lives, digest) of each key, in the bits of one number: far cheaper than `arg_max`."""
     keys = ", ".join(quoted(key) for key in engine.table.primary_key)
     lives = f"({CHANGE_TYPE_COLUMN} <> {int(ChangeType.DELETE)})::UBIGINT"
     return (
