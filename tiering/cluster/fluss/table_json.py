@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,7 +48,7 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
         schema, refusal = _schema(document["schema"])
         properties = {**document.get("custom_properties", {}), **document.get("properties", {}), **(own_options or {})}
         primary_key = tuple(document["schema"].get("primary_key") or ())
-        return TableInfo(
+        info = TableInfo(
             table_id=description.table_id,
             path=description.path,
             table_type=TableType.PRIMARY_KEY if primary_key else TableType.LOG,
@@ -58,12 +58,9 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
             bucket_keys=tuple(document.get("bucket_key") or ()),
             primary_key=primary_key,
             partition_keys=tuple(document.get("partition_key") or ()),
-            properties={str(name): str(value) for name, value in properties.items()},
-            lake_enabled=str(properties.get(LAKE_ENABLED, "false")).lower() == "true",
-            lake_format=str(properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT)).lower(),
-            freshness_ms=_freshness_ms(description.path, properties),
             refusal=refusal,
         )
+        return with_options(info, {str(name): str(value) for name, value in properties.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return TableInfo(
             table_id=description.table_id,
@@ -74,6 +71,17 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
             created_at=_time(description.created_ms),
             refusal=f"its description by the Fluss cluster cannot be read: {error!r}",
         )
+
+
+def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
+    """The table with these options, and what follows from them."""
+    return replace(
+        info,
+        properties=properties,
+        lake_enabled=properties.get(LAKE_ENABLED, "false").lower() == "true",
+        lake_format=properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT).lower(),
+        freshness_ms=_freshness_ms(info.path, properties),
+    )
 
 
 def _schema(document: Mapping[str, Any]) -> tuple[pa.Schema, str | None]:
@@ -108,10 +116,10 @@ def _lake_field(field: pa.Field[Any]) -> pa.Field[Any]:
     return field.with_type(lake_type(field.type))
 
 
-def _freshness_ms(path: TablePath, properties: Mapping[str, Any]) -> int:
+def _freshness_ms(path: TablePath, properties: Mapping[str, str]) -> int:
     text = properties.get(LAKE_FRESHNESS)
     try:
-        return DEFAULT_FRESHNESS_MS if text is None else max(1, parse_duration_ms(str(text), LAKE_FRESHNESS))
+        return DEFAULT_FRESHNESS_MS if text is None else max(1, parse_duration_ms(text, LAKE_FRESHNESS))
     except InvalidArgument as error:
         _log.warning("a table's freshness cannot be read; the default counts", table=str(path), error=error.message)
         return DEFAULT_FRESHNESS_MS

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiering.errors import LakewardError
-from tiering.lake.base import NO_PROPERTIES, Committable, LakeView
+from tiering.lake.base import Committable, LakeView
 from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
@@ -100,7 +100,7 @@ class CommitLake:
     committable: Committable
     base: LakeView
     marker: Marker
-    properties: Mapping[str, str] = NO_PROPERTIES
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class SplitsRun:
 class CommitGranted:
     """`properties`: what the lake snapshot has to carry for the cluster."""
 
-    properties: Mapping[str, str] = NO_PROPERTIES
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tiering.errors import Cancelled, Fenced, LakewardError
-from tiering.lake.base import NO_PROPERTIES, Committable
+from tiering.lake.base import Committable
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
@@ -35,7 +35,7 @@ class Round:
     stats: RoundStats = field(default_factory=RoundStats)
     committable: Committable | None = None
     marker: Marker | None = None
-    snapshot_properties: Mapping[str, str] = NO_PROPERTIES
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     sent: int = 0
     redone: int = 0
