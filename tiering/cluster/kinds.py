@@ -56,6 +56,10 @@ class ClusterKind(Protocol):
         """The cluster as a tierer reads it; connects on first use. Raises SetupError: this machine lacks what it takes."""
         ...
 
+    def is_in(self, folder: Path) -> bool:
+        """Whether `folder` is one that `host` of this kind has written."""
+        ...
+
     def open_read_only(self, folder: Path) -> ReadOnlyCluster:
         """The cluster of a data folder that nobody needs to serve. Raises SetupError: there is none, or of another version."""
         ...

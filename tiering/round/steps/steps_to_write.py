@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import KvSnapshotGone, UnknownTable
+from tiering.errors import KvSnapshotGone, UnknownTable, UnsupportedType
 from tiering.lake.base import LakeView
 from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
@@ -18,12 +18,14 @@ LEASE_ATTEMPTS = 3
 
 
 def table_read(state: Round, table: TableInfo) -> Step:
-    """Checks that the path still has the table that was assigned."""
+    """Checks that the path still has the table that was assigned, and that it can be tiered."""
     if table.table_id != state.assignment.table_id:
         raise UnknownTable(
             f"{table.path} is another table now: its id is {table.table_id}, the round is for {state.assignment.table_id}",
             table_path=table.path,
         )
+    if table.refusal is not None:
+        raise UnsupportedType(f"{table.path} cannot be tiered: {table.refusal}", table_path=table.path)
     return replace(state, table=table), act.ReadLake(table)
 
 
