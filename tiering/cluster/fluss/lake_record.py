@@ -15,8 +15,8 @@ from typing import Any
 
 from tiering import crash_points
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.cluster.fluss.wire.errors import error_of
-from tiering.errors import Fenced, LakeRecordUnreadable, UnknownTable
+from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, error_code, error_of
+from tiering.errors import Fenced, LakeRecordUnreadable, LakewardError, UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
@@ -25,6 +25,8 @@ OFFSETS_KEY = "fluss-offsets"
 COMMIT_USER_KEY = "commit-user"
 COMMIT_USER = "__fluss_lake_tiering"
 """By this user and that path Fluss's own committers and readers know a tiering commit (FLUSS.md, lake layout)."""
+UNKNOWN_SERVER_ERROR = -1
+"""Fluss's code when it cannot read the offsets file that it registered."""
 KEEP_ALL = -1
 """`earliest_snapshot_id_to_keep` that deletes nothing; left unset it deletes what is live when a request is repeated (H1)."""
 
@@ -39,8 +41,12 @@ class LakeRecord:
         """What is registered; None = nothing yet. Raises LakeRecordUnreadable (its offsets file is gone), UnknownTable."""
         try:
             answer = self._client.coordinator(fluss.GetLakeSnapshotRequest(table_path=path_to_pb(table.path)))
-        except LakeSnapshotMissing:
-            return None
+        except LakewardError as error:
+            if error_code(error) == LAKE_SNAPSHOT_NOT_EXIST:
+                return None
+            if error_code(error) == UNKNOWN_SERVER_ERROR:
+                raise LakeRecordUnreadable(f"the lake record of {table.path} cannot be read: {error.message}", table_id=table.table_id) from error
+            raise
         if answer.table_id != table.table_id:
             raise UnknownTable(f"{table.path} was dropped and made anew", table_id=table.table_id, new_table_id=answer.table_id)
         offsets = {

@@ -7,6 +7,7 @@ stays as it is and is refused there, by name; a type that this version does not 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,8 @@ LAKE_ENABLED = "table.datalake.enabled"
 LAKE_FRESHNESS = "table.datalake.freshness"
 LAKE_FORMAT = "table.datalake.format"
 """Set by the cluster itself when a table is made, from its `datalake.format`."""
+_CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
+"""Of `datalake.<format>.<name>` in the cluster's configuration (seen on 0.9.1)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,7 +49,7 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
     try:
         document = json.loads(description.table_json)
         schema, refusal = _schema(document["schema"])
-        properties = {**document.get("custom_properties", {}), **document.get("properties", {}), **(own_options or {})}
+        properties = {**document.get("custom_properties", {}), **_without_catalog(document.get("properties", {})), **(own_options or {})}
         primary_key = tuple(document["schema"].get("primary_key") or ())
         info = TableInfo(
             table_id=description.table_id,
@@ -71,6 +74,11 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
             created_at=_time(description.created_ms),
             refusal=f"its description by the Fluss cluster cannot be read: {error!r}",
         )
+
+
+def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table's options without the properties of the cluster's lake catalog, secrets among them, that its description repeats."""
+    return {name: value for name, value in properties.items() if not _CATALOG_PROPERTY.match(name)}
 
 
 def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:

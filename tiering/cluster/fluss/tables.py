@@ -9,7 +9,8 @@ from typing import Any
 from tiering.cluster.fluss.lake_record import path_to_pb
 from tiering.cluster.fluss.table_json import TableDescription, table_info
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.errors import BadRequest, UnknownDatabase, UnknownTable
+from tiering.cluster.fluss.wire.errors import error_code
+from tiering.errors import LakewardError, UnknownDatabase, UnknownTable
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
@@ -93,10 +94,14 @@ class FlussTables:
 
     def _describe_all(self, paths: Sequence[TablePath]) -> list[TableDescription]:
         """Those of the tables that are still there: one question for all of them, else one a table (FLUSS.md, H4)."""
+        described: dict[TablePath, TableDescription] = {}
         try:
             answer = self._client.coordinator(fluss.MetadataRequest(table_path=[path_to_pb(path) for path in paths]))
-        except BadRequest:  # one of them is gone
-            described: dict[TablePath, TableDescription] = {}
+        except LakewardError as error:
+            if error_code(error) is None:
+                raise
+            # One of them is gone: the server answers for none, and with a code of any kind.
+            pass
         else:
             described = {(known := _of_metadata(message)).path: known for message in answer.table_metadata}
         for path in paths:
