@@ -96,6 +96,26 @@ def read_file_batch(content: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Reco
         return batch
 
 
+class BodyReader:
+    """Reads record batch messages of one schema that stand without it, as in Fluss's log; their bodies may be compressed."""
+
+    def __init__(self, schema: pa.Schema, max_decompressed_bytes: int) -> None:
+        """Raises UnsupportedType for a schema whose rows are not taken."""
+        self._schema = schema
+        self._layout = _layout(schema.remove_metadata())
+        self._max_decompressed_bytes = max_decompressed_bytes
+
+    def read(self, content: pa.Buffer, rows: int) -> pa.RecordBatch:
+        """The batch, which must have `rows` rows; copies nothing that is not compressed."""
+        with _border("the records are not an Arrow record batch"):
+            message = ipc.read_message(content)
+            if _check_batch(message, self._layout, self._max_decompressed_bytes).rows != rows:
+                raise InvalidData(f"the record batch does not have the {rows} rows that it should")
+            batch = ipc.read_record_batch(message, self._schema)
+            batch.validate()
+            return batch
+
+
 @lru_cache(maxsize=1_000)
 def _known_schema(message: bytes) -> pa.Schema:
     """Does what `read_schema` does, cached: the files of a table begin with the same bytes."""
@@ -255,12 +275,16 @@ class _BatchSize:
     view_bytes: int
 
 
-def _check_batch(message: Any, layout: _Layout) -> _BatchSize:
-    """Returns what a record batch says it holds, after checking that all of it fits into its bytes. Raises InvalidData."""
+def _check_batch(message: Any, layout: _Layout, max_decompressed_bytes: int = 0) -> _BatchSize:
+    """Returns what a record batch says it holds, after checking that all of it fits into its bytes. Raises InvalidData.
+
+    A compressed body is taken only with `max_decompressed_bytes`, the most that it may become.
+    """
     if message.type != "record batch":
         raise InvalidData(f"the Arrow stream has a {message.type} message, which is not taken", hint="Do not dictionary-encode columns.")
     header, body_bytes = _header(message), 0 if message.body is None else message.body.size
-    if header.has(_BATCH_COMPRESSION):
+    is_compressed = header.has(_BATCH_COMPRESSION)
+    if is_compressed and not max_decompressed_bytes:
         raise InvalidData("the Arrow stream is compressed", hint="Send it without body compression.")
     rows = header.number(_BATCH_LENGTH, "<q")
     nodes, buffers = header.numbers(_BATCH_NODES, 2), header.numbers(_BATCH_BUFFERS, 2)
@@ -270,9 +294,17 @@ def _check_batch(message: Any, layout: _Layout) -> _BatchSize:
         raise InvalidData("a map has an entry or a key that is NULL", hint="Leave such entries out.")
     if min(buffers, default=0) < 0 or sum(buffers[1::2]) > body_bytes:
         raise InvalidData("the buffers of a record batch are longer than its body")
+    if is_compressed and _decompressed_bytes(message.body, buffers) > max_decompressed_bytes:
+        raise InvalidData(f"the record batch is more than {max_decompressed_bytes} bytes long when decompressed")
     variadic = header.numbers(_BATCH_VARIADIC)
     has_views = variadic or _VIEWS in layout.buffers
     return _BatchSize(rows, _view_bytes(message.body, layout, buffers, variadic) if has_views else 0)
+
+
+def _decompressed_bytes(body: pa.Buffer, buffers: Sequence[int]) -> int:
+    """A compressed buffer begins with its length before, as int64; -1 = it is not compressed (`Message.fbs`, BodyCompression)."""
+    starts = [buffers[index] for index in range(0, len(buffers), 2) if buffers[index + 1] >= 8]
+    return sum(max(_unpack("<q", body, start), 0) for start in starts)
 
 
 def _view_bytes(body: pa.Buffer, layout: _Layout, buffers: Sequence[int], variadic: Sequence[int]) -> int:

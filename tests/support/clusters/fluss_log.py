@@ -1,0 +1,94 @@
+"""Writes what a Fluss server keeps in its log: record batches in the Arrow format, and descriptions of schemas."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import google_crc32c
+import pyarrow as pa
+from pyarrow import ipc
+
+HEADER_BYTES = {0: 48, 1: 52}
+CRC_PLACE = {0: 21, 1: 25}
+
+
+def record_batch(
+    rows: pa.RecordBatch,
+    starting_offset: int,
+    *,
+    change_types: Sequence[int] | None = None,
+    commit_ms: int = 1_700_000_000_000,
+    schema_id: int = 1,
+    magic: int = 1,
+    offsets: int | None = None,
+    compression: str | None = None,
+) -> bytes:
+    """One record batch; append-only without change types. `offsets`: how many it uses, if not one a row."""
+    last_delta = (rows.num_rows if offsets is None else offsets) - 1
+    covered = struct.pack("<hbiqii", schema_id, change_types is None, last_delta, 7, 3, rows.num_rows)
+    if rows.num_rows:
+        covered += bytes(change_types or ()) + message(rows, compression)
+    before = struct.pack("<bq", magic, commit_ms) + (struct.pack("<i", 5) if magic else b"")
+    crc = struct.pack("<I", google_crc32c.value(covered))
+    return struct.pack("<qi", starting_offset, len(before) + len(crc) + len(covered)) + before + crc + covered
+
+
+def message(rows: pa.RecordBatch, compression: str | None = None) -> bytes:
+    """The rows as an Arrow record batch message without a schema."""
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, rows.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_batch(rows)
+    reader = ipc.MessageReader.open_stream(pa.BufferReader(sink.getvalue()))
+    reader.read_next_message()
+    return reader.read_next_message().serialize().to_pybytes()
+
+
+def schema_json(schema: pa.Schema) -> bytes:
+    """A schema as GetTableSchema answers it."""
+    columns = [{"name": field.name, "data_type": type_json(field.type, field.nullable), "id": index} for index, field in enumerate(schema)]
+    return json.dumps({"version": 1, "columns": columns, "highest_field_id": len(columns) - 1}).encode()
+
+
+_ROOTS = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BYTES",
+    pa.date32(): "DATE",
+}
+_PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def type_json(kind: pa.DataType, is_nullable: bool = True) -> dict[str, Any]:
+    """A type as Fluss describes it."""
+    description = _described(kind)
+    return description if is_nullable else {**description, "nullable": False}
+
+
+def _described(kind: Any) -> dict[str, Any]:
+    if kind in _ROOTS:
+        return {"type": _ROOTS[kind]}
+    if pa.types.is_fixed_size_binary(kind):
+        return {"type": "BINARY", "length": kind.byte_width}
+    if pa.types.is_decimal(kind):
+        return {"type": "DECIMAL", "precision": kind.precision, "scale": kind.scale}
+    if pa.types.is_timestamp(kind):
+        root = "TIMESTAMP_WITH_LOCAL_TIME_ZONE" if kind.tz else "TIMESTAMP_WITHOUT_TIME_ZONE"
+        return {"type": root, "precision": _PRECISIONS[kind.unit]}
+    if pa.types.is_time(kind):
+        return {"type": "TIME_WITHOUT_TIME_ZONE", "precision": _PRECISIONS[kind.unit]}
+    if pa.types.is_map(kind):
+        return {"type": "MAP", "key_type": type_json(kind.key_type, False), "value_type": type_json(kind.item_type)}
+    if pa.types.is_list(kind):
+        return {"type": "ARRAY", "element_type": type_json(kind.value_type)}
+    assert pa.types.is_struct(kind), kind
+    fields = [kind.field(index) for index in range(kind.num_fields)]
+    return {"type": "ROW", "fields": [{"name": field.name, "field_type": type_json(field.type), "field_id": -1} for field in fields]}

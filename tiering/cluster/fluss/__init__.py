@@ -1,0 +1,1 @@
+"""An Apache Fluss cluster as the source of rows."""

@@ -1,0 +1,175 @@
+"""Record batches of Fluss's log in the Arrow format, from bytes to Arrow (FLUSS.md, "Log record batches").
+
+    baseOffset i64 | length i32, of what follows it | magic i8 | commitTimestamp i64 | leaderEpoch i32, from magic 1 on | crc u32 |
+    schemaId i16 | attributes i8, bit 0: append-only | lastOffsetDelta i32 | writerId i64 | sequence i32 | count i32 |
+    `count` change types i8, unless append-only | an Arrow record batch message without its schema
+
+All of it little-endian. The CRC32C covers what follows it. Before it stand the offset, which must follow the batch before, the
+length and the magic, which a wrong checksum betrays, and the leader epoch, which nobody reads; the commit time alone is protected
+by nothing. Everything here is a function of bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.errors import BadRequest, DataCorrupt
+from tiering.library_guards.arrow_ipc import BodyReader
+from tiering.model.tables import BucketKey, ChangeType, TablePath
+
+_LENGTH_AND_MAGIC = struct.Struct("<qib")
+_BEFORE_CRC = (struct.Struct("<q"), struct.Struct("<qi"))
+"""Commit time, with the leader epoch behind it from magic 1 on; by magic."""
+_FROM_CRC = struct.Struct("<Ihbiqii")
+_LENGTH_END = 12
+"""Bytes of a batch that its length does not count."""
+_SCHEMA_ID_PLACE = 4
+"""Bytes of the checksum, which does not cover itself."""
+_APPEND_ONLY = 1
+MAX_HEADER_BYTES = _LENGTH_AND_MAGIC.size + _BEFORE_CRC[1].size + _FROM_CRC.size
+"""52: with so many bytes of a batch its offsets and commit time are known."""
+MAX_DECOMPRESSED_BYTES = 1 << 30
+"""Of a batch. Clients send some MB at once; this bounds what a hostile one can make of them."""
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """Where bytes of a log come from, for errors."""
+
+    table_path: TablePath
+    bucket: BucketKey
+    source: str
+    """The file, or the server that sent them."""
+
+    def corrupt(self, damage: str, starting_offset: int, stopping_offset: int | None = None) -> DataCorrupt:
+        """What to raise: names source, bucket and offset range."""
+        stop = "..." if stopping_offset is None else stopping_offset
+        return DataCorrupt(
+            f"{damage}: {self.source}, bucket {self.bucket} of {self.table_path}, offsets [{starting_offset}, {stop})",
+            hint="Have the bucket served by another replica, or restore the file; nothing past it can be read until then.",
+            path=self.source,
+            bucket=self.bucket,
+            starting_offset=starting_offset,
+            stopping_offset=stopping_offset,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """What a record batch says of itself: records `[starting_offset, stopping_offset)`, of which the first `count` exist."""
+
+    position: int
+    """Of its first byte, in the bytes that it was found in."""
+    size: int
+    starting_offset: int
+    stopping_offset: int
+    commit_ms: int
+    crc: int
+    schema_id: int
+    is_append_only: bool
+    count: int
+    crc_end: int
+    """Bytes before what the checksum covers."""
+
+    @property
+    def records_start(self) -> int:
+        """Bytes before the change types or, append-only, the Arrow message."""
+        return self.crc_end + _FROM_CRC.size - _SCHEMA_ID_PLACE
+
+
+def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset: int) -> BatchHeader | None:
+    """The header at `position`; None if the bytes end before the header does. `offset` is the one for which it was looked up.
+
+    Raises DataCorrupt for what no batch can have.
+    """
+    left = len(data) - position
+    if left < _LENGTH_AND_MAGIC.size:
+        return None
+    starting_offset, length, magic = _LENGTH_AND_MAGIC.unpack_from(data, position)
+    if not 0 <= magic < len(_BEFORE_CRC):
+        raise place.corrupt(f"a record batch has the version {magic}, which this release does not read", offset)
+    crc_start = _LENGTH_AND_MAGIC.size + _BEFORE_CRC[magic].size
+    if length < crc_start + _FROM_CRC.size - _LENGTH_END:
+        raise place.corrupt(f"a record batch has a length of {length} bytes", offset)
+    if left < crc_start + _FROM_CRC.size:
+        return None
+    commit_ms = _BEFORE_CRC[magic].unpack_from(data, position + _LENGTH_AND_MAGIC.size)[0]
+    crc, schema_id, attributes, last_delta, _, _, count = _FROM_CRC.unpack_from(data, position + crc_start)
+    if not 0 <= count <= last_delta + 1 or last_delta < 0:
+        raise place.corrupt(f"a record batch has {count} records in {last_delta + 1} offsets", offset)
+    return BatchHeader(
+        position,
+        length + _LENGTH_END,
+        starting_offset,
+        starting_offset + last_delta + 1,
+        commit_ms,
+        crc,
+        schema_id,
+        bool(attributes & _APPEND_ONLY),
+        count,
+        crc_start + _SCHEMA_ID_PLACE,
+    )
+
+
+def complete_batches(data: pa.Buffer, first: tuple[int, int], place: LogPlace, *, position: int = 0) -> Iterator[BatchHeader]:
+    """The batches from `position` on that the bytes hold whole, verified; a last one that is cut is left out.
+
+    The first begins at an offset from `first[0]` to `first[1]`, and each further one where the one before ends. Raises DataCorrupt.
+    """
+    lowest, highest = first
+    while (header := read_header(data, position, place, highest)) is not None and position + header.size <= len(data):
+        if not lowest <= header.starting_offset <= highest:
+            raise place.corrupt(f"the log goes on at offset {header.starting_offset} instead of {highest}", highest)
+        if google_crc32c.value(data.slice(position + header.crc_end, header.size - header.crc_end)) != header.crc:  # type: ignore[arg-type]
+            raise _damaged("a record batch does not match its checksum", header, place)
+        yield header
+        position, lowest, highest = position + header.size, header.stopping_offset, header.stopping_offset
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedBatch:
+    """The records of a batch; `rows` has the columns of its schema id."""
+
+    header: BatchHeader
+    rows: pa.RecordBatch
+    change_types: npt.NDArray[np.int8] | None
+    """None = append-only."""
+
+
+def decode_batch(data: pa.Buffer, header: BatchHeader, bodies: BodyReader, place: LogPlace) -> DecodedBatch:
+    """The records of a batch that has some; `bodies` reads those of its schema id. Raises DataCorrupt."""
+    start, stop = header.position + header.records_start, header.position + header.size
+    change_types = None
+    if not header.is_append_only:
+        if stop - start < header.count:
+            raise _damaged("a record batch is too short for its change types", header, place)
+        change_types = np.frombuffer(data, dtype=np.int8, count=header.count, offset=start)
+        if change_types.min() < ChangeType.APPEND or change_types.max() > ChangeType.DELETE:
+            raise _damaged("a record batch has an unknown change type", header, place)
+        start += header.count
+    try:
+        rows = bodies.read(_aligned(data, start, stop), header.count)
+    except BadRequest as error:
+        raise _damaged(f"a record batch cannot be decoded ({error.message})", header, place) from error
+    return DecodedBatch(header, rows, change_types)
+
+
+def _damaged(damage: str, header: BatchHeader, place: LogPlace) -> DataCorrupt:
+    return place.corrupt(damage, header.starting_offset, header.stopping_offset)
+
+
+def _aligned(data: pa.Buffer, start: int, stop: int) -> pa.Buffer:
+    """The bytes at an address that Arrow's buffers may have: messages follow change types, so they lie anywhere."""
+    part = data.slice(start, stop - start)
+    if part.address % 8 == 0:
+        return part
+    copy = pa.allocate_buffer(part.size)
+    np.frombuffer(copy, dtype=np.uint8)[:] = np.frombuffer(part, dtype=np.uint8)
+    return copy

@@ -1,0 +1,153 @@
+"""Log segments that a tablet server moved to Fluss's remote storage: the same record batches, in files.
+
+The file of a segment is `{remote_log_tablet_dir}/{segment_id}/{first offset, 20 digits}.log`. It is read in blocks, so that a segment
+of any size takes little memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from tiering.cluster.fluss.log.batches import MAX_HEADER_BYTES, BatchHeader, LogPlace, complete_batches, read_header
+from tiering.cluster.fluss.log.rows import LogChunk
+from tiering.cluster.fluss.remote_files import open_remote
+from tiering.errors import ClusterUnavailable
+
+BLOCK_BYTES = 16 * 1024 * 1024
+"""Read at once; a record batch that is longer is read whole all the same."""
+_INDEX_WINDOW_BYTES = 64 * 1024
+"""Of a segment, to find the record batch of an offset: Fluss's index has an entry for every few KiB."""
+
+
+@dataclass(frozen=True)
+class RemoteSegment:
+    """Records `[starting_offset, stopping_offset)` of a bucket's log in one file."""
+
+    segment_id: str
+    starting_offset: int
+    stopping_offset: int
+
+    def path(self, folder: str) -> str:
+        """Of its file, below a bucket's remote folder."""
+        return f"{folder}/{self.segment_id}/{self.starting_offset:020d}.log"
+
+
+@dataclass(frozen=True)
+class RemoteLog:
+    """Where a tablet server says that records from some offset on are."""
+
+    folder: str
+    segments: Sequence[RemoteSegment]
+    first_position: int
+    """In the first segment, of a record batch at or before that offset."""
+
+
+class RemoteSegmentGone(Exception):
+    """A segment's file is not there (any more). Whoever reads the log finds out whether retention removed it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def remote_chunks(remote: RemoteLog, start: int, stop: int, place: LogPlace, properties: Mapping[str, str]) -> Iterator[LogChunk]:
+    """The record batches of the segments from offset `start` on, until `stop` or the last segment is reached.
+
+    A chunk is at most BLOCK_BYTES long, or one record batch. Raises DataCorrupt, RemoteSegmentGone, ClusterUnavailable, SetupError.
+    """
+    position = remote.first_position
+    for segment in remote.segments:
+        if start >= stop:
+            return
+        for chunk in _segment_chunks(segment, remote.folder, position, start, place, properties):
+            yield chunk
+            start = max(start, chunk.headers[-1].stopping_offset)
+            if start >= stop:
+                return
+        position = 0
+
+
+def _segment_chunks(
+    segment: RemoteSegment, folder: str, position: int, start: int, place: LogPlace, properties: Mapping[str, str]
+) -> Iterator[LogChunk]:
+    path = segment.path(folder)
+    place = replace(place, source=path)
+    first = (segment.starting_offset, start) if position else (segment.starting_offset, segment.starting_offset)
+    with _File(path, properties) as file:
+        while first[1] < segment.stopping_offset:
+            data = file.read(position, BLOCK_BYTES)
+            headers = list(complete_batches(data, first, place))
+            if not headers:
+                data = file.read(position, _next_size(data, place, first[1]))
+                headers = list(complete_batches(data, first, place))
+            if not headers:
+                raise place.corrupt("the file ends within its records", first[1], segment.stopping_offset)
+            yield LogChunk(data, headers, place)
+            position += headers[-1].position + headers[-1].size
+            first = (headers[-1].stopping_offset, headers[-1].stopping_offset)
+
+
+def _next_size(data: pa.Buffer, place: LogPlace, offset: int) -> int:
+    """Bytes of the record batch at the beginning of `data`, which it does not hold whole; 0 if not even its header is there."""
+    header = read_header(data, 0, place, offset)
+    return 0 if header is None else header.size
+
+
+def remote_header(remote: RemoteLog, offset: int, place: LogPlace, properties: Mapping[str, str]) -> BatchHeader:
+    """The header of the record batch with `offset`, which lies in the first segment; reads little, and no records.
+
+    Raises DataCorrupt, RemoteSegmentGone, ClusterUnavailable, SetupError.
+    """
+    segment = remote.segments[0]
+    path = segment.path(remote.folder)
+    place = replace(place, source=path)
+    position = remote.first_position
+    with _File(path, properties) as file:
+        while True:
+            window = file.read(position, _INDEX_WINDOW_BYTES)
+            at = 0
+            while (header := read_header(window, at, place, offset)) is not None:
+                if header.stopping_offset > offset:
+                    return header
+                at += header.size
+            if len(window) < MAX_HEADER_BYTES:
+                raise place.corrupt("the file ends before the offset", offset, segment.stopping_offset)
+            position += at
+
+
+class _File:
+    """A file that is open within a `with` block."""
+
+    def __init__(self, path: str, properties: Mapping[str, str]) -> None:
+        self._path = path
+        self._properties = properties
+
+    def __enter__(self) -> _File:
+        system, path = open_remote(self._path, self._properties)
+        try:
+            self._file = system.open_input_file(path)
+        except FileNotFoundError as error:
+            raise RemoteSegmentGone(self._path) from error
+        except (OSError, pa.ArrowException) as error:
+            raise self._unreadable(error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, position: int, size: int) -> pa.Buffer:
+        """Up to `size` bytes from `position` on; fewer only at the end."""
+        try:
+            self._file.seek(position)
+            return self._file.read_buffer(size)
+        except (OSError, pa.ArrowException) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: BaseException) -> ClusterUnavailable:
+        return ClusterUnavailable(
+            f"cannot read the remote log segment {self._path}: {error}",
+            hint="Check that the storage of the cluster's remote.data.dir answers, and that the executors may read it.",
+        )

@@ -1,0 +1,180 @@
+"""Columns of one schema id of a Fluss table, and how its log records become rows of the table as it is now.
+
+Fluss describes a schema in JSON (`SchemaJsonSerde` and `DataTypeJsonSerde` of 0.9.1) and writes its columns in the Arrow types of
+`arrow_type`. A record batch names the schema id that it was written with; columns added since are NULL in its rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.errors import InvalidAnswer, SourceChanged, UnsupportedType
+
+_PLAIN_TYPES: Mapping[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "CHAR": pa.string(),
+    "STRING": pa.string(),
+    "BYTES": pa.binary(),
+    "DATE": pa.date32(),
+}
+_UNITS = ("s", "ms", "us", "ns")
+"""Arrow's units of time: the one of precision 0, of 1 to 3, of 4 to 6 and of 7 to 9."""
+
+
+@dataclass(frozen=True)
+class LogColumn:
+    """A column of one schema id. `type` is the one that its log is written in."""
+
+    column_id: int
+    name: str
+    type: pa.DataType
+    is_nullable: bool
+
+
+@dataclass(frozen=True)
+class LogSchema:
+    """The columns of one schema id, in order."""
+
+    columns: tuple[LogColumn, ...]
+    primary_key: tuple[str, ...] = ()
+
+
+def parse_schema_json(schema_json: bytes | str) -> LogSchema:
+    """The columns of a schema as GetTableSchema answers it, or of a `table_json`'s `schema`. Raises InvalidAnswer, UnsupportedType."""
+    try:
+        document = json.loads(schema_json)
+        columns = tuple(_column(place, column) for place, column in enumerate(document["columns"]))
+        return LogSchema(columns, tuple(document.get("primary_key", ())))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidAnswer(f"a schema of the Fluss cluster cannot be read: {error!r}", hint="Check the version of the Fluss cluster.") from error
+
+
+def _column(place: int, column: Mapping[str, Any]) -> LogColumn:
+    name, kind = column["name"], column["data_type"]
+    return LogColumn(column.get("id", place), name, arrow_type(kind, name), kind.get("nullable", True))
+
+
+def arrow_type(kind: Mapping[str, Any], path: str) -> pa.DataType:
+    """The Arrow type in which Fluss's log has values of a type that is described in JSON; `path` names it in errors.
+
+    TIMESTAMP_LTZ has the zone UTC here; the log's Arrow messages carry no schema, so that either reading is right. Raises
+    UnsupportedType for a type that 0.9.1 does not have, ValueError and KeyError for a description that lacks something.
+    """
+    root = kind["type"]
+    if root in _PLAIN_TYPES:
+        return _PLAIN_TYPES[root]
+    if root == "BINARY":
+        return pa.binary(kind["length"])
+    if root == "DECIMAL":
+        return pa.decimal128(kind["precision"], kind["scale"])
+    if root in ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"):
+        return pa.timestamp(_unit(kind), tz="UTC" if root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else None)
+    if root == "TIME_WITHOUT_TIME_ZONE":
+        unit = _unit(kind)
+        return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    return _nested_type(kind, path)
+
+
+def _nested_type(kind: Mapping[str, Any], path: str) -> pa.DataType:
+    root = kind["type"]
+    if root == "ARRAY":
+        return pa.list_(_field("element", kind["element_type"], f"{path}.element"))
+    if root == "MAP":
+        key = _field("key", kind["key_type"], f"{path}.key").with_nullable(False)
+        return pa.map_(key, _field("value", kind["value_type"], f"{path}.value"))
+    if root == "ROW":
+        return pa.struct([_field(field["name"], field["field_type"], f"{path}.{field['name']}") for field in kind["fields"]])
+    raise UnsupportedType(f"column {path!r} has the Fluss type {root}, which Lakeward does not know", column=path)
+
+
+def _field(name: str, kind: Mapping[str, Any], path: str) -> pa.Field[Any]:
+    return pa.field(name, arrow_type(kind, path), kind.get("nullable", True))
+
+
+def _unit(kind: Mapping[str, Any]) -> Any:
+    return _UNITS[-(-int(kind["precision"]) // 3)]
+
+
+@dataclass(frozen=True)
+class LogLayout:
+    """How rows that were written with one schema id are decoded, and become rows of the table."""
+
+    written: pa.Schema
+    """What Arrow decodes a record batch with: the columns in the log's order, each already in the table's type where the bytes
+    are the same."""
+    table: pa.Schema
+    _casts: tuple[Callable[[pa.Array[Any]], pa.Array[Any]] | None, ...]
+    """Per column of `table`; None = as it is decoded, or NULL if `written` does not have it."""
+    _places: tuple[int, ...]
+    """Per column of `table` its place in `written`; -1 = added later."""
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether decoded rows are the table's as they are."""
+        return self._places == tuple(range(len(self.written))) and not any(self._casts) and len(self.written) == len(self.table)
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The table's rows of a decoded batch."""
+        if self.is_identity:
+            return batch
+        columns: list[pa.Array[Any]] = []
+        for field, place, cast in zip(self.table, self._places, self._casts, strict=True):
+            if place < 0:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+            else:
+                column = batch.column(place)
+                columns.append(column if cast is None else cast(column))
+        return pa.RecordBatch.from_arrays(columns, schema=self.table)
+
+
+def log_layout(schema: LogSchema, table: pa.Schema, where: str) -> LogLayout:
+    """How rows of a schema id become rows of `table`, whose columns are found by their names: Fluss 0.9.1 adds columns and does
+    nothing else to them.
+
+    Raises SourceChanged if the log has a column that `table` does not have, or one of another type; `where` names the table.
+    """
+    names = [column.name for column in schema.columns]
+    if unknown := [name for name in names if table.get_field_index(name) < 0]:
+        raise SourceChanged(f"columns were added to {where} since it was looked up: {', '.join(unknown)}")
+    places = tuple(names.index(name) if name in names else -1 for name in table.names)
+    written, casts = [pa.field(column.name, column.type) for column in schema.columns], []
+    for field, place in zip(table, places, strict=True):
+        cast = None
+        if place >= 0 and have_same_bytes(written[place].type, field.type):
+            written[place] = field
+        elif place >= 0:
+            cast = _cast(written[place].type, field, where)
+        casts.append(cast)
+    return LogLayout(pa.schema(written), table, tuple(casts), places)
+
+
+def _cast(kind: pa.DataType, field: pa.Field[Any], where: str) -> Callable[[pa.Array[Any]], pa.Array[Any]]:
+    try:
+        pc.cast(pa.nulls(0, kind), field.type)
+    except pa.ArrowException as error:
+        message = f"column {field.name!r} of {where} is {kind} in the log, and was {field.type} when the table was looked up"
+        raise SourceChanged(message, column=field.name) from error
+    return lambda column: pc.cast(column, field.type)
+
+
+def have_same_bytes(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether values of both types lie in the same bytes: names and nullability within nested types make no difference."""
+    if left.num_fields or right.num_fields:
+        return left.id == right.id and left.num_fields == right.num_fields and all(_children_alike(left, right))
+    return left.equals(right)
+
+
+def _children_alike(left: pa.DataType, right: pa.DataType) -> Sequence[bool]:
+    return [have_same_bytes(left.field(index).type, right.field(index).type) for index in range(left.num_fields)]

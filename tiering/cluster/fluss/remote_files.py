@@ -1,0 +1,78 @@
+"""Files that Fluss keeps under its `remote.data.dir`: log segments and KV snapshots, read through pyarrow's file systems.
+
+A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties that are named as
+Fluss's own, its secrets only from the environment of the process that reads (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), so that
+they travel in no task. Any other scheme goes to pyarrow (hdfs, gs, abfs) or, if that does not know it, to fsspec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tiering.errors import SetupError
+
+_LOCAL_SCHEMES = ("", "file")
+_S3_SCHEMES = ("s3", "s3a", "s3n")
+_PYARROW_SCHEMES = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
+_ENDPOINT, _REGION, _PATH_STYLE = "s3.endpoint", "s3.region", "s3.path.style.access"
+REMOTE_FILE_PROPERTIES = (_ENDPOINT, _REGION, _PATH_STYLE)
+"""Names of the properties that are read; none of them is a secret."""
+
+
+def open_remote(uri: str, properties: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
+    """The file system of `uri`, and the path in it.
+
+    Fluss writes paths as they are, so that nothing is unescaped. Connects to nothing that a first read would not connect to. Raises
+    SetupError for a scheme that this installation cannot read.
+    """
+    scheme = _scheme(uri)
+    if scheme in _LOCAL_SCHEMES:
+        return fs.LocalFileSystem(), _local_path(uri)
+    rest = uri.split("://", 1)[1] if "://" in uri else uri.split(":", 1)[1]
+    if scheme in _S3_SCHEMES:
+        return fs.S3FileSystem(**_s3_options(properties)), rest
+    try:
+        if scheme in _PYARROW_SCHEMES:
+            return fs.FileSystem.from_uri(uri)
+        return fs.PyFileSystem(fs.FSSpecHandler(_fsspec_file_system(uri, scheme))), rest
+    except (ImportError, ValueError, NotImplementedError, pa.ArrowException, OSError) as error:
+        raise SetupError(
+            f"files of {scheme}:// cannot be read here: {error}",
+            hint=f"Install the fsspec implementation of {scheme!r} beside lakeward, where the coordinator and the executors run.",
+        ) from error
+
+
+def _scheme(uri: str) -> str:
+    before, colon, _ = uri.partition(":")
+    return before.lower() if colon and "/" not in before else ""
+
+
+def _local_path(uri: str) -> str:
+    """Of `/a`, `file:/a` or `file:///a`."""
+    if not _scheme(uri):
+        return uri
+    rest = uri.split(":", 1)[1]
+    return "/" + rest.lstrip("/")
+
+
+def _s3_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if endpoint := properties.get(_ENDPOINT):
+        parts = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
+        options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
+        # Arrow puts the bucket into the path unless it is told otherwise, as servers with an endpoint of their own want it.
+        options["force_virtual_addressing"] = properties.get(_PATH_STYLE, "true").lower() == "false"
+    if region := properties.get(_REGION):
+        options["region"] = region
+    return options
+
+
+def _fsspec_file_system(uri: str, scheme: str) -> Any:
+    import fsspec
+
+    return fsspec.filesystem(scheme, **fsspec.get_filesystem_class(scheme)._get_kwargs_from_urls(uri))
