@@ -36,6 +36,8 @@
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
+    │   │   └── ClusterAccessDenied     the source cluster refuses the user, the password or what the user wants to do
+    │   ├── LakeRecordUnreadable        the cluster cannot tell any more which lake snapshot it recorded
     │   ├── SourceChanged               the source changed under the round: the next one plans afresh
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
     │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
@@ -252,6 +254,19 @@ class LakeUnavailable(TransientTieringError):
 
 class ClusterUnavailable(TransientTieringError):
     """The source cluster does not answer."""
+
+
+class ClusterAccessDenied(ClusterUnavailable):
+    """The source cluster refuses a login, or what the user wants to do; that may be mended without a restart here."""
+
+
+class LakeRecordUnreadable(TransientTieringError):
+    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1).
+
+    Beside another tiering service the next round mends that by a commit.
+    """
+
+    default_hint = "Another tiering service deleted the file. The next round commits and registers a new one."
 
 
 class SourceChanged(TransientTieringError):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from tiering.clock import SystemClock
 from tiering.cluster.fluss import table_options
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.identity import check_identity
 from tiering.cluster.fluss.lake_record import path_to_pb, summary_properties
+from tiering.cluster.fluss.lease_ledger import LeaseLedger
+from tiering.cluster.fluss.leases import FlussLeases
 from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import Offsets, TableInfo, TablePath
+from tiering.model.tables import Offsets, TableBucket, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
 _SET, _DELETE = 0, 1
@@ -25,9 +30,10 @@ _SET, _DELETE = 0, 1
 class FlussCluster(FlussSource):
     """A `ClusterOwner` with `TableOptionSetting`. `memory` is what it keeps in the data folder; whoever opened it closes it."""
 
-    def __init__(self, connection: FlussConnection, client: FlussClient, cluster_id: str, memory: FlussMemory) -> None:
-        super().__init__(connection, client, cluster_id, FlussTables(client, self._check_identity, lambda: self._own_options))
+    def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
+        super().__init__(connection, client, settings, FlussTables(client, self._check_identity, lambda: self._own_options))
         self._memory = memory
+        self._leases = FlussLeases(client, LeaseLedger(memory.engine), SystemClock())
         self._known_lock = threading.Lock()
         self._known = dict(memory.known_tables())
         self._own_options = memory.table_options()
@@ -43,6 +49,24 @@ class FlussCluster(FlussSource):
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """As `ClusterOwner.rewind_lake_snapshot`. Tablet servers keep the largest offset that they were ever told."""
         self._lake_record.write(table, snapshot, self._living(table), may_go_back=True)
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """As `LeaseListing.leases`."""
+        return self._leases.leases()
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        """As `KvSnapshotLeases.acquire_lease`."""
+        return self._leases.acquire_lease(lease_id, ttl_ms, snapshots, owner)
+
+    def release_lease(self, lease_id: str, buckets: Collection[TableBucket]) -> Collection[TableBucket]:
+        """As `KvSnapshotLeases.release_lease`."""
+        return self._leases.release_lease(lease_id, buckets)
+
+    def drop_lease(self, lease_id: str) -> bool:
+        """As `KvSnapshotLeases.drop_lease`."""
+        return self._leases.drop_lease(lease_id)
 
     def set_table_option(self, path: TablePath, name: str, value: str | None, *, dry_run: bool = False) -> TableInfo:
         """As `TableOptionSetting.set_table_option`: Fluss's own in Fluss, the others here."""
@@ -69,7 +93,7 @@ class FlussCluster(FlussSource):
         """Raises ClusterUnavailable for tables of another cluster; those of this one are remembered."""
         listed = [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
         with self._known_lock:
-            check_identity(self._cluster_id, self._known, listed)
+            check_identity(self.cluster_id, self._known, listed)
             new = [table for table in listed if table.table_id not in self._known]
             if new:
                 self._memory.remember_tables(new)

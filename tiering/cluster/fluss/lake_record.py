@@ -26,7 +26,8 @@ COMMIT_USER_KEY = "commit-user"
 COMMIT_USER = "__fluss_lake_tiering"
 """By this user and that path Fluss's own committers and readers know a tiering commit (FLUSS.md, lake layout)."""
 UNKNOWN_SERVER_ERROR = -1
-"""Fluss's code when it cannot read the offsets file that it registered."""
+NO_FILE_SIGNS = ("FileNotFoundException", "NoSuchFileException", "NoSuchKey")
+"""Fluss has no code of its own for an offsets file that is gone, on a disk or in an object store: it stands in its stack trace."""
 KEEP_ALL = -1
 """`earliest_snapshot_id_to_keep` that deletes nothing; left unset it deletes what is live when a request is repeated (H1)."""
 
@@ -44,8 +45,11 @@ class LakeRecord:
         except LakewardError as error:
             if error_code(error) == LAKE_SNAPSHOT_NOT_EXIST:
                 return None
-            if error_code(error) == UNKNOWN_SERVER_ERROR:
-                raise LakeRecordUnreadable(f"the lake record of {table.path} cannot be read: {error.message}", table_id=table.table_id) from error
+            if error_code(error) == UNKNOWN_SERVER_ERROR and any(sign in error.message for sign in NO_FILE_SIGNS):
+                raise LakeRecordUnreadable(
+                    f"the cluster cannot read what it recorded of the lake table {table.path}: the offsets file that it registered is gone",
+                    table_id=table.table_id,
+                ) from error
             raise
         if answer.table_id != table.table_id:
             raise UnknownTable(f"{table.path} was dropped and made anew", table_id=table.table_id, new_table_id=answer.table_id)
@@ -60,9 +64,7 @@ class LakeRecord:
         """Writes a new offsets file with exactly these offsets; its path. Nobody looks at it until it is named somewhere."""
         wanted = fluss.PbTableOffsets(table_id=table.table_id, table_path=path_to_pb(table.path))
         for bucket in sorted(offsets, key=BucketKey.sort_key):
-            wanted.bucket_offsets.add(
-                partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=offsets[bucket]
-            )
+            wanted.bucket_offsets.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=offsets[bucket])
         # Whole as it is: merged with what is registered, a vanished partition would stay for ever, and a file that is gone would fail it.
         request = fluss.PrepareLakeTableSnapshotRequest(bucket_offsets=[wanted], ignore_previous_table_offsets=True)
         answer = self._client.coordinator(request)
@@ -72,9 +74,7 @@ class LakeRecord:
                 return str(of_table.lake_table_offsets_path)
         raise error_of(-1, f"the cluster prepared no offsets file for {table.path}")
 
-    def write(
-        self, table: TableInfo, snapshot: RecordedLakeSnapshot, living: Collection[int] | None, *, may_go_back: bool = False
-    ) -> None:
+    def write(self, table: TableInfo, snapshot: RecordedLakeSnapshot, living: Collection[int] | None, *, may_go_back: bool = False) -> None:
         """Registers `snapshot`, unless it is registered already: looked at first, so that it may be repeated.
 
         `living` are ids of the partitions that there are; None = all that are named. Raises Fenced if an offset would go back.
@@ -94,13 +94,9 @@ class LakeRecord:
     def _commit(self, table: TableInfo, snapshot: RecordedLakeSnapshot, path: str, keep: int) -> None:
         """Both lists: the coordinator keeps the second, and tells tablet servers of the first, which then let go of remote log."""
         request = fluss.CommitLakeTableSnapshotRequest()
-        told = request.tables_req.add(
-            table_id=table.table_id, snapshot_id=snapshot.lake_snapshot_id, table_path=path_to_pb(table.path)
-        )
+        told = request.tables_req.add(table_id=table.table_id, snapshot_id=snapshot.lake_snapshot_id, table_path=path_to_pb(table.path))
         for bucket in sorted(snapshot.offsets, key=BucketKey.sort_key):
-            told.buckets_req.add(
-                partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=snapshot.offsets[bucket]
-            )
+            told.buckets_req.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=snapshot.offsets[bucket])
         request.lake_table_snapshot_metadata.add(
             table_id=table.table_id,
             snapshot_id=snapshot.lake_snapshot_id,

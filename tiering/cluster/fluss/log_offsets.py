@@ -57,7 +57,9 @@ class FlussLogOffsets:
         errors: dict[int, LakewardError] = {}
         for _ in range(ATTEMPTS):
             missing = {
-                table_id: [bucket for bucket in buckets if (table_id, bucket, LATEST) not in ends or (table_id, bucket, EARLIEST) not in ends]
+                table_id: [
+                    bucket for bucket in buckets if (table_id, bucket, LATEST) not in ends or (table_id, bucket, EARLIEST) not in ends
+                ]
                 for table_id, buckets in wanted.items()
             }
             errors = {}

@@ -19,6 +19,7 @@ from tiering.files.sqlite_files import distrust, read_only_url, sqlite_url
 from tiering.model.tables import TablePath
 
 FILE_NAME = "fluss.db"
+"""In a data folder's `cluster/`."""
 SCHEMA = sa.MetaData()
 FORMAT_VERSION = "1"
 
@@ -55,7 +56,9 @@ class FlussMemory:
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         file = folder / FILE_NAME
         if read_only and not file.is_file():
-            raise SetupError(f"{folder} knows of no Fluss cluster: {FILE_NAME} is missing", hint="Name a data folder of `lakeward up --fluss`.")
+            raise SetupError(
+                f"{folder} knows of no Fluss cluster: {FILE_NAME} is missing", hint="Name a data folder of `lakeward up --fluss`."
+            )
         self.engine = sa.create_engine(read_only_url(file) if read_only else sqlite_url(str(file)))
         sa.event.listen(self.engine, "connect", _set_up)
         try:
@@ -69,7 +72,9 @@ class FlussMemory:
             raise SetupError(f"cannot open {file}: {error}", hint="Is it a Lakeward data folder that this user may write?") from error
         if version != FORMAT_VERSION:
             self.engine.dispose()
-            raise SetupError(f"{file} has format version {version}, this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward.")
+            raise SetupError(
+                f"{file} has format version {version}, this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward."
+            )
 
     def fact(self, name: str) -> str | None:
         """A fact of the deployment; None = not known yet."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.errors import InvalidArgument, SetupError
+from tiering.model.service_mode import ServiceMode
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 CLUSTER_ID = "cluster-id"
 MODE = "mode"
-EXCLUSIVE, SHARED = "exclusive", "shared"
-MODES = (EXCLUSIVE, SHARED)
-DEFAULT_MODE = SHARED
+DEFAULT_MODE = ServiceMode.SHARED
 USERNAME_VARIABLE = "FLUSS_USERNAME"
-PASSWORD_VARIABLE = "FLUSS_PASSWORD"  # noqa: S105
-"""Of each process its own: user and password never travel."""
+"""Of each process its own, as is `FLUSS_PASSWORD`: user and password never travel."""
 CLUSTER_ID_LIMIT = 200
 
 
@@ -26,11 +24,11 @@ class FlussSettings:
 
     bootstrap_servers: tuple[str, ...]
     cluster_id: str
-    mode: str = DEFAULT_MODE
+    mode: ServiceMode = DEFAULT_MODE
 
     def as_text(self) -> dict[str, str]:
         """The inverse of `read_settings`."""
-        return {BOOTSTRAP_SERVERS: ",".join(self.bootstrap_servers), CLUSTER_ID: self.cluster_id, MODE: self.mode}
+        return {BOOTSTRAP_SERVERS: ",".join(self.bootstrap_servers), CLUSTER_ID: self.cluster_id, MODE: self.mode.value}
 
 
 def read_settings(settings: Mapping[str, str]) -> FlussSettings:
@@ -44,24 +42,8 @@ def read_settings(settings: Mapping[str, str]) -> FlussSettings:
         )
     if len(cluster_id) > CLUSTER_ID_LIMIT or not cluster_id.isprintable():
         raise InvalidArgument(f"the cluster id {cluster_id[:60]!r} is too long or holds a control character")
-    mode = settings.get(MODE, DEFAULT_MODE)
-    if mode not in MODES:
-        raise InvalidArgument(f"--fluss-mode is {mode[:60]!r}", hint=f"It may be: {', '.join(MODES)}.")
-    return FlussSettings(read_servers(settings.get(BOOTSTRAP_SERVERS, "")), cluster_id, mode)
-
-
-def read_servers(text: str) -> tuple[str, ...]:
-    """`HOST:PORT[,HOST:PORT]` as single addresses. Raises InvalidArgument naming the one that is none."""
-    servers = tuple(part.strip() for part in text.split(",") if part.strip())
-    for server in servers:
-        host, colon, port = server.rpartition(":")
-        if not colon or not host.strip("[]") or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
-            raise InvalidArgument(f"--fluss {server[:100]!r} is not of the form HOST:PORT", hint="Such as --fluss 10.0.0.5:9123.")
-    if not servers:
-        raise InvalidArgument("--fluss names no server", hint="Such as --fluss 10.0.0.5:9123.")
-    return servers
-
-
-def username() -> str | None:
-    """The user of this process; None = the cluster wants no login."""
-    return os.environ.get(USERNAME_VARIABLE) or None
+    mode = settings.get(MODE) or DEFAULT_MODE
+    if mode not in tuple(ServiceMode):
+        raise InvalidArgument(f"--fluss-mode is {mode[:60]!r}", hint=f"It may be: {', '.join(ServiceMode)}.")
+    servers = FlussConnection.parse(settings.get(BOOTSTRAP_SERVERS, "")).bootstrap_servers
+    return FlussSettings(servers, cluster_id, ServiceMode(mode))

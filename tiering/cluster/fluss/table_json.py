@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import structlog
@@ -45,7 +45,10 @@ class TableDescription:
 
 
 def table_info(description: TableDescription, own_options: Mapping[str, str] | None = None) -> TableInfo:
-    """The table as it is described; `own_options` are those that Fluss does not keep. Never raises: what cannot be read is its `refusal`."""
+    """The table as it is described; `own_options` are those that Fluss does not keep.
+
+    Never raises: what cannot be read, or is of an unknown type, is the table's `refusal`.
+    """
     try:
         document = json.loads(description.table_json)
         schema, refusal = _schema(document["schema"])
@@ -114,7 +117,8 @@ def lake_type(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.ListType):
         return pa.list_(_lake_field(kind.value_field))
     if isinstance(kind, pa.MapType):
-        return pa.map_(lake_type(kind.key_type), _lake_field(kind.item_field))
+        # pyarrow takes fields here, as its documentation says; its stubs know types only.
+        return cast(pa.DataType, cast(Any, pa).map_(lake_type(kind.key_type), _lake_field(kind.item_field)))
     if isinstance(kind, pa.StructType):
         return pa.struct([_lake_field(kind.field(index)) for index in range(kind.num_fields)])
     return kind

@@ -1,4 +1,7 @@
-"""Options of tables on a Fluss cluster: its own go through AlterTable, ours are kept here, since it takes none that it does not know. Pure."""
+"""Options of tables on a Fluss cluster. Pure.
+
+Fluss's own go through AlterTable; ours are kept by the coordinator, since Fluss takes none that it does not know.
+"""
 
 from __future__ import annotations
 

@@ -114,9 +114,7 @@ class FlussTables:
 
     def _describe(self, path: TablePath) -> TableDescription:
         answer = self._client.coordinator(fluss.GetTableInfoRequest(table_path=path_to_pb(path)))
-        return TableDescription(
-            path, answer.table_id, answer.schema_id, answer.table_json, answer.created_time, answer.modified_time
-        )
+        return TableDescription(path, answer.table_id, answer.schema_id, answer.table_json, answer.created_time, answer.modified_time)
 
     def _info(self, description: TableDescription, options: Mapping[int, Mapping[str, str]]) -> TableInfo:
         own = options.get(description.table_id, {})
@@ -136,9 +134,7 @@ class FlussTables:
 
 def _of_metadata(message: Any) -> TableDescription:
     path = TablePath(message.table_path.database_name, message.table_path.table_name)
-    return TableDescription(
-        path, message.table_id, message.schema_id, message.table_json, message.created_time, message.modified_time
-    )
+    return TableDescription(path, message.table_id, message.schema_id, message.table_json, message.created_time, message.modified_time)
 
 
 def _name(table: TableInfo, spec: Any) -> str:
