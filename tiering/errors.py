@@ -36,6 +36,7 @@
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
+    │   │   └── ClusterAccessDenied     the source cluster refuses the user, the password or what the user wants to do
     │   ├── LakeRecordUnreadable        the cluster cannot tell any more which lake snapshot it recorded
     │   ├── SourceChanged               the source changed under the round: the next one plans afresh
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
@@ -253,6 +254,10 @@ class LakeUnavailable(TransientTieringError):
 
 class ClusterUnavailable(TransientTieringError):
     """The source cluster does not answer."""
+
+
+class ClusterAccessDenied(ClusterUnavailable):
+    """The source cluster refuses a login, or what the user wants to do; that may be mended without a restart here."""
 
 
 class LakeRecordUnreadable(TransientTieringError):

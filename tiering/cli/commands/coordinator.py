@@ -10,6 +10,9 @@ import typer
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
+    FlussClusterIdOption,
+    FlussModeOption,
+    FlussOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -17,6 +20,7 @@ from tiering.cli.terminal.options import (
     LogLevelOption,
     PortOption,
     TimeoutOption,
+    read_cluster,
     read_lake_properties,
 )
 from tiering.coordinator.options import CoordinatorOptions
@@ -38,10 +42,15 @@ def coordinator(
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
     lake_property: LakePropertyOption = None,
+    fluss: FlussOption = None,
+    fluss_cluster_id: FlussClusterIdOption = None,
+    fluss_mode: FlussModeOption = None,
     insecure: InsecureOption = False,
     log_level: LogLevelOption = "info",
 ) -> None:
     """Run the coordinator and the embedded cluster; tierers connect to it.
+
+    With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
 
     Example: lakeward coordinator --data ./lakeward-data --port 7707
     """
@@ -50,5 +59,9 @@ def coordinator(
 
     configure_logging(log_level)
     keep_files_private()
-    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, read_lake_properties(lake_property), insecure)
+    cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
+    lake_properties = read_lake_properties(lake_property)
+    settings = CoordinatorSettings(
+        data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure, cluster_kind, cluster_settings
+    )
     asyncio.run(serve_coordinator(settings))

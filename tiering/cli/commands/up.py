@@ -12,6 +12,9 @@ from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
     ConfOption,
     DataOption,
+    FlussClusterIdOption,
+    FlussModeOption,
+    FlussOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -21,6 +24,7 @@ from tiering.cli.terminal.options import (
     PortOption,
     SlotsOption,
     TimeoutOption,
+    read_cluster,
     read_lake_properties,
 )
 from tiering.coordinator.options import CoordinatorOptions
@@ -42,6 +46,9 @@ def up(
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
     lake_property: LakePropertyOption = None,
+    fluss: FlussOption = None,
+    fluss_cluster_id: FlussClusterIdOption = None,
+    fluss_mode: FlussModeOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
@@ -49,6 +56,8 @@ def up(
     log_level: LogLevelOption = "info",
 ) -> None:
     """Run everything on this machine: coordinator, tierer and embedded cluster on one data folder.
+
+    With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
 
     Example: lakeward up --data ./lakeward-data --port 7707
     """
@@ -58,5 +67,9 @@ def up(
 
     configure_logging(log_level)
     keep_files_private()
-    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, read_lake_properties(lake_property), insecure)
+    cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
+    lake_properties = read_lake_properties(lake_property)
+    settings = CoordinatorSettings(
+        data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure, cluster_kind, cluster_settings
+    )
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))
