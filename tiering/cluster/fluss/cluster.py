@@ -40,6 +40,7 @@ class FlussCluster(FlussSource):
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
         """As `ClusterOwner.prepare_lake_commit`: Fluss's commit user, and an offsets file that is never registered (R6)."""
+        self._tables.check_current(table)
         return summary_properties(self._lake_record.prepare(table, offsets))
 
     def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
@@ -87,7 +88,9 @@ class FlussCluster(FlussSource):
         return self.table(path)
 
     def _living(self, table: TableInfo) -> frozenset[int] | None:
-        return frozenset(partition.partition_id for partition in self.partitions(table)) if table.partition_keys else None
+        """Returns ids of the table's partitions; None if it has no partition keys. Raises UnknownTable if the table id is gone (H2)."""
+        partitions = self.partitions(table)
+        return frozenset(partition.partition_id for partition in partitions) if table.partition_keys else None
 
     def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
         """Raises ClusterUnavailable for tables of another cluster; those of this one are remembered."""

@@ -68,11 +68,14 @@ class FlussTables:
             partitions = tuple(Partition(info.partition_id, _name(table, info.partition_spec)) for info in answer.partitions_info)
         else:
             partitions = ()
-        # By name alone: behind the answer the name still has to be this table's.
+        self.check_current(table)  # partitions are asked for by name: behind the answer it still has to be this table's
+        return partitions
+
+    def check_current(self, table: TableInfo) -> None:
+        """Raises UnknownTable if the table is gone, or another one has its name."""
         current = self._describe(table.path).table_id
         if current != table.table_id:
             raise UnknownTable(f"{table.path} was dropped and made anew", table_id=table.table_id, new_table_id=current)
-        return partitions
 
     def _paths(self, databases: Sequence[str]) -> list[TablePath]:
         paths: list[TablePath] = []
