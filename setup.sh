@@ -112,10 +112,23 @@ ensure_plugin_tests() {
 ensure_jars() {
   .venv/bin/python -P -c '
 import sys
-from tiering.cli.spark.jars import SPARK_JARS, jars_folder
+from tiering.cli.maven_jars import jars_folder
+from tiering.cli.spark.jars import SPARK_JARS
 sys.exit(not all((jars_folder() / jar.file_name).is_file() for jar in SPARK_JARS))' && return
   say "fetching the jars with which Spark reads the lake"
   .venv/bin/lakeward fetch-jars >/dev/null
+}
+
+# The servers of a real Fluss cluster for tests and demo, and the lake plugin of the tests, which is compiled here.
+ensure_fluss_server() {
+  .venv/bin/python -P -c '
+import sys
+from tiering.cli.fluss_server.jars import missing_jars
+sys.exit(bool(missing_jars()))' || {
+    say "fetching a Fluss server for tests and demo"
+    .venv/bin/lakeward fetch-jars --fluss-server >/dev/null
+  }
+  PYTHONPATH=tests .venv/bin/python -m support.clusters.fluss_plugin
 }
 
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
@@ -126,3 +139,4 @@ ensure_packages
 ensure_project
 ensure_plugin_tests
 ensure_jars
+ensure_fluss_server

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import typer
 
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
-    FlussClusterIdOption,
-    FlussModeOption,
-    FlussOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -20,8 +19,6 @@ from tiering.cli.terminal.options import (
     LogLevelOption,
     PortOption,
     TimeoutOption,
-    read_cluster,
-    read_lake_properties,
 )
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
@@ -32,10 +29,11 @@ _DEFAULTS = CoordinatorOptions()
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("coordinator")(coordinator)
+    app.command("coordinator", context_settings=OTHER_OPTIONS)(coordinator)
 
 
 def coordinator(
+    context: typer.Context,
     data: DataOption = Path("lakeward-data"),
     port: PortOption = DEFAULT_PORT,
     host: HostOption = "127.0.0.1",
@@ -45,6 +43,7 @@ def coordinator(
     fluss: FlussOption = None,
     fluss_cluster_id: FlussClusterIdOption = None,
     fluss_mode: FlussModeOption = None,
+    fluss_conf: FlussConfOption = None,
     insecure: InsecureOption = False,
     log_level: LogLevelOption = "info",
 ) -> None:
@@ -60,7 +59,7 @@ def coordinator(
     configure_logging(log_level)
     keep_files_private()
     cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
-    lake_properties = read_lake_properties(lake_property)
+    lake_properties = read_lake(context, lake_property, fluss_conf)
     settings = CoordinatorSettings(
         data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure, cluster_kind, cluster_settings
     )

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import typer
 
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
     ConfOption,
     DataOption,
-    FlussClusterIdOption,
-    FlussModeOption,
-    FlussOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -24,8 +23,6 @@ from tiering.cli.terminal.options import (
     PortOption,
     SlotsOption,
     TimeoutOption,
-    read_cluster,
-    read_lake_properties,
 )
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
@@ -36,10 +33,11 @@ _DEFAULTS = CoordinatorOptions()
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("up")(up)
+    app.command("up", context_settings=OTHER_OPTIONS)(up)
 
 
 def up(
+    context: typer.Context,
     data: DataOption = Path("lakeward-data"),
     port: PortOption = DEFAULT_PORT,
     host: HostOption = "127.0.0.1",
@@ -49,6 +47,7 @@ def up(
     fluss: FlussOption = None,
     fluss_cluster_id: FlussClusterIdOption = None,
     fluss_mode: FlussModeOption = None,
+    fluss_conf: FlussConfOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
@@ -68,7 +67,7 @@ def up(
     configure_logging(log_level)
     keep_files_private()
     cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
-    lake_properties = read_lake_properties(lake_property)
+    lake_properties = read_lake(context, lake_property, fluss_conf)
     settings = CoordinatorSettings(
         data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure, cluster_kind, cluster_settings
     )

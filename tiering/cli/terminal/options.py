@@ -12,10 +12,7 @@ import typer
 from tiering.cli.spark.properties import LakeJars
 from tiering.cli.terminal.completion import table_names
 from tiering.cli.terminal.output import OutputFormat
-from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, MODE
-from tiering.cluster.registry import EMBEDDED, FLUSS
 from tiering.errors import InvalidArgument
-from tiering.model.service_mode import ServiceMode
 from tiering.wire.channel import DEFAULT_PORT
 
 DEFAULT_URI = f"127.0.0.1:{DEFAULT_PORT}"
@@ -50,27 +47,6 @@ MasterOption = Annotated[str, typer.Option(help="Spark master of the tierer: loc
 ConfOption = Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for the tierer's Spark; repeat it.")]
 SlotsOption = Annotated[int, typer.Option(min=1, help="Tables the tierer moves at a time.")]
 
-FlussOption = Annotated[
-    str | None,
-    typer.Option(
-        "--fluss",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help="Servers of the Apache Fluss cluster to tier from; without it the embedded cluster is used. User and password come from "
-        "FLUSS_USERNAME and FLUSS_PASSWORD.",
-        show_default=False,
-    ),
-]
-FlussClusterIdOption = Annotated[
-    str | None,
-    typer.Option(help="What the Fluss cluster is called for ever; stands in every lake table. Needed with --fluss.", show_default=False),
-]
-FlussModeOption = Annotated[
-    ServiceMode | None,
-    typer.Option(
-        help="Whether this is the Fluss cluster's only tiering service, or one beside another.  [default: shared]", show_default=False
-    ),
-]
-
 LakeJarsOption = Annotated[
     LakeJars,
     typer.Option(help="How Spark gets Iceberg: as files that `lakeward fetch-jars` put on this machine, or by itself from Maven Central."),
@@ -95,18 +71,6 @@ def read_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
 def read_lake_properties(pairs: list[str] | None) -> dict[str, str] | None:
     """`--lake-property` options as a mapping; None without any, which stands for the data folder's own lake."""
     return read_pairs(pairs, "--lake-property") if pairs else None
-
-
-def read_cluster(fluss: str | None, cluster_id: str | None, mode: ServiceMode | None) -> tuple[str, dict[str, str]]:
-    """The kind of cluster that the `--fluss` options name, and its settings. Raises InvalidArgument for others of them without `--fluss`."""
-    if fluss is None:
-        if cluster_id is not None or mode is not None:
-            raise InvalidArgument(
-                "--fluss-cluster-id and --fluss-mode are of use only with --fluss", hint="Name the cluster's servers, too."
-            )
-        return EMBEDDED, {}
-    settings = {BOOTSTRAP_SERVERS: fluss, CLUSTER_ID: cluster_id or ""}
-    return FLUSS, settings if mode is None else {**settings, MODE: mode.value}
 
 
 def check_property(origin: str, name: str, value: str) -> None:
