@@ -34,7 +34,7 @@ FlussModeOption = Annotated[
 
 
 def read_cluster(fluss: str | None, cluster_id: str | None, mode: ServiceMode | None) -> tuple[str, dict[str, str]]:
-    """The kind of cluster that the `--fluss` options name, and its settings. Raises InvalidArgument for others of them without `--fluss`."""
+    """Returns the kind of cluster that the options name, and its settings. Raises InvalidArgument for the others without `--fluss`."""
     if fluss is None:
         if cluster_id is not None or mode is not None:
             raise InvalidArgument(
