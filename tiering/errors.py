@@ -25,6 +25,8 @@
     │   ├── RecordAheadOfLake           offsets are recorded that the lake does not have
     │   ├── LakeRolledBack
     │   ├── ForeignTiering              another tiering service committed to the lake table
+    │   ├── ForeignTieringOverlap       ... rows that are in it already
+    │   ├── ForeignTieringGap           ... rows behind others that are missing
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
@@ -195,6 +197,14 @@ class LakeRolledBack(PermanentTieringError):
 
 class ForeignTiering(PermanentTieringError):
     """Another tiering service committed to the lake table."""
+
+
+class ForeignTieringOverlap(PermanentTieringError):
+    """Another tiering service committed rows that the lake table holds already; names bucket and offsets."""
+
+
+class ForeignTieringGap(PermanentTieringError):
+    """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
 
 
 class HistoryExpired(PermanentTieringError):
