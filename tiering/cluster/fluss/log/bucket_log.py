@@ -94,7 +94,7 @@ class BucketLog:
         """Returns why no records came, though nothing failed."""
         bounds = self._bounds(server)
         log = f"the log of bucket {self.bucket} of {self.table_path}"
-        ids: dict[str, object] = {"table_id": self.table_id, "bucket": self.bucket}
+        ids: dict[str, Any] = {"table_id": self.table_id, "bucket": self.bucket}
         if offset < bounds.log_start:
             truncated = LogTruncated(f"{log} starts at offset {bounds.log_start}, after {offset}", **ids)
             return _AskAgain(truncated, _TRUNCATED_PATIENCE_S)
