@@ -83,7 +83,8 @@ ensure_packages() {
   locked uv >"$bootstrap"
   .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r "$bootstrap"
   rm -f "$bootstrap"
-  .venv/bin/uv pip install -q --python .venv/bin/python --require-hashes -r requirements.lock
+  # With byte code: where PYTHONDONTWRITEBYTECODE is set, every process would else compile some thousand modules, 2 s of a core.
+  .venv/bin/uv pip install -q --compile-bytecode --python .venv/bin/python --require-hashes -r requirements.lock
   echo "$want" >"$stamp"
 }
 
@@ -97,6 +98,9 @@ ensure_project() {
   .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation --reinstall-package lakeward -e .
   echo "$want" >"$stamp"
 }
+
+# Compiles what has changed since: as for the packages.
+ensure_bytecode() { .venv/bin/python -m compileall -q tiering sys_tables; }
 
 # What `make plugin-test` needs: it runs Maven offline. Compiles the plugin's tests, and runs none.
 ensure_plugin_tests() {
@@ -112,10 +116,23 @@ ensure_plugin_tests() {
 ensure_jars() {
   .venv/bin/python -P -c '
 import sys
-from tiering.cli.spark.jars import SPARK_JARS, jars_folder
+from tiering.cli.maven_jars import jars_folder
+from tiering.cli.spark.jars import SPARK_JARS
 sys.exit(not all((jars_folder() / jar.file_name).is_file() for jar in SPARK_JARS))' && return
   say "fetching the jars with which Spark reads the lake"
   .venv/bin/lakeward fetch-jars >/dev/null
+}
+
+# The servers of a real Fluss cluster for tests and demo, and the lake plugin of the tests, which is compiled here.
+ensure_fluss_server() {
+  .venv/bin/python -P -c '
+import sys
+from tiering.cli.fluss_server.jars import missing_jars
+sys.exit(bool(missing_jars()))' || {
+    say "fetching a Fluss server for tests and demo"
+    .venv/bin/lakeward fetch-jars --fluss-server >/dev/null
+  }
+  PYTHONPATH=tests .venv/bin/python -m support.clusters.fluss_plugin
 }
 
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
@@ -124,5 +141,7 @@ ensure_java
 ensure_venv
 ensure_packages
 ensure_project
+ensure_bytecode
 ensure_plugin_tests
 ensure_jars
+ensure_fluss_server

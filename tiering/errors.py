@@ -25,6 +25,8 @@
     │   ├── RecordAheadOfLake           offsets are recorded that the lake does not have
     │   ├── LakeRolledBack
     │   ├── ForeignTiering              another tiering service committed to the lake table
+    │   ├── ForeignTieringOverlap       ... rows that are in it already
+    │   ├── ForeignTieringGap           ... rows behind others that are missing
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
@@ -36,6 +38,8 @@
     │   ├── CommitOutcomeUnknown
     │   ├── LakeUnavailable
     │   ├── ClusterUnavailable
+    │   │   └── ClusterAccessDenied     the source cluster refuses the user, the password or what the user wants to do
+    │   ├── LakeRecordUnreadable        the cluster cannot tell any more which lake snapshot it recorded
     │   ├── SourceChanged               the source changed under the round: the next one plans afresh
     │   ├── KvSnapshotGone              a KV snapshot was deleted before it was read to its end
     │   ├── BaseMoved                   a foreign commit moved rows that a round's deletes name
@@ -195,6 +199,14 @@ class ForeignTiering(PermanentTieringError):
     """Another tiering service committed to the lake table."""
 
 
+class ForeignTieringOverlap(PermanentTieringError):
+    """Another tiering service committed rows that the lake table holds already; names bucket and offsets."""
+
+
+class ForeignTieringGap(PermanentTieringError):
+    """Another tiering service committed rows behind others that the lake table lacks; names bucket and offsets."""
+
+
 class HistoryExpired(PermanentTieringError):
     """Lake history that would tell whether the table was rolled back is gone."""
 
@@ -252,6 +264,19 @@ class LakeUnavailable(TransientTieringError):
 
 class ClusterUnavailable(TransientTieringError):
     """The source cluster does not answer."""
+
+
+class ClusterAccessDenied(ClusterUnavailable):
+    """The source cluster refuses a login, or what the user wants to do; that may be mended without a restart here."""
+
+
+class LakeRecordUnreadable(TransientTieringError):
+    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1).
+
+    Beside another tiering service the next round mends that by a commit.
+    """
+
+    default_hint = "Another tiering service deleted the file. The next round commits and registers a new one."
 
 
 class SourceChanged(TransientTieringError):

@@ -14,7 +14,7 @@ from tiering.errors import InvalidArgument
 from tiering.model.tables import TablePath
 
 NAME = "reconcile_lake"
-ACTIONS = ("adopt", "accept", "retier")
+ACTIONS = ("adopt", "accept", "retier", "deduplicate")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Parameters:
     table: TablePath = parameter("The table: db.t or cat.db.t.")
     action: str = parameter(
         "accept: the lake is right as it is now, go on from the recorded offsets. retier: go on from what the lake holds now, and make it "
-        "anew where it holds nothing. adopt: take over what another tiering service wrote."
+        "anew where it holds nothing. adopt: take over what another tiering service wrote. deduplicate: keep one of the rows of "
+        "a log table that another tiering service committed twice."
     )
 
 
@@ -40,6 +41,9 @@ class Output:
     records_left_out: int | None = column(
         "How many records of the log the lake lacks and will not be given: of a primary-key table, changes. NULL if it cannot be told."
     )
+    rows_removed: int | None = column(
+        "How many rows of the lake were removed: those there twice, or behind a gap. NULL if it was not counted."
+    )
 
 
 @procedure(NAME, Parameters, Output, comment="Makes a lake table that others changed one to go on with.", mutates=True)
@@ -53,4 +57,12 @@ async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
     goes_on = "".join(f"bucket {bucket} at {offset}, " for bucket, offset in list(result.offsets.items())[:20])
     others = "every other bucket" if goes_on else "every bucket"
     yield f"{result.outcome}: tiering of {result.path} goes on with {goes_on}{others} with its KV snapshot or at the start of its log"
-    yield Output(str(result.path), result.action, result.round_id, result.lake_snapshot_id, result.outcome, result.records_left_out)
+    yield Output(
+        str(result.path),
+        result.action,
+        result.round_id,
+        result.lake_snapshot_id,
+        result.outcome,
+        result.records_left_out,
+        result.rows_removed,
+    )

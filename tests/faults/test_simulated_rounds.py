@@ -16,6 +16,7 @@ from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.messages import round_ref_from_pb, text_offsets_from_pb
 from tiering.lake.base import LakeView
 from tiering.lake.maintenance import StoredFile
+from tiering.lake.rules.base_check import Base
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -155,7 +156,7 @@ def believes_acks(monkeypatch: pytest.MonkeyPatch) -> None:
             head=None,
             size=LakeSize(None, None, None, None),
         )
-        self._record(self._table(record), claimed)
+        self._record(self._table(record), claimed, Base(None, None, False))
 
     monkeypatch.setattr(Commits, "commit_lake_snapshot", believe)
 

@@ -64,7 +64,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         lake = open_lake("iceberg", local_lake_properties(tmp_path))
         view = lake.ensure_table(table)
         factory = lake.tiering_factory(table)
-        plan = plan_round(table, None, storage.offsets(table), [])
+        plan = plan_round(table, {}, storage.offsets(table), [])
         ranks: defaultdict[BucketKey, int] = defaultdict(int)
         tasks = []
         for split in plan.splits:

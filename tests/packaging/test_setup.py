@@ -26,7 +26,7 @@ def test_a_second_setup_waits_for_the_first(tmp_path: Path) -> None:
 
 def test_no_run_of_maven_goes_without_strict_checksums() -> None:
     """`-C`: a download whose checksum is wrong or missing ends the run, where Maven would else warn."""
-    files = [ROOT / name for name in ("setup.sh", "Makefile", "hatch_build.py", "tiering/cli/spark/jars.py")]
+    files = [ROOT / name for name in ("setup.sh", "Makefile", "hatch_build.py", "tiering/cli/maven_jars.py")]
     starts = [line for file in files for line in file.read_text().splitlines() if re.search(r"mvn -|\[maven,|options = ", line)]
     assert len(starts) >= 4
     assert [line for line in starts if "-C" not in line and "*options" not in line] == []

@@ -149,6 +149,15 @@ def test_another_table_of_the_same_name_is_not_tiered(scene: Scene) -> None:
     assert outcome.error.error_class == "UnknownTable"
 
 
+def test_a_table_that_cannot_be_tiered_says_why_and_is_not_tried_again(scene: Scene) -> None:
+    scene.cluster.by_path[TABLE.path] = replace(TABLE, refusal="column 'odd' has the Fluss type VARIANT")
+    outcome = scene.run()
+    assert outcome.state is RoundState.FAILED
+    assert outcome.error is not None
+    assert (outcome.error.error_class, outcome.error.retryable) == ("UnsupportedType", False)
+    assert "VARIANT" in outcome.error.message
+
+
 def test_a_cancel_before_the_fence_ends_the_round_without_a_trace(scene: Scene) -> None:
     runner = scene.runner()
     runner.cancel("tierer stopped")

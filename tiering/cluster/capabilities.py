@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from tiering.model.leases import KvSnapshot
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 
@@ -83,3 +84,18 @@ class KvSnapshotsOnDemand(Protocol):
         Raises UnknownTable, InvalidArgument (a log table), ClusterUnavailable.
         """
         ...
+
+
+@runtime_checkable
+class ServiceModes(Protocol):
+    """A cluster whose tables another tiering service may tier, too. Both views of it have this, the coordinator's and a tierer's."""
+
+    @property
+    def service_mode(self) -> ServiceMode:
+        """What this deployment was told of other services."""
+        ...
+
+
+def service_mode_of(cluster: object) -> ServiceMode:
+    """EXCLUSIVE for a cluster that has no other services."""
+    return cluster.service_mode if isinstance(cluster, ServiceModes) else ServiceMode.EXCLUSIVE

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
-
-import grpc.aio
+from typing import TYPE_CHECKING, Protocol
 
 from tiering.cluster.base import ClusterOwner, ReadOnlyCluster, SplitSource
 from tiering.model.tables import TableInfo
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class ClusterKind(Protocol):
 
     def connect(self, address: ClusterAddress) -> SplitSource:
         """The cluster as a tierer reads it; connects on first use. Raises SetupError: this machine lacks what it takes."""
+        ...
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether `folder` is one that `host` of this kind has written."""
         ...
 
     def open_read_only(self, folder: Path) -> ReadOnlyCluster:

@@ -22,7 +22,8 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from tiering.lake.marker import Marker
+from tiering.lake.foreign import ForeignWalk
+from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
@@ -70,6 +71,15 @@ class LakeView:
     set_head_command: str | None = None
     """How a user sets the main branch on a former snapshot, for hints."""
     handle: object = field(default=None, compare=False, repr=False)
+    foreign: ForeignWalk | None = None
+    """What another tiering service did since `tiered`. None = none is expected, or nobody looked (`rules.shared_base`)."""
+
+    @property
+    def ranges(self) -> Mapping[BucketKey, TieredRange]:
+        """Where each bucket goes on: as the marker says, carried on by what another tiering service did since."""
+        if self.foreign is not None:
+            return self.foreign.ranges
+        return {} if self.marker is None else self.marker.buckets
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ _URI_SCHEMES: Mapping[str, tuple[str, ...]] = {
     "rest": ("http", "https"),
     "hive": ("thrift",),
 }
+_VARIABLE_PREFIX = "PYICEBERG_CATALOG__LAKE__"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}")
 _FOR_JDBC = re.compile(r"\A[^/]*//[^/]*[();]|:resource:", re.IGNORECASE)
 """MySQL's driver takes settings in brackets for a host, SQLite's fetches a `:resource:` from anywhere."""
@@ -97,6 +98,19 @@ def with_default_catalog(properties: Mapping[str, str], defaults: Mapping[str, s
     """`properties`, completed by `defaults`. If they name a catalog or a warehouse they are another lake's: no defaults."""
     names_another = any(name in properties for name in ("type", "uri", "warehouse"))
     return dict(properties) if names_another else {**defaults, **properties}
+
+
+def lake_environment(properties: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables by which pyiceberg takes those of the properties that the coordinator does not tell everybody.
+
+    Its names are in lower case and without underscores: a property that is not cannot go this way, and is left out.
+    """
+    public = public_properties(properties)
+    return {
+        _VARIABLE_PREFIX + name.upper().replace(".", "__").replace("-", "_"): value
+        for name, value in properties.items()
+        if public.get(name) != value and name == name.lower() and "_" not in name
+    }
 
 
 def storage_properties(properties: Mapping[str, object]) -> dict[str, str]:

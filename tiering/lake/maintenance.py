@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.foreign import ForeignSnapshot
 from tiering.lake.marker import Marker
-from tiering.lake.rules.contiguous_offsets import RowOffsets
-from tiering.model.tables import TableInfo, TablePath
+from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
+from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,20 @@ class StoredFile:
     modified_at: datetime
 
 
+@dataclass(frozen=True)
+class Removal:
+    """Rows to remove in one commit. `places` are the buckets to look at; of doubled rows one stays.
+
+    `ceilings`: from these offsets on all rows of a bucket go. `emptied`: buckets whose files all go.
+    """
+
+    places: Mapping[BucketKey, Place]
+    ceilings: Offsets = field(default_factory=dict)
+    emptied: frozenset[BucketKey] = frozenset()
+    rows: int = 0
+    """How many that are, where they were counted."""
+
+
 @runtime_checkable
 class LakeMaintenance(Protocol):
     """A lake that can be reconciled and swept. Every call may raise LakeUnavailable."""
@@ -74,4 +89,28 @@ class LakeMaintenance(Protocol):
 
     def delete_file(self, view: LakeView, location: str) -> None:
         """Deletes one of `stored_files`."""
+        ...
+
+
+@runtime_checkable
+class RowRemoval(Protocol):
+    """A lake in which rows of a log table can be removed by offset, and whole buckets of a primary-key table."""
+
+    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
+        """Writes what removes them from `view`'s head, for a commit on that very head: one write result for each bucket that loses rows.
+
+        Their offsets are 0, `deletes` counts the rows. Raises LakeUnavailable, SchemaDrift, DataCorrupt.
+        """
+        ...
+
+
+@runtime_checkable
+class ForeignCommits(Protocol):
+    """A lake that can tell what a snapshot of another tiering service added."""
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        """What it added, from the bounds of its files, or from their rows where there are no bounds. `partitions`: ids by name.
+
+        Rows of a partition that is not among them are left out. Raises LakeUnavailable, SchemaDrift (a file whose bucket is unknown).
+        """
         ...

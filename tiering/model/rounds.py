@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, Offsets, TablePath
@@ -33,6 +33,12 @@ class Assignment:
     passed_head: int | None = None
     recorded: RecordedLakeSnapshot | None = None
     max_duration_ms: int = DEFAULT_FRESHNESS_MS
+    recorded_round_id: str | None = None
+    """The round whose marker counted when `recorded` was recorded."""
+    moved_back: Offsets = field(default_factory=dict)
+    """Buckets whose end in `recorded` was moved back, with it: they are replayed (`tiering.lake.foreign`)."""
+    unresolved: bool = False
+    """A commit request of an earlier round may still land."""
 
 
 class RoundState(StrEnum):

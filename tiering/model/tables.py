@@ -99,7 +99,8 @@ class Partition:
 class TableInfo:
     """A source table as its cluster describes it. `schema` has no system columns.
 
-    `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them.
+    `added_columns` came after the table was made: they are its last ones, nullable, and writers may not know them. `refusal` says why
+    the table cannot be tiered, as far as its description alone tells; None = nothing does.
     """
 
     table_id: int
@@ -117,6 +118,7 @@ class TableInfo:
     lake_format: str = DEFAULT_LAKE_FORMAT
     freshness_ms: int = DEFAULT_FRESHNESS_MS
     added_columns: tuple[str, ...] = ()
+    refusal: str | None = None
 
     def lake_schema(self) -> pa.Schema:
         """The columns of its lake table: its own, then the system columns."""

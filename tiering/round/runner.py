@@ -12,16 +12,18 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
+from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
-from tiering.lake.base import Lake, LakeCommitter, WriterInitContext
+from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
-from tiering.model.rounds import Assignment, Phase, RoundState, RoundStats
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
-from tiering.round.steps import machine
+from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
 from tiering.round.tasks.split_work import as_lakeward_error
 
@@ -62,7 +64,7 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
-        self._state, self._action = machine.start(assignment, world.cluster.cluster_id)
+        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster))
 
     @property
     def next_action(self) -> act.Action:
@@ -146,7 +148,8 @@ class RoundRunner:
             case act.LeaseSnapshots(snapshots):
                 return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
             case act.EnsureLakeTable(table):
-                return act.LakeEnsured(world.lake(table.lake_format).ensure_table(table))
+                recorded = recorded_by_cluster(world.cluster, table)
+                return act.LakeEnsured(self._walked(table, world.lake(table.lake_format).ensure_table(table), *recorded))
             case act.RecordPlan(plan, uuid, passed_head):
                 world.transport.record_plan(assignment, uuid, plan.stops, len(plan.splits) + len(plan.snapshots), passed_head)
                 return act.PlanRecorded()
@@ -173,7 +176,7 @@ class RoundRunner:
         while.
         """
         world = self._world
-        recorded = world.cluster.lake_snapshot(table)
+        recorded, is_readable = recorded_by_cluster(world.cluster, table)
         patience = REREAD_SECONDS if self._granted else 0
         retrying = Retrying(
             retry=retry_if_exception_type(LakeUnavailable),
@@ -181,11 +184,25 @@ class RoundRunner:
             wait=wait_exponential_jitter(multiplier=0.1, max=5),
             reraise=True,
         )
-        view = retrying(world.lake(table.lake_format).view, table.path)
+        view = retrying(self._view, table, recorded, is_readable)
         copies = [copy for copy in (self._assignment.recorded, recorded) if copy is not None]
         if not needs_living(view, copies):
             return act.LakeRead(view, recorded)
         return act.LakeRead(view, recorded, frozenset(partition.partition_id for partition in world.cluster.partitions(table)))
+
+    def _view(self, table: TableInfo, recorded: RecordedLakeSnapshot | None, is_readable: bool) -> LakeView | None:
+        view = self._world.lake(table.lake_format).view(table.path)
+        return None if view is None else self._walked(table, view, recorded, is_readable)
+
+    def _walked(self, table: TableInfo, view: LakeView, recorded: RecordedLakeSnapshot | None, is_readable: bool) -> LakeView:
+        """`view` with what another tiering service did since the last look."""
+        world, assignment = self._world, self._assignment
+        records = steps_to_write.shared_records(assignment, service_mode_of(world.cluster))
+        if records is None:
+            return view
+        records = replace(records, cluster=recorded, is_readable=is_readable)
+        lake = world.lake(table.lake_format)
+        return with_foreign_commits(world.cluster, lake, table, view, records, assignment.passed_head)
 
     def _run_splits(self, action: act.RunSplits) -> WorkDone:
         world, assignment, plan = self._world, self._assignment, action.plan

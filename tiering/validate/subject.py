@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tiering.cluster.base import SplitSource
+from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.shared_lake import with_foreign_commits
 from tiering.errors import InvalidArgument, LakewardError
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import FileLists, ReadableLake
+from tiering.lake.foreign import SharedRecords
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import KnownLake, check_base
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath
 
 
@@ -74,15 +78,21 @@ def read_subject(source: SplitSource, lake: Lake, path: TablePath, snapshot_id: 
         )
     if not isinstance(lake, ReadableLake):
         raise InvalidArgument(f"files of {lake.format} lakes cannot be listed by this version", table_path=path)
+    at = view.head if snapshot_id is None else snapshot_id
     files = lake.file_lists(view, snapshot_id)
     logs = source.offsets(table)
     # After the lake, as the base check wants it, and after the logs: a partition that goes in between has vanished.
     names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
     copies = () if recorded is None else (recorded,)
     known = KnownLake(source.cluster_id, table.table_id, None, None, copies, living=names.keys())
+    if service_mode_of(source) is ServiceMode.SHARED:
+        shared = SharedRecords(cluster=recorded)
+        known, view = replace(known, shared=shared), with_foreign_commits(source, lake, table, view, shared, None)
     try:
-        check_base(view, known)
-        marker = lake.marker_at(view, view.head if snapshot_id is None else snapshot_id)
+        base = check_base(view, known)
+        marker = lake.marker_at(view, at)
+        if marker is not None and snapshot_id is None:
+            marker = replace(marker, buckets=base.ranges)
     except LakewardError as error:
         if error.retryable:
             raise

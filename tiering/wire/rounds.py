@@ -20,6 +20,9 @@ def assignment_to_pb(assignment: Assignment) -> pb.PbLakeTieringTableInfo:
         passed_head=assignment.passed_head,
         recorded=None if recorded is None else recorded_to_pb(recorded),
         max_duration_ms=assignment.max_duration_ms,
+        recorded_round_id=assignment.recorded_round_id,
+        moved_back=offsets_to_pb(assignment.moved_back),
+        unresolved=assignment.unresolved,
     )
 
 
@@ -35,6 +38,9 @@ def assignment_from_pb(message: pb.PbLakeTieringTableInfo, coordinator_epoch: in
         passed_head=message.passed_head if message.HasField("passed_head") else None,
         recorded=recorded_from_pb(message.recorded) if message.HasField("recorded") else None,
         max_duration_ms=message.max_duration_ms,
+        recorded_round_id=message.recorded_round_id if message.HasField("recorded_round_id") else None,
+        moved_back=offsets_from_pb(message.moved_back),
+        unresolved=message.unresolved,
     )
 
 

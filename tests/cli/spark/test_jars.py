@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tiering.cli.spark.jars import SPARK_JARS, SparkJar, checksum, fetch_jars, jar_path
+from tiering.cli.maven_jars import MavenJar, checksum, fetch_jars
+from tiering.cli.spark.jars import SPARK_JARS, jar_path
 from tiering.errors import SetupError
 
 CONTENT = b"the jar of version 1" * 100_000
-JAR = SparkJar("org.example", "reader", "1", sha256=hashlib.sha256(CONTENT).hexdigest())
+JAR = MavenJar("org.example", "reader", "1", sha256=hashlib.sha256(CONTENT).hexdigest())
 TARGET = JAR.file_name
 
 
-def fetcher(content: bytes, fetched: list[str] | None = None) -> Callable[[SparkJar, Path], None]:
-    def fetch(jar: SparkJar, folder: Path) -> None:
+def fetcher(content: bytes, fetched: list[str] | None = None) -> Callable[[MavenJar, Path], None]:
+    def fetch(jar: MavenJar, folder: Path) -> None:
         (folder / jar.file_name).write_bytes(content)
         if fetched is not None:
             fetched.append(jar.file_name)
@@ -41,14 +42,14 @@ def test_a_jar_that_was_not_fetched_is_an_error_with_the_way_out(tmp_path: Path,
 
 def test_a_jar_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
     fetched: list[str] = []
-    assert fetch_jars(tmp_path, fetcher(CONTENT, fetched), [JAR]) == [JAR]
-    assert fetch_jars(tmp_path, fetcher(CONTENT, fetched), [JAR]) == []
+    assert fetch_jars(tmp_path, [JAR], fetcher(CONTENT, fetched)) == [JAR]
+    assert fetch_jars(tmp_path, [JAR], fetcher(CONTENT, fetched)) == []
     assert fetched == [TARGET]
 
 
 def test_another_file_than_the_expected_one_never_gets_its_name(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="not the file that was expected: its SHA-256 is"):
-        fetch_jars(tmp_path, fetcher(b"something else"), [JAR])
+        fetch_jars(tmp_path, [JAR], fetcher(b"something else"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,7 +59,7 @@ def test_what_an_interrupted_fetch_left_is_fetched_again(tmp_path: Path) -> None
     (leftover / TARGET).write_bytes(CONTENT[:1_000])
     (tmp_path / TARGET).write_bytes(CONTENT[:-1])
 
-    assert fetch_jars(tmp_path, fetcher(CONTENT), [JAR]) == [JAR]
+    assert fetch_jars(tmp_path, [JAR], fetcher(CONTENT)) == [JAR]
     assert [path.name for path in tmp_path.iterdir()] == [TARGET]
     assert checksum(tmp_path / TARGET) == JAR.sha256
 
@@ -67,15 +68,15 @@ def test_of_two_who_fetch_at_once_the_second_finds_it_done(tmp_path: Path) -> No
     fetched: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(jar: SparkJar, folder: Path) -> None:
+    def slow(jar: MavenJar, folder: Path) -> None:
         begun.set()
         assert go_on.wait(60)
         fetcher(CONTENT, fetched)(jar, folder)
 
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetch_jars, tmp_path, slow, [JAR])
+        first = pool.submit(fetch_jars, tmp_path, [JAR], slow)
         assert begun.wait(60)
-        second = pool.submit(fetch_jars, tmp_path, fetcher(CONTENT, fetched), [JAR])
+        second = pool.submit(fetch_jars, tmp_path, [JAR], fetcher(CONTENT, fetched))
         go_on.set()
         assert (first.result(60), second.result(60)) == ([JAR], [])
     assert fetched == [TARGET]
@@ -85,5 +86,5 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(SetupError, match="cannot be put into") as raised:
-        fetch_jars(tmp_path / "file" / "folder", fetcher(CONTENT), [JAR])
+        fetch_jars(tmp_path / "file" / "folder", [JAR], fetcher(CONTENT))
     assert "LAKEWARD_JARS" in str(raised.value.hint)

@@ -103,16 +103,16 @@ def test_tiered_offsets_are_the_next_to_tier() -> None:
     ids=["no bucket", "all", "one short", "empty bucket", "empty above 0", "never tiered", "truncated before it was tiered"],
 )
 def test_whether_the_lake_reaches_a_target(targets: dict[BucketKey, int], starts: dict[BucketKey, int], reached: bool) -> None:
-    assert reaches(MARKER, targets, starts) is reached
+    assert reaches(MARKER.buckets, targets, starts) is reached
 
 
 def test_a_target_in_a_partition_that_was_dropped_is_waited_for_no_more() -> None:
     targets = {BucketKey(7, 0): 10, BucketKey(8, 0): 0, B0: 20}
-    assert not reaches(MARKER, targets, {}, living=[7, 8])
-    assert reaches(MARKER, targets, {}, living=[8])
-    assert reaches(MARKER, targets, {}, living=[])
+    assert not reaches(MARKER.buckets, targets, {}, living=[7, 8])
+    assert reaches(MARKER.buckets, targets, {}, living=[8])
+    assert reaches(MARKER.buckets, targets, {}, living=[])
 
 
 def test_without_a_marker_only_an_empty_log_is_reached() -> None:
-    assert reaches(None, {B0: 0}, {B0: 0})
-    assert not reaches(None, {B0: 1}, {B0: 0})
+    assert reaches({}, {B0: 0}, {B0: 0})
+    assert not reaches({}, {B0: 1}, {B0: 0})

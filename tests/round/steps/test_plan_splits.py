@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
 from tiering.lake.base import WriteResult
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath, TableType
 from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
@@ -30,9 +30,8 @@ def bucket(number: int, partition: int | None = None) -> BucketKey:
     return BucketKey(partition, number)
 
 
-def marker(**tiered: tuple[int, int]) -> Marker:
-    buckets = {BucketKey.parse(name.removeprefix("b")): TieredRange(*pair) for name, pair in tiered.items()}
-    return Marker("cluster", 7, "uuid", "round-0", 1, None, buckets)
+def marker(**tiered: tuple[int, int]) -> dict[BucketKey, TieredRange]:
+    return {BucketKey.parse(name.removeprefix("b")): TieredRange(*pair) for name, pair in tiered.items()}
 
 
 def reached(plan: Plan, offsets: Offsets) -> Prefix:
@@ -40,7 +39,7 @@ def reached(plan: Plan, offsets: Offsets) -> Prefix:
 
 
 def test_a_first_round_reads_every_bucket_from_its_logs_start() -> None:
-    plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(0, 5), bucket(1): BucketOffsets(3, 3)}, [])
+    plan = plan_round(TABLE, {}, {bucket(0): BucketOffsets(0, 5), bucket(1): BucketOffsets(3, 3)}, [])
     assert [(split.bucket, split.starting_offset, split.stopping_offset) for split in plan.splits] == [(bucket(0), 0, 5)]
     assert plan.stops == {bucket(0): 5, bucket(1): 3}
 
@@ -65,12 +64,12 @@ def test_a_log_shorter_than_the_lake_is_an_error() -> None:
 
 
 def test_a_log_that_starts_above_zero_is_begun_there_and_remembered() -> None:
-    plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(40, 60)}, [])
+    plan = plan_round(TABLE, {}, {bucket(0): BucketOffsets(40, 60)}, [])
     assert next_buckets(plan, reached(plan, {bucket(0): 60})) == {bucket(0): TieredRange(40, 60)}
 
 
 def test_the_next_marker_keeps_idle_buckets_and_drops_vanished_partitions() -> None:
-    old = Marker("cluster", 7, "uuid", "r", 1, None, {bucket(0, 1): TieredRange(0, 5), bucket(0, 2): TieredRange(0, 7)})
+    old = {bucket(0, 1): TieredRange(0, 5), bucket(0, 2): TieredRange(0, 7)}
     plan = plan_round(
         TABLE, old, {bucket(0, 2): BucketOffsets(0, 7), bucket(0, 3): BucketOffsets(0, 2)}, [Partition(2, "b"), Partition(3, "c")]
     )
@@ -80,20 +79,20 @@ def test_the_next_marker_keeps_idle_buckets_and_drops_vanished_partitions() -> N
 
 def test_a_partition_that_vanishes_between_the_two_looks_is_not_planned() -> None:
     ends = {bucket(0, 2): BucketOffsets(0, 7), bucket(0, 3): BucketOffsets(0, 2)}
-    plan = plan_round(TABLE, None, ends, [Partition(3, "c")])
+    plan = plan_round(TABLE, {}, ends, [Partition(3, "c")])
     assert [split.bucket for split in plan.splits] == [bucket(0, 3)]
     assert next_buckets(plan, reached(plan, {bucket(0, 3): 2})) == {bucket(0, 3): TieredRange(0, 2)}
 
 
 def test_sizes_are_estimated_from_the_log() -> None:
-    plan = plan_round(TABLE, None, {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5)}, [])
+    plan = plan_round(TABLE, {}, {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5)}, [])
     assert plan.estimated_bytes == 850
 
 
 def test_of_records_of_unknown_size_nothing_is_estimated_and_splits_are_cut_by_records() -> None:
     records = 5 * UNSIZED_SPLIT_RECORDS + 3
     ends = {bucket(0): BucketOffsets(0, 10, bytes_per_record=8.5), bucket(1): BucketOffsets(0, records)}
-    plan = plan_round(TABLE, None, ends, [])
+    plan = plan_round(TABLE, {}, ends, [])
     assert plan.estimated_bytes is None
     assert len(plan.splits) == 1 + 5
     assert max(split.records for split in plan.splits) == UNSIZED_SPLIT_RECORDS + 1
@@ -101,7 +100,7 @@ def test_of_records_of_unknown_size_nothing_is_estimated_and_splits_are_cut_by_r
 
 def test_an_empty_log_of_unknown_size_leaves_the_estimate_known() -> None:
     ends = {bucket(0): BucketOffsets(0, 100, bytes_per_record=8.5), bucket(1): BucketOffsets(40, 40)}
-    assert plan_round(TABLE, None, ends, []).estimated_bytes == 850
+    assert plan_round(TABLE, {}, ends, []).estimated_bytes == 850
 
 
 @given(start=st.integers(0, 1_000), records=st.integers(1, 10_000), megabytes=st.integers(0, 4_000))
@@ -117,8 +116,8 @@ def test_a_bucket_far_behind_is_cut_into_even_splits_without_gap_or_overlap(star
     assert len(sizes) == 1 or max(sizes) * per_record < 2 * SPLIT_BYTES + per_record
 
 
-def tiered(*ranges: tuple[BucketKey, int, int]) -> Marker:
-    return Marker("cluster", 7, "uuid", "round-0", 1, None, {bucket: TieredRange(start, end) for bucket, start, end in ranges})
+def tiered(*ranges: tuple[BucketKey, int, int]) -> dict[BucketKey, TieredRange]:
+    return {bucket: TieredRange(start, end) for bucket, start, end in ranges}
 
 
 def result(bucket: BucketKey, start: int, end: int) -> WriteResult:
@@ -130,13 +129,13 @@ def shape(plan: Plan) -> list[tuple[BucketKey, int, int]]:
 
 
 def test_a_bucket_never_tiered_begins_with_its_snapshot_and_goes_on_from_there_in_the_log() -> None:
-    plan = plan_round(KEY_TABLE, None, {B0: BucketOffsets(0, 50), B1: BucketOffsets(0, 9)}, [], {B0: KvSnapshot(3, 40)})
+    plan = plan_round(KEY_TABLE, {}, {B0: BucketOffsets(0, 50), B1: BucketOffsets(0, 9)}, [], {B0: KvSnapshot(3, 40)})
     assert [(split.bucket, split.snapshot_id, split.log_offset_of_snapshot) for split in plan.snapshots] == [(B0, 3, 40)]
     assert shape(plan) == [(B0, 40, 50), (B1, 0, 9)]
 
 
 def test_a_snapshot_with_nothing_behind_it_still_has_to_be_read() -> None:
-    plan = plan_round(KEY_TABLE, None, {B0: BucketOffsets(40, 40)}, [], {B0: KvSnapshot(3, 40)})
+    plan = plan_round(KEY_TABLE, {}, {B0: BucketOffsets(40, 40)}, [], {B0: KvSnapshot(3, 40)})
     assert shape(plan) == [(B0, 40, 40)]
     assert plan.untiered == {B0}
 
@@ -150,19 +149,19 @@ def test_a_bucket_that_was_tiered_before_needs_no_snapshot() -> None:
 
 def test_a_cut_log_without_a_snapshot_that_reaches_it_waits_for_one() -> None:
     with pytest.raises(KvSnapshotGone, match="starts at 20, and it has no KV snapshot"):
-        plan_round(KEY_TABLE, None, {B0: BucketOffsets(20, 50)}, [])
+        plan_round(KEY_TABLE, {}, {B0: BucketOffsets(20, 50)}, [])
     with pytest.raises(KvSnapshotGone, match="at offset 10 only"):
-        plan_round(KEY_TABLE, None, {B0: BucketOffsets(20, 50)}, [], {B0: KvSnapshot(1, 10)})
+        plan_round(KEY_TABLE, {}, {B0: BucketOffsets(20, 50)}, [], {B0: KvSnapshot(1, 10)})
 
 
 def test_the_changes_of_a_bucket_are_never_cut_into_several_splits() -> None:
-    plan = plan_round(KEY_TABLE, None, {B0: BucketOffsets(0, 1_000, SPLIT_BYTES)}, [])
+    plan = plan_round(KEY_TABLE, {}, {B0: BucketOffsets(0, 1_000, SPLIT_BYTES)}, [])
     assert len(plan.splits) == 1
 
 
 def test_a_snapshot_that_was_not_read_leaves_its_bucket_out_of_the_marker() -> None:
     ends = {B0: BucketOffsets(0, 50), B1: BucketOffsets(0, 60)}
-    plan = plan_round(KEY_TABLE, None, ends, [], {B0: KvSnapshot(3, 40), B1: KvSnapshot(4, 60)})
+    plan = plan_round(KEY_TABLE, {}, ends, [], {B0: KvSnapshot(3, 40), B1: KvSnapshot(4, 60)})
     assert next_buckets(plan, contiguous_prefix([], plan.bases)) == {}
     only_one = contiguous_prefix([result(B1, 60, 60)], plan.bases)
     assert next_buckets(plan, only_one) == {B1: TieredRange(60, 60)}
@@ -173,6 +172,6 @@ def test_work_done_again_reaches_the_very_same_offsets() -> None:
     plan = plan_round(KEY_TABLE, tiered((B0, 0, 10), (B1, 0, 20)), ends, [])
     buckets = next_buckets(plan, contiguous_prefix([result(B0, 10, 33)], plan.bases))
     assert shape(plan_again(plan, buckets)) == [(B0, 10, 33)]
-    plan = plan_round(KEY_TABLE, None, ends, [], {B0: KvSnapshot(3, 40), B1: KvSnapshot(4, 60)})
+    plan = plan_round(KEY_TABLE, {}, ends, [], {B0: KvSnapshot(3, 40), B1: KvSnapshot(4, 60)})
     again = plan_again(plan, next_buckets(plan, contiguous_prefix([result(B1, 60, 60)], plan.bases)))
     assert (shape(again), [split.bucket for split in again.snapshots]) == ([(B1, 60, 60)], [B1])

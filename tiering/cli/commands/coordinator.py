@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
@@ -17,7 +18,6 @@ from tiering.cli.terminal.options import (
     LogLevelOption,
     PortOption,
     TimeoutOption,
-    read_lake_properties,
 )
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
@@ -28,16 +28,18 @@ _DEFAULTS = CoordinatorOptions()
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("coordinator")(coordinator)
+    app.command("coordinator", context_settings=OTHER_OPTIONS)(coordinator)
 
 
 def coordinator(
+    context: typer.Context,
     data: DataOption = Path("lakeward-data"),
     port: PortOption = DEFAULT_PORT,
     host: HostOption = "127.0.0.1",
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
     lake_property: LakePropertyOption = None,
+    fluss_conf: FlussConfOption = None,
     insecure: InsecureOption = False,
     log_level: LogLevelOption = "info",
 ) -> None:
@@ -50,5 +52,6 @@ def coordinator(
 
     configure_logging(log_level)
     keep_files_private()
-    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, read_lake_properties(lake_property), insecure)
+    lake_properties = read_lake(context, lake_property, fluss_conf)
+    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure)
     asyncio.run(serve_coordinator(settings))

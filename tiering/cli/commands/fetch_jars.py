@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from tiering.cli.spark.jars import SPARK_JARS, fetch_jars, jars_folder
+from tiering.cli.fluss_server.jars import fetch_server_jars
+from tiering.cli.maven_jars import fetch_jars, jars_folder
+from tiering.cli.spark.jars import SPARK_JARS
 
 
 def register(app: typer.Typer) -> None:
@@ -12,12 +16,20 @@ def register(app: typer.Typer) -> None:
     app.command("fetch-jars")(fetch)
 
 
-def fetch() -> None:
+def fetch(
+    fluss_server: Annotated[
+        bool,
+        typer.Option("--fluss-server", help="Fetch a Fluss server and its Iceberg plugin as well (180 MB), to try a real cluster with."),
+    ] = False,
+) -> None:
     """Fetch with Maven, once, the jars with which Spark reads the lake, and check them. LAKEWARD_JARS names another folder.
 
     Example: lakeward fetch-jars
     """
     folder = jars_folder()
-    fresh = fetch_jars(folder)
+    fresh = fetch_jars(folder, SPARK_JARS)
     for jar in SPARK_JARS:
         print(f"{folder / jar.file_name}  {'fetched' if jar in fresh else 'is there'}")
+    if fluss_server:
+        for path, was_fetched in fetch_server_jars().items():
+            print(f"{path}  {'fetched' if was_fetched else 'is there'}")

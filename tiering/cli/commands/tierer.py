@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
@@ -18,23 +20,28 @@ from tiering.cli.terminal.options import (
     read_pairs,
 )
 from tiering.files.private_files import keep_files_private
+from tiering.lake.catalog_properties import lake_environment
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("tierer")(tierer)
+    app.command("tierer", context_settings=OTHER_OPTIONS)(tierer)
 
 
 def tierer(
+    context: typer.Context,
     uri: UriOption = DEFAULT_URI,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
+    fluss_conf: FlussConfOption = None,
     tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
     parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
     log_level: LogLevelOption = "info",
 ) -> None:
     """Run a tierer: a Spark driver that moves tables into the lake.
+
+    The coordinator tells it the lake; what is secret of it comes from the environment, or from --fluss-conf.
 
     Example: lakeward tierer --uri coordinator-host:7707 --master spark://spark-host:7077
     """
@@ -43,4 +50,5 @@ def tierer(
 
     configure_logging(log_level)
     keep_files_private()
+    os.environ.update(lake_environment(read_lake(context, None, fluss_conf) or {}))
     run_tierer(TiererSettings(uri, master, slots, tierer_id, read_pairs(conf or [], "--conf"), parent_pid))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
@@ -21,7 +22,6 @@ from tiering.cli.terminal.options import (
     PortOption,
     SlotsOption,
     TimeoutOption,
-    read_lake_properties,
 )
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.files.private_files import keep_files_private
@@ -32,16 +32,18 @@ _DEFAULTS = CoordinatorOptions()
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("up")(up)
+    app.command("up", context_settings=OTHER_OPTIONS)(up)
 
 
 def up(
+    context: typer.Context,
     data: DataOption = Path("lakeward-data"),
     port: PortOption = DEFAULT_PORT,
     host: HostOption = "127.0.0.1",
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
     lake_property: LakePropertyOption = None,
+    fluss_conf: FlussConfOption = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
@@ -58,5 +60,6 @@ def up(
 
     configure_logging(log_level)
     keep_files_private()
-    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, read_lake_properties(lake_property), insecure)
+    lake_properties = read_lake(context, lake_property, fluss_conf)
+    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure)
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))

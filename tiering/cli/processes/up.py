@@ -15,6 +15,7 @@ from tiering.child_process import module_command
 from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
 from tiering.cli.spark.java import require_java
 from tiering.errors import SetupError
+from tiering.lake.catalog_properties import lake_environment
 
 log = structlog.get_logger(__name__)
 
@@ -100,9 +101,10 @@ async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Pr
     command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--parent-pid", str(os.getpid())]
     for pair in settings.conf:
         command += ["--conf", pair]
+    environment = {**os.environ, **lake_environment(settings.coordinator.lake_properties or {})}
     with _log_file(settings).open("ab") as output:
         return await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
 
 

@@ -1,73 +1,29 @@
-"""Jars of others that a Spark needs to read the lake: which they are, where they lie, and how they are fetched and checked.
+"""Jars of others that a Spark needs to read the lake: which they are and where they lie.
 
 They are fetched once, by `lakeward fetch-jars` (`make setup` runs it); whatever starts a Spark gets them as paths.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from tiering.cli.maven_jars import MavenJar, jars_folder
 from tiering.errors import SetupError
-from tiering.files.folder_lock import take_lock
 
-FOLDER_VARIABLE = "LAKEWARD_JARS"
-"""Names the folder of the jars, where the package's own cannot be written or they are there already."""
-MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy"
-BLOCK_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class SparkJar:
-    """One jar of Maven Central. `sha256`: of the file that was looked at when its version was chosen."""
-
-    group: str
-    artifact: str
-    version: str
-    sha256: str
-
-    @property
-    def coordinates(self) -> str:
-        """As `spark.jars.packages` takes them."""
-        return f"{self.group}:{self.artifact}:{self.version}"
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
-
-
-ICEBERG_RUNTIME = SparkJar(
+ICEBERG_RUNTIME = MavenJar(
     "org.apache.iceberg",
     "iceberg-spark-runtime-4.1_2.13",
     "1.12.0",
     sha256="3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
 )
-SQLITE_JDBC = SparkJar("org.xerial", "sqlite-jdbc", "3.49.1.0", sha256="5c8609d2ca341deb8c6f71778974b5ba4995c7d32d7c7c89d9392a3e72c39291")
-POSTGRESQL_JDBC = SparkJar(
+SQLITE_JDBC = MavenJar("org.xerial", "sqlite-jdbc", "3.49.1.0", sha256="5c8609d2ca341deb8c6f71778974b5ba4995c7d32d7c7c89d9392a3e72c39291")
+POSTGRESQL_JDBC = MavenJar(
     "org.postgresql", "postgresql", "42.7.4", sha256="188976721ead8e8627eb6d8389d500dccc0c9bebd885268a3047180274a6031e"
 )
 SPARK_JARS = (ICEBERG_RUNTIME, SQLITE_JDBC, POSTGRESQL_JDBC)
 
-Fetch = Callable[[SparkJar, Path], None]
-"""Puts a jar into a folder, under its file name. Raises SetupError."""
 
-
-def jars_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the jars lie: beside the plugin in the package, unless the environment names another folder."""
-    import sys_tables
-
-    named = environment.get(FOLDER_VARIABLE)
-    return Path(named).expanduser().absolute() if named else Path(sys_tables.__file__).parent / "plugin"
-
-
-def jar_path(jar: SparkJar) -> Path:
+def jar_path(jar: MavenJar) -> Path:
     """A jar that was fetched. Raises SetupError if it was not."""
     path = jars_folder() / jar.file_name
     if not path.is_file():
@@ -76,77 +32,3 @@ def jar_path(jar: SparkJar) -> Path:
             hint="Run `lakeward fetch-jars` once, or let Spark fetch it: `lakeward spark-conf --lake-jars packages`.",
         )
     return path
-
-
-def fetch_jars(folder: Path, fetch: Fetch | None = None, jars: Sequence[SparkJar] = SPARK_JARS) -> list[SparkJar]:
-    """Fetches the `jars` that are not in `folder`, or are damaged there; returns those. Of two who fetch, the second waits.
-
-    A jar appears under its name only once it is whole and checked. Raises SetupError.
-    """
-    fetched = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
-            for jar in jars:
-                if checksum(folder / jar.file_name) != jar.sha256:
-                    _fetch_one(jar, folder, fetch or fetch_with_maven)
-                    fetched.append(jar)
-    except OSError as error:
-        raise SetupError(
-            f"the jars cannot be put into {folder}: {error.strerror or error}", hint=f"Name a folder of yours with {FOLDER_VARIABLE}."
-        ) from error
-    return fetched
-
-
-def _fetch_one(jar: SparkJar, folder: Path, fetch: Fetch) -> None:
-    with TemporaryDirectory(prefix=".fetch-", dir=folder) as name:
-        fetch(jar, Path(name))
-        fresh = Path(name) / jar.file_name
-        actual = checksum(fresh)
-        if actual != jar.sha256:
-            raise SetupError(
-                f"{jar.file_name} was fetched, but is not the file that was expected: its SHA-256 is {actual}, not {jar.sha256}",
-                hint=f"Delete {jar.group.replace('.', '/')}/{jar.artifact} from the local Maven repository and try again; "
-                "if it happens again, somebody exchanged it.",
-            )
-        fresh.chmod(0o644)
-        fresh.replace(folder / jar.file_name)
-
-
-def fetch_with_maven(jar: SparkJar, folder: Path) -> None:
-    """`-C`: a download whose checksum is wrong or missing is an error. Settings and mirrors are those of the user's Maven."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise SetupError("Maven was not found; it fetches the jars", hint="Install it (Debian: maven), or run `make setup` as root.")
-    command = [maven, "-C", "-q", "-B", MAVEN_COPY, f"-Dartifact={jar.coordinates}", f"-DoutputDirectory={folder}"]
-    # In the empty folder: a project in the current one is not to be built.
-    ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-    if ended.returncode != 0:
-        raise SetupError(
-            f"Maven could not fetch {jar.coordinates}: {ended.stdout.strip()[-1_000:]}",
-            hint="Does this machine reach a Maven repository? Mirrors are named in ~/.m2/settings.xml.",
-        )
-
-
-def checksum(file: Path) -> str | None:
-    """SHA-256; None if there is no such file."""
-    if not file.is_file():
-        return None
-    digest = hashlib.sha256()
-    with file.open("rb") as source:
-        while block := source.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Holds a lock on the folder itself; what an earlier, interrupted one left in it goes."""
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        take_lock(held, wait=True)
-        for leftover in folder.glob(".fetch-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        yield
-    finally:
-        os.close(held)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, SparkJar, jar_path
+from tiering.cli.maven_jars import MavenJar
+from tiering.cli.spark.jars import ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
 from tiering.errors import SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME
 
@@ -101,7 +102,7 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
     return {**_jars(needed, jars), **spark_properties}
 
 
-def _jars(needed: Sequence[SparkJar], jars: LakeJars) -> dict[str, str]:
+def _jars(needed: Sequence[MavenJar], jars: LakeJars) -> dict[str, str]:
     if jars is LakeJars.PACKAGES:
         return {"spark.jars.packages": ",".join(jar.coordinates for jar in needed)}
     return {"spark.jars": ",".join(str(jar_path(jar)) for jar in needed)}

@@ -33,6 +33,12 @@ class EmbeddedKind:
 
         return RemoteEmbeddedCluster(address.uri)
 
+    def is_in(self, folder: Path) -> bool:
+        """As `ClusterKind.is_in`."""
+        from tiering.cluster.embedded.metadata.database import FILE_NAME
+
+        return (folder / FILE_NAME).is_file()
+
     def open_read_only(self, folder: Path) -> ReadOnlyCluster:
         """As `ClusterKind.open_read_only`."""
         from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster

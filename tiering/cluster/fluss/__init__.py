@@ -1,1 +1,1 @@
-"""An Apache Fluss cluster as the source of rows."""
+"""An Apache Fluss cluster (0.9) as the source, beside Flink's tiering or instead of it."""

@@ -13,19 +13,21 @@ or of a reconciliation whose answer was lost, meets the compare-and-set on uuid,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import structlog
 
 from tiering import crash_points, errors
+from tiering.cluster.shared_lake import log_rows
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
-from tiering.lake.base import Committable, Lake, LakeView
-from tiering.lake.maintenance import LakeMaintenance, LakeSurvey
-from tiering.lake.marker import Marker
+from tiering.lake.base import Committable, Lake, LakeView, WriteResult
+from tiering.lake.maintenance import LakeMaintenance, LakeSurvey, Removal, RowRemoval
+from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.hints import is_empty, new_table_hint, reconcile_call
@@ -37,13 +39,16 @@ from tiering.lake.rules.reconcile import (
     adoptable,
     adopted,
     check_own,
+    emptied,
     in_log,
     is_same,
+    newest_foreign,
     records_left_out,
     retiered,
 )
+from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
@@ -55,6 +60,7 @@ class ReconcileResult:
     """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
 
     A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
+    `rows_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
     """
 
     path: TablePath
@@ -64,11 +70,12 @@ class ReconcileResult:
     outcome: str
     offsets: Mapping[str, int]
     records_left_out: int | None = None
+    rows_removed: int | None = None
 
 
 @dataclass(frozen=True)
 class ReconcileLake(Mutation[ReconcileResult]):
-    """Its arguments (SYS.md, DESIGN 6). `action`: adopt, accept or retier."""
+    """Its arguments (SYS.md, DESIGN 6). `action`: adopt, accept, retier or deduplicate."""
 
     procedure = "reconcile_lake"
     result_class = ReconcileResult
@@ -91,6 +98,7 @@ class _Inspection:
     survey: LakeSurvey | None
     situation: Situation
     passes: bool
+    ranges: Mapping[BucketKey, TieredRange]
 
     @property
     def view(self) -> LakeView | None:
@@ -107,10 +115,15 @@ class _Decision:
 
     ranges: Ranges
     records_left_out: int | None
+    removal: Removal | None = None
 
     @property
     def offsets(self) -> dict[str, int]:
         return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
+
+    @property
+    def rows_removed(self) -> int:
+        return 0 if self.removal is None else self.removal.rows
 
 
 class _Reconciler:
@@ -141,13 +154,15 @@ class _Reconciler:
         inspection = self._inspect(info)
         reconciliation.check_no_open_grant(inspection.record)
         action = ReconcileAction(request.action)
-        if inspection.passes and (action is not ReconcileAction.RETIER or inspection.marker is None):
+        looks_at_rows = action in (ReconcileAction.RETIER, ReconcileAction.DEDUPLICATE)
+        if inspection.passes and (not looks_at_rows or inspection.marker is None):
             return self._not_needed(request, inspection)
         decision = self._decision(action, inspection)
-        if inspection.passes and inspection.marker is not None and is_same(inspection.situation, decision.ranges, inspection.marker):
+        if inspection.passes and decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges):
             return self._not_needed(request, inspection)
         if request.dry_run:
-            return ReconcileResult(request.path, request.action, None, None, WOULD, decision.offsets, decision.records_left_out)
+            left_out, removed = decision.records_left_out, decision.rows_removed
+            return ReconcileResult(request.path, request.action, None, None, WOULD, decision.offsets, left_out, removed)
         if inspection.survey is None:
             inspection = self._with_new_table(inspection)
         return self._carry_out(request, inspection, decision)
@@ -181,12 +196,23 @@ class _Reconciler:
         log = {bucket: log[bucket] for bucket in places}
         nothing = LakeSurvey(LakeView(info.path, "", None, None, None, {}), None)
         situation = Situation(info.table_type, survey or nothing, known, log, places, record.lake.marker_tells)
+        walked = self._lakes.walked(known, info, view)
+        situation = self._beside_others(situation, info, walked)
         try:
-            check_base(view, self._lakes.with_living(known, info, view))
-            passes = view is None or in_log(view.marker, log)
+            base = check_base(walked, self._lakes.with_living(known, info, view))
         except errors.PermanentTieringError:
-            passes = False
-        return _Inspection(record, info, survey, situation, passes)
+            return _Inspection(record, info, survey, situation, False, {})
+        return _Inspection(record, info, survey, situation, in_log(base.ranges, log), base.ranges)
+
+    def _beside_others(self, situation: Situation, info: TableInfo, walked: LakeView | None) -> Situation:
+        """`situation` with what is looked at only where another tiering service works on the table, too."""
+        if situation.known.shared is None:
+            return situation
+        walk = None if walked is None else walked.foreign
+        snapshots = self._cluster.kv_snapshots(info)
+        fresh = {bucket for bucket in snapshots if bucket in situation.log}
+        replaceable = frozenset(bucket for bucket in fresh if snapshots[bucket].log_offset >= situation.log[bucket].log_start)
+        return replace(situation, walk=walk, replaceable=replaceable)
 
     def _decision(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
@@ -211,18 +237,45 @@ class _Reconciler:
     def _decide_on(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
         situation = inspection.situation
         check_own(situation.survey, situation.known)
+        is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
+        if action is ReconcileAction.DEDUPLICATE:
+            return self._deduplicated(inspection)
+        if is_shared and is_log and action is not ReconcileAction.RETIER:
+            check_not_doubled(situation, self._held(inspection))
         match action:
             case ReconcileAction.ACCEPT:
                 ranges = accepted(situation)
+            case ReconcileAction.RETIER if is_shared and is_log:
+                repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
+                return _Decision(repair.ranges, 0, repair.removal)
             case ReconcileAction.RETIER:
                 held = self._held(inspection)
                 ranges = retiered(situation, held)
-                return _Decision(ranges, records_left_out(situation, action, ranges, held))
+                anew = emptied(situation, held, ranges)
+                removal = Removal({bucket: situation.places[bucket] for bucket in anew}, emptied=anew) if anew else None
+                return _Decision(ranges, records_left_out(situation, action, ranges, held), removal)
             case ReconcileAction.ADOPT:
                 snapshot = adoptable(situation.survey.view)
                 foreign = self._care(inspection.record).foreign_offsets(situation.survey.view, snapshot.snapshot_id)
                 ranges = adopted(situation, foreign)
         return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
+
+    def _deduplicated(self, inspection: _Inspection) -> _Decision:
+        situation, info = inspection.situation, inspection.info
+        view, problem = situation.survey.view, None if situation.walk is None else situation.walk.problem
+        if situation.known.shared is None:
+            raise errors.CannotReconcile(f"no other tiering service works on the cluster of {info.path}: no row can be doubled by one")
+        if situation.table_type is TableType.PRIMARY_KEY:
+            raise errors.CannotReconcile(f"the rounds of the primary-key table {info.path} replace doubled keys themselves")
+        if isinstance(problem, errors.LakeRolledBack | errors.RecordAheadOfLake):
+            raise errors.CannotReconcile(problem.message)
+        stated: dict[BucketKey, int] = {}
+        if (foreign := newest_foreign(view)) is not None:
+            with suppress(errors.LakewardError):  # the files of all but the newest are deleted
+                stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
+                stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
+        repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
+        return _Decision(repair.ranges, 0, repair.removal)
 
     def _held(self, inspection: _Inspection) -> RowOffsets:
         if inspection.survey is None:
@@ -253,16 +306,20 @@ class _Reconciler:
         cluster_id = inspection.situation.known.cluster_id
         marker = Marker(cluster_id, info.table_id, view.table_uuid, wanted.round_id, row.tiering_epoch, base_round, decision.ranges)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
-        self._send(inspection, view, marker)
+        self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)
-        return self._settle(request, info, row, self._read_again(inspection, row))
+        return self._settle(request, info, row, self._read_again(inspection, row), decision.rows_removed)
 
-    def _settle(self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled) -> ReconcileResult:
+    def _settle(
+        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, rows_removed: int | None = None
+    ) -> ReconcileResult:
         """The lake holds it: tells the cluster, then records it together with the answer."""
         recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
         self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
         left_out = row.records_left_out
-        result = ReconcileResult(request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out)
+        result = ReconcileResult(
+            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, rows_removed
+        )
         crash_points.reach(crash_points.RECONCILE_TOLD)
         with self._table_records.changing():
             ctx = self._table_records.context(request.caller)
@@ -287,12 +344,29 @@ class _Reconciler:
         wrote = None if inspection.marker is None else inspection.marker.round_id
         return next((row for row in self._table_records.store.commits(inspection.info.table_id) if row.round_id == wrote), None)
 
-    def _send(self, inspection: _Inspection, base: LakeView, marker: Marker) -> None:
+    def _removing(self, inspection: _Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> tuple[WriteResult, ...]:
+        """Write results that remove rows, from where the base stands to where the marker does. Raises CannotReconcile."""
+        lake = self._lake(inspection.record)
+        if removal is None:
+            return ()
+        if not isinstance(lake, RowRemoval):
+            raise errors.CannotReconcile(f"rows of the lake format {inspection.record.lake_format} cannot be removed by this version")
+        results = []
+        for result in lake.remove_rows(inspection.info, base, marker.round_id, removal):
+            after = marker.buckets.get(result.bucket)
+            if after is not None:
+                begin = base.ranges[result.bucket].tiered if result.bucket in base.ranges else after.start
+                result = replace(result, starting_offset=begin, reached_offset=after.tiered)
+            results.append(result)
+        return tuple(results)
+
+    def _send(self, inspection: _Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
         """One request. What became of it is read from the lake, whatever was answered."""
         try:
             properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
             factory = self._lake(inspection.record).tiering_factory(inspection.info)
-            factory.create_committer().commit(Committable(marker.round_id, ()), base, marker, properties)
+            committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
+            factory.create_committer().commit(committable, base, marker, properties)
         except errors.CommitOutcomeUnknown:
             return
         except errors.LakewardError:

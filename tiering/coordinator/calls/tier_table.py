@@ -262,7 +262,7 @@ class _Steps:
         return self._end_well(request, reached, self._round(record, reached), RoundState.SUCCEEDED, record, base)
 
     def _nothing_to_do(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
-        snapshot_id = base.view.tiered if base.view else None
+        snapshot_id = base.newest
         result = empty_row(goal, record, snapshot_id, self._table_records.now(), self._lag_ms(record))
         self._ended(request, goal, result)
         return result
@@ -301,7 +301,7 @@ class _Steps:
     def _end_well(
         self, request: TierTable, goal: Goal, ended: RoundRecord | None, state: RoundState, record: TableRecord, base: Base
     ) -> TierTableResult:
-        snapshot_id = base.view.tiered if base.view else None
+        snapshot_id = base.newest
         lag = self._lag_ms(record)
         result = row(goal, state.value, record, ended, self._table_records.now(), lake_snapshot_id=snapshot_id, lag_ms_after=lag)
         self._ended(request, goal, result)
@@ -332,7 +332,7 @@ class _Steps:
             raise self._gone(goal)
         base = self._lakes.base(record, info)
         living = {partition.partition_id for partition in self._cluster.partitions(info)} if info.partition_keys else ()
-        return base if reaches(base.marker, from_text(goal.targets), from_text(goal.log_starts), living) else None
+        return base if reaches(base.ranges, from_text(goal.targets), from_text(goal.log_starts), living) else None
 
     def _lag_ms(self, record: TableRecord) -> int | None:
         lag = self._observer.observe(record)

@@ -145,6 +145,7 @@ def end_round(
     commit = ended.record.commit
     if ended.record.granted and commit is not None and commit.state is CommitState.PREPARED:
         ended = ended.update_commit(replace(commit, state=CommitState.UNKNOWN))
+        ended = ended.update(lake=replace(ended.record.lake, unresolved_epoch=commit.tiering_epoch))
     return ended
 
 

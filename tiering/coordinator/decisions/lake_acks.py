@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tiering.coordinator.decisions.backlog import backlog_left
 from tiering.coordinator.decisions.change import Change, Context
@@ -12,7 +12,11 @@ from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord,
 
 @dataclass(frozen=True)
 class LakeContents:
-    """Marker, head and size of a lake table, as read from the lake itself. `acker` is the round whose ack made the coordinator read it."""
+    """Marker, head and size of a lake table, as read from the lake itself. `acker` is the round whose ack made the coordinator read it.
+
+    `snapshot_id` is the newest tiering snapshot and `offsets` are its ends; beside another service `marker_snapshot_id`, that of the
+    marker, may be older.
+    """
 
     snapshot_id: int
     offsets: TextOffsets
@@ -21,6 +25,14 @@ class LakeContents:
     acker: str
     head: int | None
     size: LakeSize
+    marker_snapshot_id: int | None = None
+    marker_epoch: int | None = None
+    moved_back: TextOffsets = field(default_factory=dict)
+
+    @property
+    def marked(self) -> int:
+        """The snapshot that has the marker."""
+        return self.snapshot_id if self.marker_snapshot_id is None else self.marker_snapshot_id
 
 
 def is_behind(offsets: TextOffsets, recorded: TextOffsets | None) -> bool:
@@ -38,7 +50,9 @@ def record_passed_head(record: TableRecord, head: int | None) -> Change:
 def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
     """Records what the lake holds. `ledger`: this table's rows that are not resolved, and those they build on."""
     lake = record.lake
-    if (lake.snapshot_id, lake.marker_round_id) == (contents.snapshot_id, contents.marker_round_id) and lake.offsets == contents.offsets:
+    unresolved = _still_unresolved(lake.unresolved_epoch, contents)
+    same = (lake.snapshot_id, lake.marker_round_id) == (contents.snapshot_id, contents.marker_round_id) and lake.offsets == contents.offsets
+    if same and lake.moved_back == contents.moved_back and lake.unresolved_epoch == unresolved:
         return _settle(record_passed_head(record, contents.head), ctx, contents, ledger)
     known = replace(
         lake,
@@ -52,14 +66,29 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         files=contents.size.files,
         location=contents.size.location,
         backlog=backlog_left(lake.backlog, contents.offsets),
+        moved_back=contents.moved_back,
+        unresolved_epoch=unresolved,
     )
     change = Change(record).update(lake=known, last_tiered_time=ctx.now.wall)
     own = record.running is not None and record.running.round_id == contents.marker_round_id
     if own:
-        change = change.update_round(acked=True, lake_snapshot_id=contents.snapshot_id)
+        change = change.update_round(acked=True, lake_snapshot_id=contents.marked)
     name, level = ("SNAPSHOT_ACKED", Level.INFO) if own else ("SNAPSHOT_ADOPTED", Level.WARN)
     change = change.note(ctx, name, f"the lake holds round {contents.marker_round_id}", level, lake_snapshot_id=contents.snapshot_id)
+    if set(contents.moved_back) - set(lake.moved_back):
+        change = change.note(ctx, "BUCKETS_REPLAYED", _replayed(contents), Level.WARN, lake_snapshot_id=contents.snapshot_id)
     return _settle(change, ctx, contents, ledger)
+
+
+def _still_unresolved(epoch: int | None, contents: LakeContents) -> int | None:
+    """A marker of that epoch or of a later one decides: the request landed, or its compare-and-set names a tag that has moved."""
+    decided = epoch is not None and contents.marker_epoch is not None and contents.marker_epoch >= epoch
+    return None if decided else epoch
+
+
+def _replayed(contents: LakeContents) -> str:
+    starts = ", ".join(f"bucket {bucket} from offset {offset}" for bucket, offset in contents.moved_back.items())
+    return f"another tiering service committed changes that it had read before others came: the next round replays {starts}"
 
 
 def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequence[LakeCommitRecord]) -> Change:
@@ -75,7 +104,7 @@ def _settle(change: Change, ctx: Context, contents: LakeContents, ledger: Sequen
     for row in rows.values():
         settled = row
         if row.round_id == contents.marker_round_id and row.state in (CommitState.PREPARED, CommitState.UNKNOWN):
-            settled = replace(row, lake_snapshot_id=contents.snapshot_id, lake_committed_at=ctx.now.wall, state=CommitState.LAKE_COMMITTED)
+            settled = replace(row, lake_snapshot_id=contents.marked, lake_committed_at=ctx.now.wall, state=CommitState.LAKE_COMMITTED)
         elif row.round_id in chain and not row.state.is_resolved and row is not newest:
             settled = replace(row, state=CommitState.RECONCILED, reconciled_by=contents.acker)
         elif newest is not None and not row.state.is_resolved and row.tiering_epoch < newest.tiering_epoch:

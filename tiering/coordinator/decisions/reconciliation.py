@@ -98,6 +98,8 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         offsets=in_lake.offsets,
         marker_round_id=in_lake.marker_round_id,
         marker_tells=record.lake.marker_tells or action == ReconcileAction.RETIER,
+        moved_back={},
+        unresolved_epoch=None,  # the tag has moved: no request of before can land
     )
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=f"reconcile_lake({action})")
     settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)

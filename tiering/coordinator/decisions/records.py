@@ -133,6 +133,10 @@ class LakeKnowledge:
     location: str | None = None
     backlog: TextOffsets | None = None
     marker_tells: bool = True
+    moved_back: TextOffsets = field(default_factory=dict)
+    """Buckets whose end in `offsets` was moved back by what another tiering service wrote: the next round replays them."""
+    unresolved_epoch: int | None = None
+    """Epoch of the newest round whose granted commit nobody has the outcome of: its request may still land."""
 
     @property
     def recorded(self) -> RecordedLakeSnapshot | None:
@@ -330,6 +334,12 @@ class TableRecord:
     def granted(self) -> bool:
         """Whether the latest round may have sent its commit."""
         return self.commit is not None and self.round is not None and self.commit.round_id == self.round.round_id
+
+    @property
+    def unresolved_commit(self) -> bool:
+        """Whether a commit request of ours may still land: until that is known, no other service may have the table."""
+        granted = self.granted and self.round is not None and not self.round.acked
+        return granted or self.lake.unresolved_epoch is not None
 
     @property
     def running(self) -> RoundRecord | None:

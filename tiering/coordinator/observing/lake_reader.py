@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiering.cluster.base import TableCatalog
-from tiering.coordinator.decisions.records import TableRecord
+from tiering.cluster.base import SplitSource
+from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
+from tiering.coordinator.decisions.records import TableRecord, from_text
 from tiering.lake.base import Lake, LakeView
+from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import Base, KnownLake, check_base, needs_living
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 
 LakeOpener = Callable[[str], Lake]
@@ -18,7 +22,7 @@ LakeOpener = Callable[[str], Lake]
 class Lakes:
     """Lake tables as they are now. All methods do I/O: never call them under the lock of `TableRecords`."""
 
-    def __init__(self, cluster: TableCatalog, open_lake: LakeOpener) -> None:
+    def __init__(self, cluster: SplitSource, open_lake: LakeOpener) -> None:
         self._cluster = cluster
         self._open = open_lake
 
@@ -29,7 +33,11 @@ class Lakes:
     def known(self, record: TableRecord, info: TableInfo) -> KnownLake:
         """What is remembered of a lake table here and in the cluster. Raises ClusterUnavailable."""
         lake = record.lake
-        copies = (lake.recorded, self._cluster.lake_snapshot(info))
+        recorded, is_readable = recorded_by_cluster(self._cluster, info)
+        copies = (lake.recorded, recorded)
+        shared = None
+        if service_mode_of(self._cluster) is ServiceMode.SHARED:
+            shared = SharedRecords(lake.recorded, lake.marker_round_id, frozenset(from_text(lake.moved_back)), recorded, is_readable)
         return KnownLake(
             cluster_id=self._cluster.cluster_id,
             table_id=record.table_id,
@@ -37,7 +45,14 @@ class Lakes:
             passed_head=lake.passed_head,
             recorded=tuple(copy for copy in copies if copy is not None),
             path=record.path,
+            shared=shared,
         )
+
+    def walked(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> LakeView | None:
+        """`view`, read after `known`, with what another tiering service did. Raises LakeUnavailable, ClusterUnavailable, SchemaDrift."""
+        if view is None or known.shared is None:
+            return view
+        return with_foreign_commits(self._cluster, self.of(info.lake_format), info, view, known.shared, known.passed_head)
 
     def with_living(self, known: KnownLake, info: TableInfo, view: LakeView | None) -> KnownLake:
         """`known`, after `view` was read: with the source's partitions if the base check needs them. Raises ClusterUnavailable."""
@@ -51,5 +66,5 @@ class Lakes:
         Raises the permanent errors of the base check, LakeUnavailable, ClusterUnavailable.
         """
         known = self.known(record, info)
-        view = self.of(record.lake_format).view(record.path)
+        view = self.walked(known, info, self.of(record.lake_format).view(record.path))
         return check_base(view, self.with_living(known, info, view))

@@ -17,6 +17,7 @@ import structlog
 
 from tiering import crash_points, errors
 from tiering.cluster.base import ClusterOwner
+from tiering.cluster.shared_lake import recorded_by_cluster
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
@@ -25,7 +26,10 @@ from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.tierers.messages import grant_from_pb, passed_head_from_pb, plan_from_pb, round_ref_from_pb, text_offsets_from_pb
-from tiering.lake.rules.base_check import Base, tiered_offsets
+from tiering.lake.base import LakeView
+from tiering.lake.foreign import ForeignWalk
+from tiering.lake.rules.base_check import Base
+from tiering.lake.rules.shared_base import can_tell, is_exact
 from tiering.library_guards.panics import contained
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
@@ -144,8 +148,9 @@ class Commits:
         with self.table_lock(ref.table_id):
             record = self._live(ref)
             info = self._table(record)
-            contents = self._contents(ref, self._lakes.base(record, info))
-            self._record(info, contents)
+            base = self._lakes.base(record, info)
+            contents = self._contents(ref, base)
+            self._record(info, contents, base)
         self._lake_read(ref.table_id, contents.snapshot_id)
         return contents
 
@@ -217,8 +222,8 @@ class Commits:
             raise round_lifecycle.fenced_error(record, ref)
 
     def _contents(self, ref: RoundRef, base: Base) -> LakeContents:
-        view, marker = base.view, base.marker
-        if view is None or marker is None or view.tiered is None:
+        view, marker, newest = base.view, base.marker, base.newest
+        if view is None or marker is None or newest is None:
             raise errors.Fenced(
                 f"the lake holds nothing that round {ref.round_id} could have committed: its table has no marker",
                 hint="Nothing to do: the next round goes on from what the lake holds.",
@@ -226,22 +231,29 @@ class Commits:
                 round_id=ref.round_id,
             )
         return LakeContents(
-            snapshot_id=view.tiered,
-            offsets=to_text(tiered_offsets(marker)),
+            snapshot_id=newest,
+            offsets=to_text({bucket: tiered.tiered for bucket, tiered in base.ranges.items()}),
             marker_round_id=marker.round_id,
             table_uuid=view.table_uuid,
             acker=ref.round_id,
             head=view.head,
             size=LakeSize(view.records, view.size_bytes, view.files, view.location),
+            marker_snapshot_id=view.tiered,
+            marker_epoch=marker.tiering_epoch,
+            moved_back=to_text({bucket: base.ranges[bucket].tiered for bucket in base.moved_back}),
         )
 
-    def _record(self, info: TableInfo, contents: LakeContents) -> None:
+    def _record(self, info: TableInfo, contents: LakeContents, base: Base) -> None:
         """Records the contents before it tells the cluster: a process that dies in between tells it when the ack is repeated."""
         with self._table_records.changing():
             record = self._registered(info.table_id)
             self._table_records.put(lake_acks.record_contents(self._table_records.context(), record, contents, self._ledger(record)))
         crash_points.reach(crash_points.ACK_STORED)
-        self._tell_cluster(info, contents)
+        if base.view is not None and base.view.foreign is not None:
+            if not self._tell_shared_cluster(info, base.view, base.view.foreign):
+                return
+        else:
+            self._tell_cluster(info, contents)
         with self._table_records.changing():
             record = self._registered(info.table_id)
             self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, self._ledger(record)))
@@ -260,6 +272,19 @@ class Commits:
                     table_id=info.table_id,
                 )
         self._cluster.record_lake_snapshot(info, wanted)
+
+    def _tell_shared_cluster(self, info: TableInfo, view: LakeView, walk: ForeignWalk) -> bool:
+        """Tells the cluster of the newest tiering snapshot if that is ours; whether the cluster has it now.
+
+        Of another service's it is never told: whoever made that may be telling it, too. A round commits a newer one instead.
+        """
+        has, _ = recorded_by_cluster(self._cluster, info)  # None also if its file is gone: telling anew mends that
+        if is_exact(walk, has):
+            return True
+        if walk.newest is None or not can_tell(view, has, walk):
+            return False
+        self._cluster.rewind_lake_snapshot(info, RecordedLakeSnapshot(walk.newest, walk.ends))
+        return True
 
     def _table(self, record: TableRecord) -> TableInfo:
         """The source table, if its path still has that id (DESIGN 6.1)."""

@@ -115,4 +115,7 @@ def assignment_of(record: TableRecord, coordinator_epoch: int, min_round_ms: int
         passed_head=lake.passed_head,
         recorded=recorded,
         max_duration_ms=max(record.freshness_ms, min_round_ms),
+        recorded_round_id=lake.marker_round_id,
+        moved_back=from_text(lake.moved_back),
+        unresolved=lake.unresolved_epoch is not None,
     )

@@ -17,15 +17,18 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tiering.errors import LakeTableReplaced, LakeUnavailable
-from tiering.lake.base import LakeFormat, LakeView
+from tiering.lake.base import LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
+from tiering.lake.foreign import ForeignSnapshot
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
 from tiering.lake.iceberg.catalogs.opening import open_catalog, own_settings
 from tiering.lake.iceberg.commit.committer import SentRounds
+from tiering.lake.iceberg.commit.row_removal import remove_rows
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.factory import IcebergTieringFactory, TableState
 from tiering.lake.iceberg.primary_key.bucket_files import encode_bucket_files, live_bucket_files
+from tiering.lake.iceberg.reading.added_rows import foreign_snapshot
 from tiering.lake.iceberg.reading.file_lists import file_lists, marker_at
 from tiering.lake.iceberg.reading.stored_files import delete_file, live_files, stored_files
 from tiering.lake.iceberg.reading.survey import foreign_offsets, row_offsets, survey_of
@@ -34,7 +37,7 @@ from tiering.lake.iceberg.schema.drift import check_drift
 from tiering.lake.iceberg.schema.evolve import send_new_columns
 from tiering.lake.iceberg.schema.layout import TableLayout, table_layout
 from tiering.lake.iceberg.schema.partition_values import partition_values
-from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, StoredFile
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.model.tables import BucketKey, TableInfo, TablePath
@@ -81,6 +84,14 @@ class IcebergLake:
     def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
         """See `LakeMaintenance.row_offsets`."""
         return row_offsets(table, view, partitions)
+
+    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
+        """See `RowRemoval.remove_rows`."""
+        return remove_rows(table, view, round_id, removal)
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        """See `ForeignCommits.foreign_snapshot`."""
+        return foreign_snapshot(table, view, snapshot_id, partitions)
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
         """See `LakeMaintenance.foreign_offsets`."""

@@ -6,7 +6,7 @@ and cluster remember (`KnownLake`) are copies that may be behind, and never may 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -21,7 +21,8 @@ from tiering.errors import (
     UntrackedLakeTable,
 )
 from tiering.lake.base import LakeView
-from tiering.lake.marker import Marker
+from tiering.lake.foreign import ForeignWalk, SharedRecords
+from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import go_on_hint, new_table_hint, newest_tiering_commit, reconcile_call, set_reference, tier_call
 from tiering.lake.rules.history import check_history, foreign_tiering, is_foreign_tiering
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -44,6 +45,8 @@ class KnownLake:
     recorded: tuple[RecordedLakeSnapshot, ...] = ()
     living: Collection[int] | None = None
     path: TablePath | None = None
+    shared: SharedRecords | None = None
+    """Who has which of the copies, where another service may tier the table, too: then `rules.shared_base` decides. None = none may."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,28 @@ class Base:
     view: LakeView | None
     marker: Marker | None
     ahead: bool
+
+    @property
+    def ranges(self) -> Mapping[BucketKey, TieredRange]:
+        """Where each bucket goes on."""
+        return {} if self.view is None else self.view.ranges
+
+    @property
+    def newest(self) -> int | None:
+        """The newest tiering snapshot, whoever made it."""
+        if self.view is None:
+            return None
+        return self.view.tiered if self.view.foreign is None else self.view.foreign.newest
+
+    @property
+    def moved_back(self) -> Collection[BucketKey]:
+        """Buckets that are replayed since another tiering service set keys of them back."""
+        return () if self.view is None or self.view.foreign is None else self.view.foreign.moved_back
+
+    @property
+    def needs_commit(self) -> bool:
+        """Whether a round has to commit although there may be nothing to tier: else the cluster's record stays wrong."""
+        return self.view is not None and self.view.foreign is not None and self.view.foreign.needs_commit
 
 
 class CommitOutcome(StrEnum):
@@ -74,23 +99,40 @@ class ResolvedCommit:
 def check_base(view: LakeView | None, known: KnownLake) -> Base:
     """The base a round may build on.
 
-    Raises LakeTableReplaced, MarkerLost, UntrackedLakeTable, ForeignTiering, MarkerCorrupt, ClusterMismatch,
-    TableMismatch, RecordAheadOfLake, LakeRolledBack or HistoryExpired: all permanent, none skips or doubles a row.
+    Raises LakeTableReplaced, MarkerLost, UntrackedLakeTable, ForeignTiering, ForeignTieringOverlap, ForeignTieringGap, MarkerCorrupt,
+    ClusterMismatch, TableMismatch, RecordAheadOfLake, LakeRolledBack or HistoryExpired: all permanent, none skips or doubles a row.
     """
     if view is None:
         _check_absent(known)
         return Base(None, None, False)
     _check_uuid(view, known)
     if view.tiered is None:
-        _check_untiered(view, known)
+        if view.foreign is None:
+            _check_untiered(view, known)
+        elif view.foreign.problem is not None:
+            raise view.foreign.problem
         return Base(view, None, False)
     marker = _tiered_marker(view)
     _check_identity(view, marker, known)
+    if view.foreign is not None and known.shared is not None:
+        return _shared_base(view, view.tiered, marker, view.foreign, known.shared)
     for record in known.recorded:
         _check_not_ahead(view, view.tiered, marker, record, known.living)
     check_history(view, view.tiered, known.passed_head)
     ahead = not known.recorded or any(_is_behind(record, view.tiered, marker) for record in known.recorded)
     return Base(view, marker, ahead)
+
+
+def _shared_base(view: LakeView, newest: int, marker: Marker, walk: ForeignWalk, records: SharedRecords) -> Base:
+    """The base where another service tiers the table, too: what it added was walked already."""
+    own = records.own
+    if walk.problem is not None:
+        raise walk.problem
+    if own is not None and records.own_round != marker.round_id and own.lake_snapshot_id not in view.snapshots:
+        _check_not_ahead(view, newest, marker, own, None)
+    moved_back = walk.moved_back != records.moved_back
+    ahead = own is None or (own.lake_snapshot_id, dict(own.offsets)) != (walk.newest, walk.ends) or moved_back
+    return Base(view, marker, ahead or walk.needs_telling)
 
 
 def needs_living(view: LakeView | None, recorded: Iterable[RecordedLakeSnapshot]) -> bool:
@@ -113,14 +155,21 @@ def check_same_base(base: Base, again: LakeView | None, known: KnownLake) -> Bas
         known = replace(known, lake_table_uuid=known.lake_table_uuid or base.view.table_uuid, passed_head=passed)
     checked = check_base(again, known)
     before, now = (None if checked_base.view is None else checked_base.view.tiered for checked_base in (base, checked))
-    if checked.marker != base.marker or before != now:
+    if checked.marker != base.marker or before != now or _walked_on(base, checked):
         raise Fenced(
-            f"another round tiered meanwhile: the lake's marker is that of round {_round_id(checked.marker)} (snapshot {now}), "
+            f"another round or service tiered meanwhile: the lake's marker is that of round {_round_id(checked.marker)} (snapshot {now}), "
             f"this round was built on round {_round_id(base.marker)} (snapshot {before})",
             table_id=known.table_id,
             round_id=_round_id(checked.marker),
         )
     return checked
+
+
+def _walked_on(base: Base, checked: Base) -> bool:
+    """Whether another service added rows, or moved an end: what a round wrote is to be written anew then, also if the ends are the same."""
+    walks = [None if entry.view is None else entry.view.foreign for entry in (base, checked)]
+    added = [None if walk is None else walk.newest_added for walk in walks]
+    return added[0] != added[1] or dict(base.ranges) != dict(checked.ranges)
 
 
 def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> ResolvedCommit:
@@ -140,14 +189,13 @@ def resolve_commit(view: LakeView | None, round_id: str, base: Base) -> Resolved
     return ResolvedCommit(CommitOutcome.NOT_FOUND)
 
 
-def reaches(marker: Marker | None, targets: Offsets, log_starts: Offsets, living: Collection[int] = ()) -> bool:
+def reaches(ranges: Mapping[BucketKey, TieredRange], targets: Offsets, log_starts: Offsets, living: Collection[int] = ()) -> bool:
     """Whether every record below `targets` is in the lake. A bucket that never was tiered and is empty counts as reached.
 
     So does one of a partition that is not among the `living` any more: nothing of it is left to tier, and markers drop it.
     """
-    tiered = tiered_offsets(marker)
     return all(
-        tiered.get(bucket, log_starts.get(bucket, 0)) >= target
+        (ranges[bucket].tiered if bucket in ranges else log_starts.get(bucket, 0)) >= target
         for bucket, target in targets.items()
         if bucket.partition_id is None or bucket.partition_id in living
     )

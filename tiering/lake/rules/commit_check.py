@@ -32,9 +32,11 @@ def check_committable(committable: Committable, base: LakeView, marker: Marker) 
         )
     if committable.round_id != marker.round_id:
         raise _disagree(marker, f"the files are those of round {committable.round_id}")
-    before = {} if base.marker is None else base.marker.buckets
+    before = base.ranges
     for bucket, results in _by_bucket(committable.results).items():
         after = marker.buckets.get(bucket)
+        if after is None and all(not result.records and result.starting_offset == result.reached_offset for result in results):
+            continue  # a bucket that is only emptied: it begins anew
         if after is None:
             raise _disagree(marker, f"the marker does not have bucket {bucket}")
         reached = before[bucket].tiered if bucket in before else after.start

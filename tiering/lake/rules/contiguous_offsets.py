@@ -45,6 +45,19 @@ class RowOffsets:
         """Per place the one range that its rows fill. Raises CannotReconcile, naming the first gap or doubled offset."""
         return {place: _contiguous_range(place, runs) for place, runs in self._runs.items()}
 
+    def runs(self, place: Place) -> list[tuple[int, int]]:
+        """The runs of a place in order; those that overlap have rows twice."""
+        return sorted(self._runs.get(place, ()))
+
+    def doubled(self, place: Place) -> int:
+        """How many rows of a place there are beyond one of each offset."""
+        rows, reached = 0, None
+        for begin, end in self.runs(place):
+            if reached is not None and begin < reached:
+                rows += min(end, reached) - begin
+            reached = end if reached is None else max(end, reached)
+        return rows
+
     def count(self, place: Place, start: int, stop: int) -> int:
         """How many of the offsets `[start, stop)` the rows of a place have; one that comes twice counts once."""
         count = 0

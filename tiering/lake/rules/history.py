@@ -20,9 +20,9 @@ def check_history(view: LakeView, tiered: int, passed_head: int | None) -> None:
     if the snapshots that would tell are gone.
     """
     newest = view.snapshots[tiered]
-    _check_newest_round(view, newest)
+    check_newest_round(view, newest)
     if view.head is None:
-        raise _rolled_back(view, tiered, "its main branch has no snapshot")
+        raise rolled_back(view, tiered, "its main branch has no snapshot")
     visited: set[int] = set()
     current: int | None = view.head
     while current is not None and current not in visited:
@@ -33,13 +33,13 @@ def check_history(view: LakeView, tiered: int, passed_head: int | None) -> None:
         if snapshot is None:
             break
         if snapshot.sequence_number <= newest.sequence_number:
-            raise _rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
+            raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
         if is_foreign_tiering(snapshot):
             raise foreign_tiering(view, snapshot)
         if current == passed_head:
             return
         current = snapshot.parent_id
-    raise _expired(view, tiered)
+    raise expired(view, tiered)
 
 
 def is_foreign_tiering(snapshot: LakeSnapshot) -> bool:
@@ -60,7 +60,7 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
     )
 
 
-def _check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
+def check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
     """A round's commit that is newer than the newest one that the format knows: its reference was moved back by hand."""
     rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
     newer = [snapshot for snapshot in rounds if snapshot.sequence_number > tiered.sequence_number]
@@ -78,7 +78,8 @@ def _check_newest_round(view: LakeView, tiered: LakeSnapshot) -> None:
         )
 
 
-def _rolled_back(view: LakeView, tiered: int, why: str) -> LakeRolledBack:
+def rolled_back(view: LakeView, tiered: int, why: str) -> LakeRolledBack:
+    """The error for a main branch that does not go back to the newest tiering commit."""
     return LakeRolledBack(
         f"the lake table {view.path} was rolled back behind its marker: {newest_tiering_commit(view)}, but {why}",
         hint=f"{set_head_back(view, f'snapshot {tiered} again')}, then "
@@ -88,7 +89,8 @@ def _rolled_back(view: LakeView, tiered: int, why: str) -> LakeRolledBack:
     )
 
 
-def _expired(view: LakeView, tiered: int) -> HistoryExpired:
+def expired(view: LakeView, tiered: int) -> HistoryExpired:
+    """The error for a chain of snapshots that was cut."""
     newest = "its newest tiering commit" if view.reference is None else f"which the {view.reference} names"
     return HistoryExpired(
         f"cannot tell whether the lake table {view.path} was rolled back: snapshots between its head {view.head} and snapshot {tiered}, "

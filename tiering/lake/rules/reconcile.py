@@ -9,6 +9,7 @@
              at the log's start, for changes may be applied again. Refused when a record would be skipped or doubled, when rows
              under a partition's values may be those of a former partition, and when keys deleted meanwhile would stay.
     adopt    take over what another tiering service wrote: the offsets that it left with its newest snapshot.
+    deduplicate, and retier of a log table where another service works on the same tables: see `row_repair`.
 
 A bucket that vanished from the source is left out. All raise CannotReconcile, and never give offsets outside of the log.
 """
@@ -19,8 +20,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiering.errors import CannotReconcile
+from tiering.errors import CannotReconcile, ForeignTieringGap, ForeignTieringOverlap
 from tiering.lake.base import LakeSnapshot, LakeView
+from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import KnownLake
@@ -38,6 +40,7 @@ class ReconcileAction(StrEnum):
     ADOPT = "adopt"
     ACCEPT = "accept"
     RETIER = "retier"
+    DEDUPLICATE = "deduplicate"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,10 @@ class Situation:
     log: Log
     places: Mapping[BucketKey, Place]
     marker_tells: bool = True
+    walk: ForeignWalk | None = None
+    """What another tiering service did, on a cluster that is shared with it."""
+    replaceable: frozenset[BucketKey] = frozenset()
+    """Primary-key buckets that a KV snapshot can replace: they begin anew with it where the log was cut."""
 
     @property
     def starts(self) -> dict[BucketKey, int]:
@@ -77,13 +84,12 @@ def check_own(survey: LakeSurvey, known: KnownLake) -> None:
             )
 
 
-def in_log(marker: Marker | None, log: Log) -> bool:
-    """Whether the next round finds the records that follow the marker in the log."""
-    buckets = {} if marker is None else marker.buckets
-    return all(log[key].log_start <= at.tiered <= log[key].log_end for key, at in buckets.items() if key in log)
+def in_log(ranges: Mapping[BucketKey, TieredRange], log: Log) -> bool:
+    """Whether the next round finds the records that follow `ranges` in the log."""
+    return all(log[key].log_start <= at.tiered <= log[key].log_end for key, at in ranges.items() if key in log)
 
 
-def is_same(situation: Situation, ranges: Ranges, marker: Marker) -> bool:
+def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, TieredRange]) -> bool:
     """Whether a round would begin where it begins now. A bucket that is left out begins at the start of its log."""
 
     def begins(bucket: BucketKey, ranges: Mapping[BucketKey, TieredRange]) -> int | None:
@@ -92,18 +98,20 @@ def is_same(situation: Situation, ranges: Ranges, marker: Marker) -> bool:
         bounds = situation.log[bucket]
         return bounds.log_start if situation.table_type is TableType.LOG or bounds.log_end == 0 else None
 
-    return all(begins(bucket, ranges) == begins(bucket, marker.buckets) for bucket in situation.log)
+    return all(begins(bucket, ranges) == begins(bucket, present) for bucket in situation.log)
 
 
 def accepted(situation: Situation) -> Ranges:
     """The ranges of `accept`, see the module."""
-    view = situation.survey.view
-    if newest_foreign(view) is not None:
+    view, walk = situation.survey.view, situation.walk
+    if walk is not None and isinstance(walk.problem, ForeignTieringOverlap | ForeignTieringGap):
+        raise CannotReconcile(walk.problem.message, table_path=view.path)
+    if newest_foreign(view) is not None and (walk is None or walk.problem is not None):
         raise CannotReconcile(
             f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
             table_path=view.path,
         )
-    reached = situation.recorded
+    reached = walk.ends if walk is not None and walk.problem is None else situation.recorded
     if not reached:
         raise CannotReconcile(f"nothing is recorded of {view.path}: there are no offsets to go on from", table_path=view.path)
     if situation.table_type is TableType.LOG:
@@ -115,12 +123,8 @@ def accepted(situation: Situation) -> Ranges:
 
 def retiered(situation: Situation, held: RowOffsets) -> Ranges:
     """The ranges of `retier`, see the module. `held`: the offsets that the lake's rows have."""
+    check_places(situation, held)
     path = situation.survey.view.path
-    strange = sorted(held.places - set(situation.places.values()), key=str)
-    if strange:
-        partition, bucket_id = strange[0]
-        where = f"bucket {bucket_id}" if partition is None else f"bucket {bucket_id} of partition {partition}"
-        raise CannotReconcile(f"the lake table {path} has rows in {where}, which the source table does not have", table_path=path)
     if situation.table_type is TableType.PRIMARY_KEY:
         return _retiered_keys(situation, {bucket for bucket, place in situation.places.items() if place in held.places})
     by_place = held.ranges()
@@ -136,9 +140,19 @@ def retiered(situation: Situation, held: RowOffsets) -> Ranges:
     return _in_log(situation, {bucket: TieredRange(first, stop) for bucket, (first, stop) in by_bucket.items()})
 
 
+def check_places(situation: Situation, held: RowOffsets) -> None:
+    """Raises CannotReconcile for rows in a bucket that the source does not have."""
+    path = situation.survey.view.path
+    strange = sorted(held.places - set(situation.places.values()), key=str)
+    if strange:
+        partition, bucket_id = strange[0]
+        where = f"bucket {bucket_id}" if partition is None else f"bucket {bucket_id} of partition {partition}"
+        raise CannotReconcile(f"the lake table {path} has rows in {where}, which the source table does not have", table_path=path)
+
+
 def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ranges:
     """The same of a primary-key table. Changes that the lake has already may be applied again; none may be missing."""
-    survey, recorded = situation.survey, situation.recorded
+    survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
     ranges: Ranges = {}
@@ -146,13 +160,15 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
         if bucket not in standing or (marked is not None and bucket not in marked and not foreign):
             continue  # nothing of it was tiered: rows in its place are a former partition's, or somebody's own
         at = None if marked is None else marked.get(bucket)
+        if walk is not None and walk.problem is None:
+            at = walk.ranges.get(bucket)
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
             raise _outside(situation, bucket, max(recorded.get(bucket, 0), 0 if at is None else at.tiered))
         if at is not None and at.tiered >= bounds.log_start:
             ranges[bucket] = at
         elif bounds.log_start == 0:
             ranges[bucket] = TieredRange(0, 0)
-        else:
+        elif bucket not in situation.replaceable:
             raise CannotReconcile(
                 f"the rows of bucket {bucket} of {survey.view.path} do not tell how far it is tiered, and its log begins at "
                 f"{bounds.log_start}: keys that were deleted before would stay in the lake",
@@ -160,6 +176,17 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
                 bucket=bucket,
             )
     return ranges
+
+
+def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
+    """Buckets of a primary-key table whose rows go, for they begin anew with a KV snapshot: the log does not tell what followed them."""
+    marker = situation.survey.head_marker
+    known = {} if marker is None else marker.buckets
+    return frozenset(
+        bucket
+        for bucket in situation.replaceable
+        if bucket not in ranges and situation.places[bucket] in held.places and (bucket in known or bucket.partition_id is None)
+    )
 
 
 def records_left_out(situation: Situation, action: ReconcileAction, ranges: Ranges, held: RowOffsets | None) -> int | None:

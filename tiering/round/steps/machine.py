@@ -1,7 +1,7 @@
 """The steps of one round as a pure machine: (state, event) -> (state, action). DESIGN 6.
 
     read table -> read lake [base check] -> [ack what the lake has more] -> read log [plan]
-      -> nothing new: EMPTY
+      -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit of no rows
       -> [lease KV snapshots; one is gone: read log again]
       -> ensure lake table -> record plan -> run splits [prefix] -> fence -> commit -> read lake [resolve]
            -> ours: ack -> SUCCEEDED
@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from tiering.errors import Cancelled, CommitOutcomeUnknown, LakewardError
 from tiering.model.rounds import Assignment
+from tiering.model.service_mode import ServiceMode
 from tiering.round.steps import actions as act
 from tiering.round.steps import steps_to_commit, steps_to_write
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, end_well, failed, table_of
@@ -26,9 +27,9 @@ from tiering.round.steps.round_state import Round, Step, base_of, end_failed, en
 __all__ = ["Round", "start", "step"]
 
 
-def start(assignment: Assignment, cluster_id: str) -> Step:
+def start(assignment: Assignment, cluster_id: str, mode: ServiceMode = ServiceMode.EXCLUSIVE) -> Step:
     """The first step of a round."""
-    return Round(assignment, cluster_id), act.ReadTable()
+    return Round(assignment, cluster_id, mode=mode), act.ReadTable()
 
 
 def step(state: Round, event: act.Event) -> Step:

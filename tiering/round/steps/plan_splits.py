@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import TieredRange
 from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
@@ -52,20 +52,20 @@ class Plan:
 
 def plan_round(
     table: TableInfo,
-    marker: Marker | None,
+    tiered: Mapping[BucketKey, TieredRange],
     ends: Mapping[BucketKey, BucketOffsets],
     partitions: Sequence[Partition],
     snapshots: Mapping[BucketKey, KvSnapshot] | None = None,
 ) -> Plan:
     """Log splits for each bucket with something new, several for one of a log table that is far behind; no splits = nothing to do.
 
-    A bucket the marker does not know begins with its KV snapshot, if it has one, and the log from there (that log split may be
-    empty), else at its log's start. A partition that vanished after the ends were listed is not there any more: its id is never
-    used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the next record, LogBehindLake when
-    the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a snapshot it lacks.
+    `tiered`: where the lake's buckets go on. A bucket that is not among them begins with its KV snapshot, if it has one, and the log
+    from there (that log split may be empty), else at its log's start. A partition that vanished after the ends were listed is not
+    there any more: its id is never used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the next
+    record, LogBehindLake when the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a
+    snapshot it lacks.
     """
     names = {partition.partition_id: partition.partition_name for partition in partitions}
-    known = {} if marker is None else marker.buckets
     splits: list[TieringLogSplit] = []
     from_snapshot: list[TieringSnapshotSplit] = []
     starts: dict[BucketKey, int] = {}
@@ -75,17 +75,17 @@ def plan_round(
         if bucket.partition_id is not None and bucket.partition_id not in names:
             continue
         log, name = ends[bucket], None if bucket.partition_id is None else names.get(bucket.partition_id)
-        snapshot = None if bucket in known else _first_snapshot(table, bucket, log, (snapshots or {}).get(bucket))
+        snapshot = None if bucket in tiered else _first_snapshot(table, bucket, log, (snapshots or {}).get(bucket))
         first = log.log_start if snapshot is None else snapshot.log_offset
-        tiered = known.get(bucket, TieredRange(first, first))
-        check_reachable(table, bucket, tiered.tiered, log)
-        starts[bucket], bases[bucket] = tiered.start, tiered.tiered
+        stands = tiered.get(bucket, TieredRange(first, first))
+        check_reachable(table, bucket, stands.tiered, log)
+        starts[bucket], bases[bucket] = stands.start, stands.tiered
         if snapshot is not None:
             offset = snapshot.log_offset
             from_snapshot.append(TieringSnapshotSplit(table.path, bucket, name, snapshot.snapshot_id, offset, log.log_end))
             sizes.append(_size(offset, log.bytes_per_record))  # every key was written at least once
-        if snapshot is not None or log.log_end > tiered.tiered:
-            whole = TieringLogSplit(table.path, bucket, name, tiered.tiered, log.log_end, log.log_end)
+        if snapshot is not None or log.log_end > stands.tiered:
+            whole = TieringLogSplit(table.path, bucket, name, stands.tiered, log.log_end, log.log_end)
             # The changes of one key are folded by one task: a primary-key bucket is never cut.
             splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
             sizes.append(_size(whole.records, log.bytes_per_record))

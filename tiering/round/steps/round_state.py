@@ -10,6 +10,7 @@ from tiering.lake.base import Committable
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
 from tiering.round.steps.plan_splits import Plan
@@ -43,6 +44,7 @@ class Round:
     failure: LakewardError | None = None
     snapshot_id: int | None = None
     passed_head: int | None = None
+    mode: ServiceMode = ServiceMode.EXCLUSIVE
 
 
 Step = tuple[Round, act.Action]

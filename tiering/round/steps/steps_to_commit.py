@@ -62,8 +62,8 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
 
 
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:
-    """Whether work moves the marker; a KV snapshot does also when no record follows it."""
-    return prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
+    """Whether work moves the marker; a KV snapshot does also when no record follows it, and so does a commit planned without rows."""
+    return not plan.splits or prefix.reached != plan.bases or any(result.bucket in plan.untiered for result in prefix.kept)
 
 
 def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import KvSnapshotGone, UnknownTable
+from tiering.errors import KvSnapshotGone, UnknownTable, UnsupportedType
 from tiering.lake.base import LakeView
+from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
-from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableBucket, TableInfo
 from tiering.round.steps import actions as act
 from tiering.round.steps.plan_splits import plan_round
@@ -18,12 +20,14 @@ LEASE_ATTEMPTS = 3
 
 
 def table_read(state: Round, table: TableInfo) -> Step:
-    """Checks that the path still has the table that was assigned."""
+    """Checks that the path still has the table that was assigned, and that it can be tiered."""
     if table.table_id != state.assignment.table_id:
         raise UnknownTable(
             f"{table.path} is another table now: its id is {table.table_id}, the round is for {state.assignment.table_id}",
             table_path=table.path,
         )
+    if table.refusal is not None:
+        raise UnsupportedType(f"{table.path} cannot be tiered: {table.refusal}", table_path=table.path)
     return replace(state, table=table), act.ReadLake(table)
 
 
@@ -32,7 +36,15 @@ def known_lake(state: Round, recorded_by_cluster: RecordedLakeSnapshot | None) -
     assignment = state.assignment
     recorded = tuple(copy for copy in (assignment.recorded, recorded_by_cluster) if copy is not None)
     uuid = state.lake_table_uuid or assignment.lake_table_uuid
-    return KnownLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded, path=assignment.path)
+    shared = shared_records(assignment, state.mode)
+    return KnownLake(state.cluster_id, assignment.table_id, uuid, assignment.passed_head, recorded, path=assignment.path, shared=shared)
+
+
+def shared_records(assignment: Assignment, mode: ServiceMode) -> SharedRecords | None:
+    """What the coordinator remembers for the walk of another service's commits; None where there is none."""
+    if mode is ServiceMode.EXCLUSIVE:
+        return None
+    return SharedRecords(assignment.recorded, assignment.recorded_round_id, frozenset(assignment.moved_back))
 
 
 def base_read(state: Round, event: act.LakeRead) -> Step:
@@ -40,8 +52,8 @@ def base_read(state: Round, event: act.LakeRead) -> Step:
     base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
-    if base.ahead and base.marker is not None and base.view is not None and base.view.tiered is not None:
-        return replace(state, phase=Phase.ACK), act.Ack(base.marker, base.view.tiered)
+    if base.ahead and base.marker is not None and base.newest is not None:
+        return replace(state, phase=Phase.ACK), act.Ack(replace(base.marker, buckets=base.ranges), base.newest)
     return state, act.ReadLog(table_of(state))
 
 
@@ -52,14 +64,22 @@ def adopted(state: Round) -> Step:
 
 def log_read(state: Round, event: act.LogRead) -> Step:
     """Makes the plan, and leases all of its KV snapshots before one is read."""
-    plan = plan_round(table_of(state), base_of(state).marker, event.ends, event.partitions, event.snapshots)
+    plan = plan_round(table_of(state), base_of(state).ranges, event.ends, event.partitions, event.snapshots)
     state = replace(state, plan=plan)
-    if not plan.splits:
+    if not plan.splits and not _has_to_commit(state):
         return state, act.End(outcome(state, RoundState.EMPTY))
     if plan.snapshots:
         wanted = {TableBucket(state.assignment.table_id, split.bucket): split.snapshot_id for split in plan.snapshots}
         return replace(state, phase=Phase.LEASE, leased=state.leased + 1), act.LeaseSnapshots(wanted)
     return state, act.EnsureLakeTable(table_of(state))
+
+
+def _has_to_commit(state: Round) -> bool:
+    """Whether a snapshot is needed that has no rows: its compare-and-set ends a late request, its marker mends the cluster's record."""
+    base = base_of(state)
+    if state.mode is ServiceMode.EXCLUSIVE or base.view is None:
+        return False
+    return base.needs_commit or state.assignment.unresolved
 
 
 def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:

@@ -69,14 +69,21 @@ def whole_rows(parquet: pq.ParquetFile, schema: Schema) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
-def _column(parquet: pq.ParquetFile, key: NestedField) -> str:
-    wanted = str(key.field_id).encode()
+def column_name(parquet: pq.ParquetFile, column: NestedField) -> str | None:
+    """What the file calls a column of the lake table; None if it has none."""
+    wanted = str(column.field_id).encode()
     fields = list(parquet.schema_arrow)
     for field in fields:
         if (field.metadata or {}).get(FIELD_ID_KEY) == wanted:
             return field.name
-    if key.name in parquet.schema_arrow.names and not any(FIELD_ID_KEY in (field.metadata or {}) for field in fields):
-        return key.name
+    if column.name in parquet.schema_arrow.names and not any(FIELD_ID_KEY in (field.metadata or {}) for field in fields):
+        return column.name
+    return None
+
+
+def _column(parquet: pq.ParquetFile, key: NestedField) -> str:
+    if (name := column_name(parquet, key)) is not None:
+        return name
     raise DataCorrupt(
         f"a data file has no column {key.name!r}, which is part of the key",
         hint="Who wrote it? Delete it from the lake table, or write it anew with all columns.",

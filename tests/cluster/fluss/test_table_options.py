@@ -1,0 +1,58 @@
+"""Which options of a table can be set on a Fluss cluster, and what is said of those that cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiering.cluster.fluss.table_options import check_option, in_fluss_words, is_of_fluss
+from tiering.errors import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("table.datalake.enabled", "false"),
+        ("table.datalake.freshness", "PT5M"),
+        ("table.log.tiered.local-segments", "3"),
+        ("table.datalake.freshness", None),
+        ("iceberg.write.target-file-size-bytes", "1000000"),
+        ("owner", "ada"),
+        ("owner", None),
+    ],
+)
+def test_what_fluss_alters_and_what_is_kept_here_can_be_set(name: str, value: str | None) -> None:
+    check_option(name, value)
+
+
+@pytest.mark.parametrize("name", ["table.log.ttl", "table.datalake.format", "table.datalake.auto-compaction", "table.nix"])
+def test_other_options_of_fluss_are_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="Fluss does not alter") as refused:
+        check_option(name, "1")
+    assert "table.datalake.freshness" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("table.datalake.enabled", "yes"),
+        ("table.datalake.freshness", "0 s"),
+        ("table.datalake.freshness", "soon"),
+        ("table.log.tiered.local-segments", "0"),
+        ("iceberg.py-io-impl", "x.Y"),
+        ("owner", "two\nlines"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_before_anybody_is_asked(name: str, value: str) -> None:
+    with pytest.raises(InvalidArgument):
+        check_option(name, value)
+
+
+def test_values_reach_fluss_in_a_form_that_it_reads() -> None:
+    assert in_fluss_words("table.datalake.freshness", "PT1M30S") == "90000ms"
+    assert in_fluss_words("table.datalake.enabled", "TRUE") == "true"
+    assert in_fluss_words("table.log.tiered.local-segments", "3") == "3"
+
+
+def test_only_names_of_fluss_are_its_own() -> None:
+    assert is_of_fluss("table.datalake.enabled")
+    assert not is_of_fluss("iceberg.write.target-file-size-bytes")

@@ -1,0 +1,135 @@
+"""A cluster in memory whose tables another tiering service tiers, too: it keeps the record of a lake table as Fluss 0.9.1 does.
+
+A record names a snapshot and the path of a file of offsets. The last write wins, offsets go back without an error, and a write with
+`keep` unset deletes the files of all other registered snapshots, and its own when it is repeated.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from support.clusters.memory_cluster import WHEN, MemoryCluster
+from tiering.errors import ClusterUnavailable, LakeRecordUnreadable, LogTruncated
+from tiering.model.leases import KvSnapshot
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.service_mode import ServiceMode
+from tiering.model.splits import TieringLogSplit, TieringSplit
+from tiering.model.tables import BucketKey, ChangeType, Offsets, TableBucket, TableInfo, TableType
+
+Record = tuple[ChangeType, int] | None
+"""Kind and key of a log record; None = an offset without a row."""
+
+
+@dataclass(frozen=True)
+class SharedReader:
+    """A `SplitReader` of the records that there are; of a KV snapshot it reads nothing, the lake in memory knows what is in it."""
+
+    table: TableInfo
+    split: TieringSplit
+    records: tuple[tuple[int, Record], ...]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        rows = [(offset, record) for offset, record in self.records if record is not None]
+        if rows:
+            columns = {
+                "id": [record[1] for _, record in rows],
+                "__bucket": [self.split.bucket.bucket_id] * len(rows),
+                "__offset": [offset for offset, _ in rows],
+                "__timestamp": [WHEN] * len(rows),
+                "__change_type": [int(record[0]) for _, record in rows],
+            }
+            schema = self.table.read_schema()
+            yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
+
+
+class SharedMemoryCluster(MemoryCluster):
+    """A `ClusterOwner` of one table beside another service. `records` is the log by bucket, whatever retention cut."""
+
+    service_mode = ServiceMode.SHARED
+
+    def __init__(self, table: TableInfo) -> None:
+        super().__init__(table)
+        self.shared_table = table
+        self.records: dict[BucketKey, list[Record]] = {bucket: [] for bucket in self.logs[table.table_id]}
+        self.files: dict[str, dict[BucketKey, int]] = {}
+        self.registered: dict[int, str] = {}
+        self.latest: int | None = None
+        self.takes_kv_snapshots = False
+        self._names = itertools.count(1)
+
+    def write(self, bucket: int, *records: Record) -> None:
+        """Adds records to one bucket's log."""
+        key = BucketKey(None, bucket)
+        self.records[key].extend(records)
+        start, end = self.logs[self.shared_table.table_id][key]
+        self.logs[self.shared_table.table_id][key] = (start, end + len(records))
+
+    def cut(self, bucket: int, start: int) -> None:
+        """Retention removes what is below `start`."""
+        key = BucketKey(None, bucket)
+        _, end = self.logs[self.shared_table.table_id][key]
+        self.logs[self.shared_table.table_id][key] = (start, end)
+
+    def ends(self) -> dict[BucketKey, int]:
+        return {bucket: end for bucket, (_, end) in self.logs[self.shared_table.table_id].items()}
+
+    def reader(self, table: TableInfo, split: TieringSplit) -> SharedReader:  # type: ignore[override]
+        if not isinstance(split, TieringLogSplit):
+            return SharedReader(table, split, ())
+        start, stop = split.starting_offset, split.stopping_offset
+        if start < self.logs[table.table_id][split.bucket][0]:
+            raise LogTruncated(f"bucket {split.bucket} lacks the offset {start}")
+        return SharedReader(table, split, tuple(enumerate(self.records[split.bucket][start:stop], start)))
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        """One of each bucket at its log's end."""
+        if table.table_type is TableType.LOG or not self.takes_kv_snapshots:
+            return {}
+        return {bucket: KvSnapshot(1, end) for bucket, end in self.ends().items() if end > 0}
+
+    def prepare(self, offsets: Offsets, *, ignore_previous: bool = False) -> str:
+        """Writes a file of offsets, merged over those on record; its path."""
+        before: dict[BucketKey, int] = {}
+        if not ignore_previous and self.latest is not None:
+            path = self.registered[self.latest]
+            if path not in self.files:
+                raise ClusterUnavailable(f"the file {path} is gone")
+            before = self.files[path]
+        path = f"offsets-{next(self._names)}"
+        self.files[path] = {**before, **offsets}
+        return path
+
+    def register(self, snapshot_id: int, path: str, keep: int | None = None) -> None:
+        """CommitLakeTableSnapshot."""
+        if keep is None:
+            doomed = list(self.registered.values())
+            self.registered = {}
+            for other in doomed:
+                self.files.pop(other, None)  # its own, too, if it was registered before
+        self.registered[snapshot_id] = path
+        self.latest = snapshot_id
+
+    def acquire_lease(
+        self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None
+    ) -> Collection[TableBucket]:
+        return ()
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        if self.latest is None:
+            return None
+        path = self.registered[self.latest]
+        if path not in self.files:
+            raise LakeRecordUnreadable(f"the file {path} is gone", table_id=table.table_id)
+        return RecordedLakeSnapshot(self.latest, dict(self.files[path]))
+
+    def record_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        raise AssertionError("beside another service offsets may go back")
+
+    def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
+        """As Lakeward tells Fluss: a file of its own that stands in no snapshot, all buckets in it, and `keep` set."""
+        self.before_rewind()
+        self.register(snapshot.lake_snapshot_id, self.prepare(snapshot.offsets, ignore_previous=True), keep=-1)

@@ -1,0 +1,1 @@
+"""Lakeward beside Flink's tiering: its committer, and a world with both."""

@@ -1,0 +1,225 @@
+"""The lake in memory with another tiering service's snapshots, rows of primary-key tables, and what a user does to it.
+
+Rows of a log table are ranges `(bucket, start, stop, file)`, those of a primary-key table `(bucket, key, offset, file)`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from support.clusters.shared_cluster import Record, SharedMemoryCluster
+from support.lakes.memory_lake import MemoryTable, Range, Request
+from support.lakes.swept_lake import SweptMemoryLake
+from tiering.lake.base import FLUSS_COMMIT_USER, LakeView, WriteResult
+from tiering.lake.foreign import AddedRows, ForeignSnapshot
+from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal
+from tiering.lake.marker import Marker
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.model.tables import BucketKey, ChangeType, Offsets, TableInfo, TablePath, TableType
+
+GONE = (ChangeType.DELETE, ChangeType.UPDATE_BEFORE)
+
+
+class SharedMemoryLake(SweptMemoryLake):
+    """A `Lake`, a `LakeMaintenance`, a `ForeignCommits` and a `RowRemoval` of the one table of its cluster."""
+
+    def __init__(self, cluster: SharedMemoryCluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._added: dict[int, ForeignSnapshot] = {}
+        self.offsets_path: dict[int, str] = {}
+        self._removals: dict[str, Removal] = {}
+
+    @property
+    def table(self) -> MemoryTable:
+        return self.tables[self._cluster.shared_table.path]
+
+    @property
+    def is_log(self) -> bool:
+        return self._cluster.shared_table.table_type is TableType.LOG
+
+    def receive(self, request: Request) -> bool:
+        before, marker = self.table.head, request.marker
+        rows = () if before is None else self.table.rows[before]
+        if not super().receive(request):
+            return False
+        head = self.table.head
+        assert head is not None
+        self._as_tiering(head, marker)
+        removals = [(self._removals[file], file) for *_, file in request.ranges if file in self._removals]
+        if removals:
+            self.table.rows[head] = self._removed(rows, *removals[0])
+        elif not self.is_log:
+            self.table.rows[head] = self._with_changes(rows, request.ranges)
+        return True
+
+    def remove_rows(self, table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> Sequence[WriteResult]:
+        """All of it travels in the first result; the others only say that their bucket loses rows."""
+        file = self.write(f"lakeward-{round_id}-removal.parquet")
+        self._removals[file] = removal
+        buckets = removal.emptied or removal.places
+        return [WriteResult(bucket, 0, 0, 0, 1, 1, file.encode()) for bucket in sorted(buckets, key=BucketKey.sort_key)]
+
+    def _removed(self, rows: Iterable[Range], removal: Removal, file: str) -> tuple[Range, ...]:
+        if removal.emptied:
+            return tuple(row for row in rows if row[0] not in removal.emptied)
+        offsets: set[tuple[BucketKey, int]] = set()
+        for bucket, start, stop, _ in rows:
+            ceiling = removal.ceilings.get(bucket, stop)
+            offsets |= {(bucket, offset) for offset in range(start, min(stop, ceiling))}
+        return tuple((bucket, offset, offset + 1, file) for bucket, offset in sorted(offsets))
+
+    def _as_tiering(self, snapshot_id: int, marker: Marker) -> None:
+        """As the commit of the Fluss cluster does: its own commit user, and a prepared path that is never registered."""
+        self.table.snapshots[snapshot_id] = replace(self.table.snapshots[snapshot_id], commit_user=FLUSS_COMMIT_USER)
+        ends = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+        self.offsets_path[snapshot_id] = self._cluster.prepare(ends, ignore_previous=True)
+
+    def _with_changes(self, rows: Iterable[Range], ranges: Iterable[Range]) -> tuple[Range, ...]:
+        """Our fold: every live row of a changed key goes, its last change comes."""
+        left = list(rows)
+        for bucket, start, stop, file in ranges:
+            changes = dict(self._changes(bucket, 0 if start == stop else start, stop)) if start < stop else self._snapshot(bucket, start)
+            left = [row for row in left if row[0] != bucket or row[1] not in changes]
+            left += [(bucket, key, offset, file) for key, (offset, kind) in changes.items() if kind not in GONE]
+        return tuple(left)
+
+    def _snapshot(self, bucket: BucketKey, stop: int) -> dict[int, tuple[int, ChangeType]]:
+        return dict(self._changes(bucket, 0, stop))
+
+    def _changes(self, bucket: BucketKey, start: int, stop: int) -> Iterable[tuple[int, tuple[int, ChangeType]]]:
+        """By key its last change in a part of the log; before-images do not count."""
+        for offset, record in enumerate(self._cluster.records[bucket][start:stop], start):
+            if record is not None and record[0] is not ChangeType.UPDATE_BEFORE:
+                yield record[1], (offset, record[0])
+
+    def foreign_append(self, starts: Offsets, ends: Offsets, path: str) -> int:
+        """What Flink's writers and its committer make of `[starts, ends)`, on whatever the head is by now; the snapshot's id."""
+        table = self.table
+        rows = list(() if table.head is None else table.rows[table.head])
+        file = self.write(f"flink-{self.new_id()}.parquet")
+        added: dict[BucketKey, AddedRows] = {}
+        for bucket, end in ends.items():
+            start = starts.get(bucket, 0)
+            part = list(enumerate(self._cluster.records[bucket][start:end], start))
+            offsets = self._log_rows(part, bucket, file, rows) if self.is_log else self._keyed_rows(part, bucket, file, rows)
+            if offsets:
+                added[bucket] = AddedRows(min(offsets), max(offsets) + 1, len(offsets))
+        return self._foreign(tuple(rows), path, ForeignSnapshot(0, added))
+
+    @staticmethod
+    def _log_rows(part: list[tuple[int, Record]], bucket: BucketKey, file: str, rows: list[Range]) -> list[int]:
+        offsets = [offset for offset, record in part if record is not None]
+        if offsets:
+            rows.append((bucket, offsets[0], offsets[-1] + 1, file))
+        return offsets
+
+    @staticmethod
+    def _keyed_rows(part: list[tuple[int, Record]], bucket: BucketKey, file: str, rows: list[Range]) -> list[int]:
+        """A key whose first record is an insert gets no equality delete, one that was written in the round a position delete."""
+        written: dict[int, int] = {}
+        offsets: list[int] = []
+        for offset, record in part:
+            if record is None:
+                continue
+            kind, key = record
+            if kind in GONE:
+                if key not in written:
+                    rows[:] = [row for row in rows if (row[0], row[1]) != (bucket, key)]
+                    offsets.append(offset)
+                written.pop(key, None)
+            else:
+                written[key] = offset
+                offsets.append(offset)
+        rows += [(bucket, key, offset, file) for key, offset in written.items()]
+        return offsets
+
+    def foreign_compaction(self, snapshot_id: int) -> int:
+        """Flink's `replace` after its append: the same properties, no new row."""
+        assert self.table.head is not None
+        file = self.write(f"flink-{self.new_id()}.parquet")
+        rows = tuple((bucket, first, second, file) for bucket, first, second, _ in self.table.rows[self.table.head])
+        return self._foreign(rows, self.offsets_path[snapshot_id], ForeignSnapshot(0, is_rewrite=True))
+
+    def _foreign(self, rows: tuple[Range, ...], path: str, contents: ForeignSnapshot) -> int:
+        snapshot_id = self._add(self.table, rows, None, ())
+        self.table.snapshots[snapshot_id] = replace(self.table.snapshots[snapshot_id], commit_user=FLUSS_COMMIT_USER)
+        self.offsets_path[snapshot_id] = path
+        self._added[snapshot_id] = replace(contents, snapshot_id=snapshot_id)
+        return snapshot_id
+
+    def roll_back(self, snapshot_id: int) -> None:
+        """A user sets the main branch on a former snapshot."""
+        self.table.head = snapshot_id
+
+    def expire_all_but_head(self) -> None:
+        """A user expires every snapshot that no reference keeps."""
+        kept = {self.table.head, self.table.tag}
+        self.table.snapshots = {number: snapshot for number, snapshot in self.table.snapshots.items() if number in kept}
+
+    def foreign_snapshot(self, table: TableInfo, view: LakeView, snapshot_id: int, partitions: Mapping[str, int]) -> ForeignSnapshot:
+        offsets = self._cluster.files.get(self.offsets_path[snapshot_id], {})
+        return replace(self._added[snapshot_id], offsets=dict(offsets))
+
+    def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
+        offsets = self._cluster.files[self.offsets_path[snapshot_id]]
+        return ForeignOffsets(self._cluster.shared_table.table_id, {(None, bucket.bucket_id): end for bucket, end in offsets.items()})
+
+    def survey(self, path: TablePath) -> LakeSurvey | None:
+        view = self.view(path)
+        return None if view is None else LakeSurvey(view, view.marker, self._head_marker(view))
+
+    def _head_marker(self, view: LakeView) -> Marker | None:
+        current = view.head
+        while current is not None and current in view.snapshots:
+            if current in self.table.markers:
+                return self.table.markers[current]
+            current = view.snapshots[current].parent_id
+        return None
+
+    def row_offsets(self, table: TableInfo, view: LakeView, partitions: Collection[str]) -> RowOffsets:
+        if self.is_log:
+            return self._log_offsets(view)
+        held = RowOffsets()
+        for bucket, *_ in () if view.head is None else self.table.rows[view.head]:
+            held.add_place((None, bucket.bucket_id))
+        return held
+
+    def _log_offsets(self, view: LakeView) -> RowOffsets:
+        held = RowOffsets()
+        for bucket, start, stop, _ in () if view.head is None else self.table.rows[view.head]:
+            held.add((None, bucket.bucket_id), np.arange(start, stop))
+        return held
+
+    def row_counts(self) -> Counter[tuple[BucketKey, int]]:
+        """How often each bucket holds each offset of a log table that has a row, or each key of a primary-key table."""
+        counts: Counter[tuple[BucketKey, int]] = Counter()
+        for bucket, first, second, _ in self.rows(self._cluster.shared_table.path):
+            if self.is_log:
+                records = self._cluster.records[bucket]
+                counts.update((bucket, offset) for offset in range(first, second) if offset < len(records) and records[offset] is not None)
+            else:
+                counts[bucket, first] += 1
+        return counts
+
+    def truth(self) -> dict[tuple[BucketKey, int], int]:
+        """What a reader should see once all is tiered: the offset by log offset, or by key."""
+        rows: dict[tuple[BucketKey, int], int] = {}
+        for bucket, records in self._cluster.records.items():
+            if self.is_log:
+                rows |= {(bucket, offset): offset for offset, record in enumerate(records) if record is not None}
+            else:
+                for key, (offset, kind) in dict(self._changes(bucket, 0, len(records))).items():
+                    if kind is not ChangeType.DELETE:
+                        rows[bucket, key] = offset
+        return rows
+
+    def held(self) -> dict[tuple[BucketKey, int], int]:
+        """What a reader sees, in the form of `truth`."""
+        if self.is_log:
+            return {(bucket, offset): offset for bucket, offset in self.row_counts()}
+        return {(bucket, key): offset for bucket, key, offset, _ in self.rows(self._cluster.shared_table.path)}

@@ -1,0 +1,152 @@
+"""A Fluss cluster on this machine: ZooKeeper, a coordinator and tablet servers, each a process that can be killed and started again."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from tiering.cli.fluss_server.configuration import (
+    LOOPBACK,
+    ClusterSettings,
+    ServerPorts,
+    free_ports,
+    server_configuration,
+    zookeeper_configuration,
+)
+from tiering.cli.fluss_server.jars import server_class_path
+from tiering.cli.fluss_server.java_process import JavaProcess
+from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.errors import LakewardError, SetupError
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+READY_SECONDS = 120.0
+"""A boot takes some 10 s; another coordinator waits for the session of one that was killed."""
+_LOOK_SECONDS = 0.1
+_ZOOKEEPER = "org.apache.fluss.shaded.zookeeper3.org.apache.zookeeper.server.ZooKeeperServerMain"
+_COORDINATOR = "org.apache.fluss.server.coordinator.CoordinatorServer"
+_TABLET_SERVER = "org.apache.fluss.server.tablet.TabletServer"
+
+
+class LocalFlussCluster:
+    """The processes of one cluster. Everything that it writes is in `folder`, its logs in `folder/logs`."""
+
+    def __init__(self, folder: Path, settings: ClusterSettings | None = None) -> None:
+        """Writes the configuration and starts nothing. Raises SetupError: the jars or Java are missing."""
+        self.folder = folder.absolute()
+        self.settings = settings or ClusterSettings()
+        self._class_path = server_class_path()
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        ids = range(self.settings.tablet_servers)
+        zookeeper_port, *ports = free_ports(1 + 2 * (1 + len(ids)))
+        pairs = [ServerPorts(plain, login) for plain, login in zip(ports[::2], ports[1::2], strict=True)]
+        self._zookeeper = ServerAddress(LOOPBACK, zookeeper_port)
+        self._coordinator_ports, self._tablet_ports = pairs[0], dict(zip(ids, pairs[1:], strict=True))
+        self.zookeeper = self._prepared_zookeeper()
+        self.coordinator = self._prepared("coordinator", _COORDINATOR, self._coordinator_ports, None)
+        self.tablet_servers: Mapping[int, JavaProcess] = MappingProxyType(
+            {number: self._prepared(f"tablet-{number}", _TABLET_SERVER, ports, number) for number, ports in self._tablet_ports.items()}
+        )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`HOST:PORT` of the coordinator's listener without a login."""
+        return str(ServerAddress(LOOPBACK, self._coordinator_ports.plain))
+
+    @property
+    def login_servers(self) -> str:
+        """`HOST:PORT` of the coordinator's listener that asks for a password. Only with users."""
+        assert self._coordinator_ports.login is not None
+        return str(ServerAddress(LOOPBACK, self._coordinator_ports.login))
+
+    @property
+    def zookeeper_address(self) -> str:
+        """`HOST:PORT` of ZooKeeper, which no client of Fluss needs."""
+        return str(self._zookeeper)
+
+    def tablet_server_address(self, number: int) -> str:
+        """`HOST:PORT` of a tablet server's listener without a login."""
+        return str(ServerAddress(LOOPBACK, self._tablet_ports[number].plain))
+
+    def start(self) -> None:
+        """Starts every process and waits until the cluster can be used. Raises SetupError with the log of one that ended."""
+        self.zookeeper.start()
+        self._wait_for_zookeeper(time.monotonic() + READY_SECONDS)
+        for process in (self.coordinator, *self.tablet_servers.values()):
+            process.start()
+        self.wait_ready()
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Returns when the coordinator answers a heartbeat and knows every tablet server that runs: an open port is not enough.
+
+        Raises SetupError with the reason.
+        """
+        deadline = time.monotonic() + seconds
+        client = FlussClient(FlussConnection.parse(self.bootstrap_servers))
+        try:
+            while (reason := self._not_ready(client)) is not None:
+                if time.monotonic() > deadline:
+                    raise SetupError(f"the Fluss cluster was not ready after {seconds:g} s: {reason}", hint=f"Its logs are in {self.logs}.")
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            client.close()
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    def stop(self) -> None:
+        """Ends every process that runs, ZooKeeper last."""
+        for process in (*self.tablet_servers.values(), self.coordinator, self.zookeeper):
+            if process.is_running:
+                process.stop()
+
+    def _not_ready(self, client: FlussClient) -> str | None:
+        running = {number for number, process in self.tablet_servers.items() if process.is_running}
+        self.coordinator.check_running()
+        try:
+            client.coordinator(pb.LakeTieringHeartbeatRequest())
+            missing = running - set(client.servers().tablet_servers)
+        except LakewardError as error:
+            return error.message
+        return f"tablet server {min(missing)} is not there yet" if missing else None
+
+    def _wait_for_zookeeper(self, deadline: float) -> None:
+        while True:
+            self.zookeeper.check_running()
+            try:
+                socket.create_connection((self._zookeeper.host, self._zookeeper.port), 1).close()
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise SetupError(f"ZooKeeper does not answer: {error}", hint=f"Its log is {self.zookeeper.log}.") from error
+            time.sleep(_LOOK_SECONDS)
+
+    def _prepared_zookeeper(self) -> JavaProcess:
+        file = self.folder / "conf" / "zoo.cfg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(zookeeper_configuration(self.folder / "data" / "zookeeper", self._zookeeper.port))
+        return JavaProcess(self._class_path, _ZOOKEEPER, (str(file),), self.logs / "zookeeper.log", "128m", {})
+
+    def _prepared(self, name: str, main: str, ports: ServerPorts, tablet_server_id: int | None) -> JavaProcess:
+        file = self.folder / "conf" / name / "server.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(server_configuration(self.settings, self.folder, self._zookeeper.port, ports, tablet_server_id))
+        plugins = self.settings.plugins_folder
+        environment = {} if plugins is None else {"FLUSS_PLUGINS_DIR": str(plugins)}
+        return JavaProcess(self._class_path, main, ("--configDir", str(file.parent)), self.logs / f"{name}.log", "512m", environment)
+
+
+@contextmanager
+def local_cluster(folder: Path, settings: ClusterSettings | None = None) -> Iterator[LocalFlussCluster]:
+    """A cluster that is ready, and stopped afterwards."""
+    cluster = LocalFlussCluster(folder, settings)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

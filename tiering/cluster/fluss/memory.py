@@ -1,0 +1,139 @@
+"""What a coordinator keeps beside a Fluss cluster, in its data folder: which cluster it is, the tables it had, and options of ours.
+
+Fluss itself has no name for ever and takes no table options but its own. One SQLite file, owned by the coordinator's process; other
+modules of this room add tables of theirs to `SCHEMA`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tiering.errors import SetupError
+from tiering.files.sqlite_files import distrust, read_only_url, sqlite_url
+from tiering.model.tables import TablePath
+
+FILE_NAME = "fluss.db"
+"""In a data folder's `cluster/`."""
+SCHEMA = sa.MetaData()
+FORMAT_VERSION = "1"
+
+_facts = sa.Table("facts", SCHEMA, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
+_tables = sa.Table(
+    "known_tables",
+    SCHEMA,
+    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("database_name", sa.Text, nullable=False),
+    sa.Column("table_name", sa.Text, nullable=False),
+    sa.Column("created_ms", sa.BigInteger, nullable=False),
+)
+_options = sa.Table(
+    "table_options",
+    SCHEMA,
+    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """A table that this deployment has met. Fluss gives a table id to one table alone."""
+
+    table_id: int
+    path: TablePath
+    created_ms: int
+
+
+class FlussMemory:
+    """Opens `folder`'s file, made if need be unless `read_only`. Safe to use from several threads. Raises SetupError."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        file = folder / FILE_NAME
+        if read_only and not file.is_file():
+            raise SetupError(
+                f"{folder} knows of no Fluss cluster: {FILE_NAME} is missing", hint="Name a data folder of `lakeward up --fluss`."
+            )
+        self.engine = sa.create_engine(read_only_url(file) if read_only else sqlite_url(str(file)))
+        sa.event.listen(self.engine, "connect", _set_up)
+        try:
+            distrust(self.engine)
+            if not read_only:
+                SCHEMA.create_all(self.engine)
+                self._remember("format_version", FORMAT_VERSION)
+            version = self.fact("format_version")
+        except sa.exc.SQLAlchemyError as error:
+            self.engine.dispose()
+            raise SetupError(f"cannot open {file}: {error}", hint="Is it a Lakeward data folder that this user may write?") from error
+        if version != FORMAT_VERSION:
+            self.engine.dispose()
+            raise SetupError(
+                f"{file} has format version {version}, this version of Lakeward reads {FORMAT_VERSION}", hint="Upgrade Lakeward."
+            )
+
+    def fact(self, name: str) -> str | None:
+        """A fact of the deployment; None = not known yet."""
+        with self.engine.connect() as connection:
+            return connection.execute(sa.select(_facts.c.value).where(_facts.c.name == name)).scalar()
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Replaces a fact."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.delete(_facts).where(_facts.c.name == name))
+            connection.execute(sa.insert(_facts).values(name=name, value=value))
+
+    def known_tables(self) -> Mapping[int, KnownTable]:
+        """The tables that this deployment has met, by id; those that are gone since are among them."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(sa.select(_tables)).all()
+        return {row.table_id: KnownTable(row.table_id, TablePath(row.database_name, row.table_name), row.created_ms) for row in rows}
+
+    def remember_tables(self, tables: Iterable[KnownTable]) -> None:
+        """Keeps these for ever; harmless to repeat."""
+        rows = [
+            {
+                "table_id": table.table_id,
+                "database_name": table.path.database_name,
+                "table_name": table.path.table_name,
+                "created_ms": table.created_ms,
+            }
+            for table in tables
+        ]
+        if rows:
+            with self.engine.begin() as connection:
+                connection.execute(sa.insert(_tables).prefix_with("OR REPLACE"), rows)
+
+    def table_options(self) -> Mapping[int, Mapping[str, str]]:
+        """Options of ours by table id."""
+        options: dict[int, dict[str, str]] = {}
+        with self.engine.connect() as connection:
+            for row in connection.execute(sa.select(_options)):
+                options.setdefault(row.table_id, {})[row.name] = row.value
+        return options
+
+    def set_table_option(self, table_id: int, name: str, value: str | None) -> None:
+        """Sets an option of ours; None takes it away."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.delete(_options).where(_options.c.table_id == table_id, _options.c.name == name))
+            if value is not None:
+                connection.execute(sa.insert(_options).values(table_id=table_id, name=name, value=value))
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _remember(self, name: str, value: str) -> None:
+        """Sets a fact that is not known yet."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(_facts).prefix_with("OR IGNORE").values(name=name, value=value))
+
+
+def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.close()

@@ -1,0 +1,141 @@
+"""A Fluss table's description (`table_json`, TableDescriptorJsonSerde of 0.9.1) as a TableInfo. Pure.
+
+Columns get the Arrow types in which they go into a lake: timestamps in microseconds, fixed-length bytes as bytes. What a lake cannot hold
+stays as it is and is refused there, by name; a type that this version does not know at all is named in `TableInfo.refusal`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pyarrow as pa
+import structlog
+
+from tiering.cluster.fluss.log.schemas import arrow_type
+from tiering.durations import parse_duration_ms
+from tiering.errors import InvalidArgument, UnsupportedType
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, TableInfo, TablePath, TableType
+
+_log = structlog.get_logger(__name__)
+
+LAKE_ENABLED = "table.datalake.enabled"
+LAKE_FRESHNESS = "table.datalake.freshness"
+LAKE_FORMAT = "table.datalake.format"
+"""Set by the cluster itself when a table is made, from its `datalake.format`."""
+_CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
+"""Of `datalake.<format>.<name>` in the cluster's configuration (seen on 0.9.1)."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """What GetTableInfo and Metadata say of a table. Times are milliseconds since the epoch."""
+
+    path: TablePath
+    table_id: int
+    schema_id: int
+    table_json: bytes
+    created_ms: int
+    modified_ms: int
+
+
+def table_info(description: TableDescription, own_options: Mapping[str, str] | None = None) -> TableInfo:
+    """The table as it is described; `own_options` are those that Fluss does not keep.
+
+    Never raises: what cannot be read, or is of an unknown type, is the table's `refusal`.
+    """
+    try:
+        document = json.loads(description.table_json)
+        schema, refusal = _schema(document["schema"])
+        properties = {**document.get("custom_properties", {}), **_without_catalog(document.get("properties", {})), **(own_options or {})}
+        primary_key = tuple(document["schema"].get("primary_key") or ())
+        info = TableInfo(
+            table_id=description.table_id,
+            path=description.path,
+            table_type=TableType.PRIMARY_KEY if primary_key else TableType.LOG,
+            schema=schema,
+            bucket_count=int(document["bucket_count"]),
+            created_at=_time(description.created_ms),
+            bucket_keys=tuple(document.get("bucket_key") or ()),
+            primary_key=primary_key,
+            partition_keys=tuple(document.get("partition_key") or ()),
+            refusal=refusal,
+        )
+        return with_options(info, {str(name): str(value) for name, value in properties.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return TableInfo(
+            table_id=description.table_id,
+            path=description.path,
+            table_type=TableType.LOG,
+            schema=pa.schema([]),
+            bucket_count=1,
+            created_at=_time(description.created_ms),
+            refusal=f"its description by the Fluss cluster cannot be read: {error!r}",
+        )
+
+
+def _without_catalog(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table's options without the properties of the cluster's lake catalog, secrets among them, that its description repeats."""
+    return {name: value for name, value in properties.items() if not _CATALOG_PROPERTY.match(name)}
+
+
+def with_options(info: TableInfo, properties: Mapping[str, str]) -> TableInfo:
+    """The table with these options, and what follows from them."""
+    return replace(
+        info,
+        properties=properties,
+        lake_enabled=properties.get(LAKE_ENABLED, "false").lower() == "true",
+        lake_format=properties.get(LAKE_FORMAT, DEFAULT_LAKE_FORMAT).lower(),
+        freshness_ms=_freshness_ms(info.path, properties),
+    )
+
+
+def _schema(document: Mapping[str, Any]) -> tuple[pa.Schema, str | None]:
+    """The columns, and why the table is refused; one of an unknown type is of type null."""
+    fields, refusal = [], None
+    for column in document["columns"]:
+        name, kind = column["name"], column["data_type"]
+        try:
+            fields.append(pa.field(name, lake_type(arrow_type(kind, name)), kind.get("nullable", True)))
+        except UnsupportedType as error:
+            refusal = refusal or error.message
+            fields.append(pa.field(name, pa.null()))
+    return pa.schema(fields), refusal
+
+
+def lake_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which values of a log's type go into a lake; another one only where nothing is lost."""
+    if isinstance(kind, pa.TimestampType) and kind.unit in ("s", "ms"):
+        return pa.timestamp("us", tz=kind.tz)
+    if isinstance(kind, pa.FixedSizeBinaryType) and not pa.types.is_decimal(kind):
+        return pa.binary()
+    if isinstance(kind, pa.ListType):
+        return pa.list_(_lake_field(kind.value_field))
+    if isinstance(kind, pa.MapType):
+        # pyarrow takes fields here, as its documentation says; its stubs know types only.
+        return cast(pa.DataType, cast(Any, pa).map_(lake_type(kind.key_type), _lake_field(kind.item_field)))
+    if isinstance(kind, pa.StructType):
+        return pa.struct([_lake_field(kind.field(index)) for index in range(kind.num_fields)])
+    return kind
+
+
+def _lake_field(field: pa.Field[Any]) -> pa.Field[Any]:
+    return field.with_type(lake_type(field.type))
+
+
+def _freshness_ms(path: TablePath, properties: Mapping[str, str]) -> int:
+    text = properties.get(LAKE_FRESHNESS)
+    try:
+        return DEFAULT_FRESHNESS_MS if text is None else max(1, parse_duration_ms(text, LAKE_FRESHNESS))
+    except InvalidArgument as error:
+        _log.warning("a table's freshness cannot be read; the default counts", table=str(path), error=error.message)
+        return DEFAULT_FRESHNESS_MS
+
+
+def _time(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)

@@ -1,0 +1,48 @@
+"""Options of tables on a Fluss cluster. Pure.
+
+Fluss's own go through AlterTable; ours are kept by the coordinator, since Fluss takes none that it does not know.
+"""
+
+from __future__ import annotations
+
+from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
+from tiering.durations import parse_duration_ms
+from tiering.errors import InvalidArgument
+from tiering.lake_table_options import check_table_options, check_text
+
+LOCAL_SEGMENTS = "table.log.tiered.local-segments"
+ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
+"""Those that Fluss 0.9.1 alters. Any other `table.` option it refuses, so it is refused here, with that reason."""
+FLUSS_PREFIX = "table."
+
+
+def is_of_fluss(name: str) -> bool:
+    """Whether an option is Fluss's own."""
+    return name.startswith(FLUSS_PREFIX)
+
+
+def check_option(name: str, value: str | None) -> None:
+    """Raises InvalidArgument for an option that cannot be set on a Fluss cluster, or a value that it cannot have; None = its default."""
+    check_text(name, value or "")
+    if not is_of_fluss(name):
+        if value is not None:
+            check_table_options({name: value})
+        return
+    if name not in ALTERABLE:
+        raise InvalidArgument(
+            f"Fluss does not alter the option {name!r} of a table that is there",
+            hint=f"Fluss 0.9.1 alters {', '.join(ALTERABLE)} alone. Make the table anew with another value, or change the cluster's own.",
+        )
+    if value is None:
+        return
+    if name == LAKE_ENABLED and value.lower() not in ("true", "false"):
+        raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It may be: true, false.")
+    if name == LAKE_FRESHNESS and parse_duration_ms(value, name) == 0:
+        raise InvalidArgument(f"the option {name!r} must be longer than 0")
+    if name == LOCAL_SEGMENTS and not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise InvalidArgument(f"the option {name!r} is {value[:60]!r}", hint="It is a number of segments, 1 or more.")
+
+
+def in_fluss_words(name: str, value: str) -> str:
+    """The value as Fluss reads it: of durations it takes no ISO 8601, no fractions, and no blanks within some units."""
+    return f"{parse_duration_ms(value, name)}ms" if name == LAKE_FRESHNESS else value.lower() if name == LAKE_ENABLED else value

@@ -1,0 +1,110 @@
+"""The calls of Fluss that this project makes: key, request and answer, and which of them may be repeated.
+
+Keys, names and fields are those of Fluss 0.9. This client speaks version 0 of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+VERSION = 0
+"""Of every call, as this client speaks it."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """One call. `repeatable`: when its answer was lost, sending it once more changes nothing that the first did not."""
+
+    key: int
+    request: type[Message]
+    response: type[Message]
+    repeatable: bool
+
+    @property
+    def name(self) -> str:
+        return self.request.__name__.removesuffix("Request")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.key})"
+
+
+API_VERSIONS = Api(1000, pb.ApiVersionsRequest, pb.ApiVersionsResponse, repeatable=True)
+DROP_TABLE = Api(1006, pb.DropTableRequest, pb.DropTableResponse, repeatable=False)
+GET_TABLE_INFO = Api(1007, pb.GetTableInfoRequest, pb.GetTableInfoResponse, repeatable=True)
+METADATA = Api(1012, pb.MetadataRequest, pb.MetadataResponse, repeatable=True)
+COMMIT_LAKE_TABLE_SNAPSHOT = Api(1030, pb.CommitLakeTableSnapshotRequest, pb.CommitLakeTableSnapshotResponse, repeatable=False)
+"""Repeating it may delete the offsets file that it registered."""
+GET_LAKE_SNAPSHOT = Api(1032, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotResponse, repeatable=True)
+AUTHENTICATE = Api(1038, pb.AuthenticateRequest, pb.AuthenticateResponse, repeatable=False)
+LAKE_TIERING_HEARTBEAT = Api(1042, pb.LakeTieringHeartbeatRequest, pb.LakeTieringHeartbeatResponse, repeatable=False)
+"""A table that it assigned is assigned already when the same request comes again."""
+PREPARE_LAKE_TABLE_SNAPSHOT = Api(1052, pb.PrepareLakeTableSnapshotRequest, pb.PrepareLakeTableSnapshotResponse, repeatable=True)
+"""Repeating it leaves one more file that nobody names."""
+ACQUIRE_KV_SNAPSHOT_LEASE = Api(1056, pb.AcquireKvSnapshotLeaseRequest, pb.AcquireKvSnapshotLeaseResponse, repeatable=True)
+RELEASE_KV_SNAPSHOT_LEASE = Api(1057, pb.ReleaseKvSnapshotLeaseRequest, pb.ReleaseKvSnapshotLeaseResponse, repeatable=True)
+DROP_KV_SNAPSHOT_LEASE = Api(1058, pb.DropKvSnapshotLeaseRequest, pb.DropKvSnapshotLeaseResponse, repeatable=True)
+
+APIS = (
+    API_VERSIONS,
+    Api(1003, pb.ListDatabasesRequest, pb.ListDatabasesResponse, repeatable=True),
+    DROP_TABLE,
+    GET_TABLE_INFO,
+    Api(1008, pb.ListTablesRequest, pb.ListTablesResponse, repeatable=True),
+    Api(1009, pb.ListPartitionInfosRequest, pb.ListPartitionInfosResponse, repeatable=True),
+    Api(1011, pb.GetTableSchemaRequest, pb.GetTableSchemaResponse, repeatable=True),
+    METADATA,
+    Api(1015, pb.FetchLogRequest, pb.FetchLogResponse, repeatable=True),
+    Api(1021, pb.ListOffsetsRequest, pb.ListOffsetsResponse, repeatable=True),
+    Api(1023, pb.GetLatestKvSnapshotsRequest, pb.GetLatestKvSnapshotsResponse, repeatable=True),
+    Api(1024, pb.GetKvSnapshotMetadataRequest, pb.GetKvSnapshotMetadataResponse, repeatable=True),
+    COMMIT_LAKE_TABLE_SNAPSHOT,
+    GET_LAKE_SNAPSHOT,
+    AUTHENTICATE,
+    LAKE_TIERING_HEARTBEAT,
+    Api(1044, pb.AlterTableRequest, pb.AlterTableResponse, repeatable=False),
+    PREPARE_LAKE_TABLE_SNAPSHOT,
+    ACQUIRE_KV_SNAPSHOT_LEASE,
+    RELEASE_KV_SNAPSHOT_LEASE,
+    DROP_KV_SNAPSHOT_LEASE,
+)
+NEEDED_OF_A_COORDINATOR = (COMMIT_LAKE_TABLE_SNAPSHOT, GET_LAKE_SNAPSHOT, LAKE_TIERING_HEARTBEAT, PREPARE_LAKE_TABLE_SNAPSHOT)
+"""Without these nothing can be tiered."""
+LEASES = (ACQUIRE_KV_SNAPSHOT_LEASE, RELEASE_KV_SNAPSHOT_LEASE, DROP_KV_SNAPSHOT_LEASE)
+"""Rounds go on without these."""
+
+_BY_REQUEST = {api.request: api for api in APIS}
+
+
+def api_of(request: Message) -> Api:
+    """The call that a request belongs to."""
+    return _BY_REQUEST[type(request)]
+
+
+@dataclass(frozen=True)
+class OfferedApis:
+    """What a server answered to ApiVersions: the lowest and the highest version by key."""
+
+    versions: dict[int, tuple[int, int]]
+
+    @staticmethod
+    def of(answer: pb.ApiVersionsResponse) -> OfferedApis:
+        return OfferedApis({version.api_key: (version.min_version, version.max_version) for version in answer.api_versions})
+
+    def offers(self, api: Api) -> bool:
+        """Whether the server takes the call as this client speaks it."""
+        lowest, highest = self.versions.get(api.key, (VERSION + 1, VERSION))
+        return lowest <= VERSION <= highest
+
+    def missing(self, apis: Collection[Api]) -> list[str]:
+        """The calls that the server does not take, each with the reason."""
+        return [self._reason(api) for api in apis if not self.offers(api)]
+
+    def _reason(self, api: Api) -> str:
+        if api.key not in self.versions:
+            return str(api)
+        return f"version {VERSION} of {api} (it takes {self.versions[api.key][0]} to {self.versions[api.key][1]})"

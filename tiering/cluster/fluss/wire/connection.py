@@ -1,0 +1,212 @@
+"""One connection to one Fluss server, for any number of threads at once: requests are sent as they come, answers wait for nobody.
+
+ApiVersions is the first request of each, because a server never answers a call that it does not know; with a user the login follows
+(SASL/PLAIN). A thread reads the answers and hands each to the caller that waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any, NoReturn
+
+from google.protobuf.message import DecodeError, Message
+
+from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.wire.api import API_VERSIONS, AUTHENTICATE, Api, OfferedApis
+from tiering.cluster.fluss.wire.errors import error_of
+from tiering.cluster.fluss.wire.frames import ERROR, SERVER_FAILED, Answer, NotFluss, read_answer, request_frame
+from tiering.errors import ClusterUnavailable, InvalidAnswer, LakewardError, PeerTooOld
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+SOFTWARE_NAME, SOFTWARE_VERSION = "lakeward", "1"
+FIRST_ANSWER_BYTES = 1 << 20
+"""ApiVersions of 0.9.1 takes less than 1 KiB."""
+NOT_A_FLUSS_SERVER = "Give the port of a Fluss server's client listener (`bind.listeners` in its server.yaml)."
+
+
+class ConnectionBroken(Exception):
+    """No answer came over a connection. `error` is for the user; `sent`: the server may have done what it was asked for."""
+
+    def __init__(self, error: ClusterUnavailable, *, sent: bool) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.sent = sent
+
+
+class ServerConnection:
+    """Open from the start until it breaks or is closed. Raises ConnectionBroken, and what its handshake meets."""
+
+    def __init__(self, address: ServerAddress, options: FlussConnection) -> None:
+        """Connects, asks for the server's calls and logs in.
+
+        Raises ConnectionBroken, ClusterUnavailable for a server that is none of Fluss, ClusterAccessDenied, SetupError (no password).
+        """
+        self.address = address
+        self._options = options
+        self._send_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._waiting: dict[int, Future[Answer]] = {}
+        self._request_ids = itertools.count(1)
+        self._last_answer = time.monotonic()
+        self._end: str | None = None
+        """Why no more is sent; None while open."""
+        self._socket = self._connected()
+        try:
+            request = pb.ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+            self.offered = OfferedApis.of(self._first_answer(API_VERSIONS, request))
+            if options.username is not None:
+                self._log_in(options.username)
+            self._socket.settimeout(None)
+            self._limit_sending(options.request_timeout_s)
+        except BaseException:
+            self._socket.close()
+            raise
+        threading.Thread(target=self._read_answers, name=f"fluss-{address}", daemon=True).start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._end is None
+
+    def call(self, api: Api, request: Message) -> Any:
+        """The answer's message.
+
+        Raises ConnectionBroken, PeerTooOld for a call that the server does not take, InvalidAnswer, and the error of a code that it
+        answered with.
+        """
+        missing = self.offered.missing([api])
+        if missing:
+            raise PeerTooOld(f"the Fluss server at {self.address} does not take {missing[0]}", hint="Fluss 0.9.1 has it.")
+        answer: Future[Answer] = Future()
+        request_id = self._begin(answer)
+        sent_at = time.monotonic()
+        try:
+            with self._send_lock:
+                self._socket.sendall(request_frame(api, request_id, request))
+        except OSError as error:
+            self._break(f"the connection to the Fluss server at {self.address} broke: {error.strerror or error}")
+        try:
+            return self._message(api, answer.result(self._options.request_timeout_s))
+        except TimeoutError:
+            self._give_up(api, request_id, sent_at)
+
+    def close(self) -> None:
+        """Ends it; who waits for an answer gets ConnectionBroken."""
+        self._break(f"the connection to the Fluss server at {self.address} was closed")
+
+    def _begin(self, answer: Future[Answer]) -> int:
+        with self._lock:
+            if self._end is not None:
+                raise ConnectionBroken(ClusterUnavailable(self._end), sent=False)
+            request_id = next(self._request_ids)
+            self._waiting[request_id] = answer
+            return request_id
+
+    def _give_up(self, api: Api, request_id: int, sent_at: float) -> NoReturn:
+        with self._lock:
+            self._waiting.pop(request_id, None)
+        text = f"the Fluss server at {self.address} did not answer {api} within {self._options.request_timeout_s:g} s"
+        if self._last_answer < sent_at:  # nor anything else: the connection may be dead without an end
+            self._break(text)
+        raise ConnectionBroken(ClusterUnavailable(text), sent=True)
+
+    def _message(self, api: Api, answer: Answer) -> Any:
+        try:
+            if answer.kind == ERROR:
+                refusal = pb.ErrorResponse.FromString(answer.body)
+                raise error_of(refusal.error_code, refusal.error_message, call=api.name, server=self.address)
+            return api.response.FromString(answer.body)
+        except DecodeError as error:
+            raise InvalidAnswer(
+                f"the Fluss server at {self.address} answered {api} with what cannot be read",
+                hint="Fluss 0.9.1 is the version that is known.",
+            ) from error
+
+    # ---- The thread that reads ----
+
+    def _read_answers(self) -> None:
+        try:
+            while True:
+                answer = read_answer(self._socket)
+                self._last_answer = time.monotonic()
+                if answer.kind == SERVER_FAILED:
+                    refusal = pb.ErrorResponse.FromString(answer.body)
+                    self._break(f"the Fluss server at {self.address} failed: {refusal.error_message} (Fluss error {refusal.error_code})")
+                    return
+                with self._lock:
+                    waiting = self._waiting.pop(answer.request_id or 0, None)
+                if waiting is not None:  # else its caller gave up
+                    waiting.set_result(answer)
+        except (EOFError, OSError, NotFluss, DecodeError, MemoryError) as error:
+            self._break(f"the connection to the Fluss server at {self.address} broke: {_reason(error)}")
+
+    def _break(self, reason: str) -> None:
+        with self._lock:
+            if self._end is None:
+                self._end = reason
+            waiting, self._waiting = self._waiting, {}
+            error = self._end
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # the reading thread wakes up
+        self._socket.close()
+        for answer in waiting.values():
+            answer.set_exception(ConnectionBroken(ClusterUnavailable(error), sent=True))
+
+    # ---- The handshake ----
+
+    def _connected(self) -> socket.socket:
+        try:
+            connected = socket.create_connection((self.address.host, self.address.port), self._options.connect_timeout_s)
+        except OSError as error:
+            raise ConnectionBroken(
+                ClusterUnavailable(
+                    f"no Fluss server answers at {self.address}: {_reason(error)}",
+                    hint="Check host and port, and that the server runs and can be reached from this machine.",
+                ),
+                sent=False,
+            ) from error
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connected
+
+    def _limit_sending(self, seconds: float) -> None:
+        """A server that reads nothing more must not hold a thread for ever; reading has no limit of its own."""
+        fraction, whole = math.modf(seconds)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(fraction * 1_000_000)))
+
+    def _first_answer(self, api: Api, request: Message) -> Any:
+        """An answer that is waited for in the caller's thread: nothing else is under way yet."""
+        try:
+            self._socket.sendall(request_frame(api, next(self._request_ids), request))
+            answer = read_answer(self._socket, FIRST_ANSWER_BYTES)
+        except NotFluss as error:
+            raise ClusterUnavailable(f"{self.address} is not a Fluss server but {error}", hint=NOT_A_FLUSS_SERVER) from error
+        except (EOFError, OSError) as error:
+            text = f"{self.address} takes connections, but does not answer as a Fluss server does: {_reason(error)}"
+            raise ConnectionBroken(ClusterUnavailable(text, hint=NOT_A_FLUSS_SERVER), sent=True) from error
+        if answer.kind == SERVER_FAILED:
+            refusal = pb.ErrorResponse.FromString(answer.body)
+            raise error_of(refusal.error_code, refusal.error_message, call=api.name, server=self.address)
+        return self._message(api, answer)
+
+    def _log_in(self, username: str) -> None:
+        token = f"\0{username}\0{self._options.password()}".encode()
+        try:
+            self._first_answer(AUTHENTICATE, pb.AuthenticateRequest(protocol="PLAIN", token=token))
+        except LakewardError as error:
+            error.ids.setdefault("user", username)
+            raise
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "nothing came in time"
+    if isinstance(error, EOFError | ConnectionResetError):
+        return "it ended the connection"
+    return str(getattr(error, "strerror", None) or error)

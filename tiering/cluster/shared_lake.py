@@ -1,0 +1,72 @@
+"""Looks at a lake table that another tiering service works on, too: reads what the rules of `tiering.lake.rules.shared_base` ask for.
+
+A round and the coordinator both look through it, so that one answer holds for both. In EXCLUSIVE mode it reads nothing.
+"""
+
+from __future__ import annotations
+
+from tiering.cluster.base import SplitSource
+from tiering.cluster.capabilities import service_mode_of
+from tiering.errors import LakeRecordUnreadable, LogTruncated
+from tiering.lake.base import Lake, LakeView
+from tiering.lake.foreign import ForeignSnapshot, LogRows, SharedRecords
+from tiering.lake.maintenance import ForeignCommits
+from tiering.lake.rules.shared_base import walked
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.service_mode import ServiceMode
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, TableInfo
+
+
+def recorded_by_cluster(source: SplitSource, table: TableInfo) -> tuple[RecordedLakeSnapshot | None, bool]:
+    """What the cluster recorded of the lake table, and whether that could be read. Read it before the lake.
+
+    Raises LakeRecordUnreadable in EXCLUSIVE mode, where nobody else can have deleted it.
+    """
+    try:
+        return source.lake_snapshot(table), True
+    except LakeRecordUnreadable:
+        if service_mode_of(source) is ServiceMode.EXCLUSIVE:
+            raise
+        return None, False
+
+
+def with_foreign_commits(
+    source: SplitSource, lake: Lake, table: TableInfo, view: LakeView, records: SharedRecords, passed_head: int | None
+) -> LakeView:
+    """`view` with the walk of the other service's commits, of a lake that can tell what they added.
+
+    Raises LakeUnavailable, ClusterUnavailable, SchemaDrift; what the walk makes of the commits is in the view.
+    """
+    if not isinstance(lake, ForeignCommits):
+        return view
+    partitions: dict[str, int] = {}
+
+    def read(snapshot_id: int) -> ForeignSnapshot:
+        if table.partition_keys and not partitions:
+            partitions.update((partition.partition_name, partition.partition_id) for partition in source.partitions(table))
+        return lake.foreign_snapshot(table, view, snapshot_id, partitions)
+
+    return walked(view, records, passed_head, table.table_type, read, log_rows(source, table))
+
+
+def log_rows(source: SplitSource, table: TableInfo) -> LogRows:
+    """Reads the log up to its first row. Of what is outside of it, or in a partition that is gone, it cannot tell."""
+
+    def holds_rows(bucket: BucketKey, start: int, stop: int) -> bool | None:
+        bounds = source.offsets(table).get(bucket)
+        names = {partition.partition_id: partition.partition_name for partition in source.partitions(table)}
+        if bounds is None or (bucket.partition_id is not None and bucket.partition_id not in names):
+            return None
+        first, last = max(start, bounds.log_start), min(stop, bounds.log_end)
+        unknown = None if first > start or last < stop else False
+        if first >= last:
+            return unknown
+        name = None if bucket.partition_id is None else names[bucket.partition_id]
+        split = TieringLogSplit(table.path, bucket, name, first, last, bounds.log_end)
+        try:
+            return True if any(batch.num_rows for batch in source.reader(table, split).read()) else unknown
+        except LogTruncated:  # retention came in between
+            return None
+
+    return holds_rows

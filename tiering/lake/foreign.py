@@ -1,0 +1,83 @@
+"""What another tiering service did to a lake table: what its snapshots added, and where that leaves each bucket. Plain values.
+
+The other service is Fluss's own tiering (Flink). Its commits are not fenced, so what counts is the offsets of the rows that it added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tiering.errors import PermanentTieringError
+from tiering.lake.marker import TieredRange
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey
+
+LogRows = Callable[[BucketKey, int, int], bool | None]
+"""Whether a bucket's log has rows in `[start, stop)`. None = it shows none, but begins above `start`: it cannot tell."""
+
+
+@dataclass(frozen=True)
+class AddedRows:
+    """Offsets of what one snapshot added to one bucket: `[begin, end)` from the lowest and the highest of them.
+
+    Of a primary-key table rows of equality-delete files count, too: they hold whole old rows with the offset of their change. A `begin`
+    of -1: rows of a KV snapshot are among them. `records` counts the rows of data files.
+    """
+
+    begin: int
+    end: int
+    records: int
+
+
+@dataclass(frozen=True)
+class ForeignSnapshot:
+    """A tiering snapshot of the other service. `is_rewrite`: it replaced files and added no row that was not there.
+
+    `offsets` are those that it says (`fluss-offsets`); empty if they cannot be read any more.
+    """
+
+    snapshot_id: int
+    added: Mapping[BucketKey, AddedRows] = field(default_factory=dict)
+    offsets: Mapping[BucketKey, int] = field(default_factory=dict)
+    is_rewrite: bool = False
+
+
+@dataclass(frozen=True)
+class SharedRecords:
+    """Who remembers what of a lake table that another service tiers, too.
+
+    `own` is the coordinator's copy, of the time when it recorded `passed_head`; `own_round` the round whose marker counted then;
+    `moved_back` the buckets whose end in `own` was moved back. `cluster` is the cluster's copy;
+    `is_readable` False: its file of offsets is gone.
+    """
+
+    own: RecordedLakeSnapshot | None = None
+    own_round: str | None = None
+    moved_back: frozenset[BucketKey] = frozenset()
+    cluster: RecordedLakeSnapshot | None = None
+    is_readable: bool = True
+
+
+@dataclass(frozen=True)
+class ForeignWalk:
+    """Where a lake table stands after all that the other service committed since the newest tiering commit of ours.
+
+    `ranges`: where each bucket goes on. `moved_back`: primary-key buckets that are replayed from there; only a commit of ours ends that.
+    `newest` is the newest tiering snapshot of the branch, whoever made it, `newest_added` the newest foreign one that added rows.
+    `needs_commit`: only a new snapshot of ours makes the cluster's record right. `needs_telling`: telling it our newest one does.
+    `problem`: nothing may be built on the table.
+    """
+
+    ranges: Mapping[BucketKey, TieredRange]
+    newest: int | None = None
+    newest_added: int | None = None
+    moved_back: frozenset[BucketKey] = frozenset()
+    needs_commit: bool = False
+    needs_telling: bool = False
+    problem: PermanentTieringError | None = None
+
+    @property
+    def ends(self) -> dict[BucketKey, int]:
+        """Per bucket the next offset to tier."""
+        return {bucket: tiered.tiered for bucket, tiered in self.ranges.items()}

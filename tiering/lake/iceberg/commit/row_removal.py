@@ -1,0 +1,121 @@
+"""Removes rows of a lake table by what `reconcile_lake` found: doubled offsets, rows behind a gap, whole buckets.
+
+Rows of a log table go by position deletes, one file a bucket; the data files stay as they are. A bucket that is emptied loses its files.
+A bucket's offsets are held in memory while it is looked at: some 17 bytes a row.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+
+from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.iceberg.catalogs.file_io import io_of, locations_of
+from tiering.lake.iceberg.errors import lake_errors
+from tiering.lake.iceberg.primary_key.bucket_files import BucketFiles, PartitionValue, live_bucket_files
+from tiering.lake.iceberg.primary_key.keys import Mask
+from tiering.lake.iceberg.primary_key.parquet_files import column_name, open_parquet
+from tiering.lake.iceberg.primary_key.position_deletes import dead_rows, write_deletes
+from tiering.lake.iceberg.schema.drift import drift
+from tiering.lake.iceberg.schema.partition_values import partition_path, partition_values
+from tiering.lake.iceberg.writing.data_files import BucketChange, DataFileBuilder, FilesPayload, encode_files
+from tiering.lake.maintenance import Removal
+from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo
+
+_BATCH_ROWS = 1 << 20
+_HINT = "Rewrite them (in Spark: CALL <lake catalog>.system.rewrite_data_files), then call again."
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    key: BucketKey
+    values: PartitionValue
+    files: BucketFiles
+
+
+def remove_rows(table: TableInfo, view: LakeView, round_id: str, removal: Removal) -> list[WriteResult]:
+    """See `RowRemoval.remove_rows`."""
+    loaded = cast(Table, view.handle)
+    results: list[WriteResult] = []
+    with lake_errors(f"remove rows from the lake table {view.path}", table_path=view.path):
+        for bucket in _buckets(table, view, loaded, removal):
+            if bucket.key in removal.emptied:
+                results.append(_emptied(bucket, view, loaded))
+                continue
+            dying = _dying(table, loaded, bucket, removal.ceilings.get(bucket.key))
+            if dying:
+                results.append(_deleted(bucket, dying, view, loaded, round_id))
+    return results
+
+
+def _buckets(table: TableInfo, view: LakeView, loaded: Table, removal: Removal) -> Iterator[_Bucket]:
+    """Those in which files stand."""
+    if view.head is None:
+        return
+    places = {partition_values(table, key, name, loaded.schema()): key for key, (name, _) in removal.places.items()}
+    for values, files in live_bucket_files(loaded, view.path, view.head, places.keys()).items():
+        if files.equality_deletes and places[values] not in removal.emptied:
+            raise drift(view.path, None, f"has equality deletes in bucket {places[values]}: which rows are dead is not known here", _HINT)
+        yield _Bucket(places[values], values, files)
+
+
+def _dying(table: TableInfo, loaded: Table, bucket: _Bucket, ceiling: int | None) -> dict[str, Mask]:
+    """By data file the living rows whose offset came before, in it or in another file, or is `ceiling` or above."""
+    dead, _ = dead_rows(io_of(loaded), bucket.files.data, bucket.files.deletes)
+    offsets = [_offsets(table, loaded, bucket, number) for number in range(len(bucket.files.data))]
+    living = [~dead[file.location] if file.location in dead else np.ones(file.records, dtype=bool) for file in bucket.files.data]
+    numbers, alive = np.concatenate(offsets), np.concatenate(living)
+    order = np.flatnonzero(alive)
+    order = order[np.argsort(numbers[order], kind="stable")]
+    in_order = numbers[order]
+    goes = np.zeros(len(order), dtype=bool)
+    goes[1:] = in_order[1:] == in_order[:-1]
+    if ceiling is not None:
+        goes |= in_order >= ceiling
+    mask = np.zeros(len(numbers), dtype=bool)
+    mask[order[goes]] = True
+    parts = np.split(mask, np.cumsum([file.records for file in bucket.files.data])[:-1])
+    return {file.location: part for file, part in zip(bucket.files.data, parts, strict=True) if part.any()}
+
+
+def _offsets(table: TableInfo, loaded: Table, bucket: _Bucket, number: int) -> npt.NDArray[np.int64]:
+    file = bucket.files.data[number]
+    with open_parquet(io_of(loaded), file) as parquet:
+        name = column_name(parquet, loaded.schema().find_field(OFFSET_COLUMN))
+        if name is None:
+            raise drift(table.path, OFFSET_COLUMN, f"has the file {file.location}, which has no offsets", _HINT)
+        parts = [batch.column(0).to_numpy() for batch in parquet.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False)]
+    return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
+
+
+def _deleted(bucket: _Bucket, dying: dict[str, Mask], view: LakeView, loaded: Table, round_id: str) -> WriteResult:
+    metadata = loaded.metadata
+    builder = DataFileBuilder(loaded.schema(), dict(metadata.properties), metadata.default_spec_id, bucket.values)
+    folder = partition_path(bucket.values, metadata.spec(), loaded.schema())
+    name = f"{folder}/lakeward-{round_id}-{uuid.uuid4()}-{bucket.key.bucket_id}-00000.parquet"
+    location = locations_of(loaded.location(), dict(metadata.properties)).new_data_location(name)
+    file = write_deletes(cast(Any, io_of(loaded)), location, dying, builder)
+    rows = sum(int(mask.sum()) for mask in dying.values())
+    return _result(bucket, (file,), rows, view, loaded, None)
+
+
+def _emptied(bucket: _Bucket, view: LakeView, loaded: Table) -> WriteResult:
+    """All files of the bucket go, data and deletes."""
+    change = BucketChange(bucket.values, bucket.files.snapshot_id, bucket.files.digest(), rewritten=True)
+    return _result(bucket, (), sum(file.records for file in bucket.files.data), view, loaded, change)
+
+
+def _result(
+    bucket: _Bucket, files: tuple[DataFile, ...], rows: int, view: LakeView, loaded: Table, change: BucketChange | None
+) -> WriteResult:
+    metadata = loaded.metadata
+    payload = encode_files(FilesPayload(view.table_uuid, metadata.current_schema_id, metadata.default_spec_id, files, change))
+    size = sum(file.file_size_in_bytes for file in files)
+    return WriteResult(bucket.key, 0, 0, 0, len(files), size, payload, deletes=rows)

@@ -1,0 +1,134 @@
+"""Carries the end of each bucket on over the snapshots of another tiering service, oldest first. Pure.
+
+Its commits are not fenced (FLUSS.md H2): one that planned long ago may come at any time, and its own word of where it begins and ends
+is worth nothing by then. What counts is the offsets of the rows that it added.
+
+    log table          what a snapshot added begins exactly at the running end. Lower: it doubles rows (ForeignTieringOverlap). Higher:
+                       rows are missing (ForeignTieringGap), unless the log shows that there are none in between.
+    primary-key table  the same moves the end on. Anything else moves it back to the lower of itself and the begin, and only a commit of
+                       ours raises it again: our next round replays the bucket from there. Its fold removes every live row of a key
+                       before it writes the last change, so that mends keys that were set back or doubled.
+
+What a snapshot says of itself, and what the cluster recorded, move an end only over offsets without rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiering.errors import ForeignTieringGap, ForeignTieringOverlap, PermanentTieringError
+from tiering.lake.base import LakeView
+from tiering.lake.foreign import AddedRows, ForeignSnapshot, LogRows
+from tiering.lake.marker import TieredRange
+from tiering.lake.rules.hints import new_table_hint, reconcile_call
+from tiering.model.tables import BucketKey, TableType
+
+
+class RunningEnds:
+    """The running end of every bucket. `take` raises ForeignTieringOverlap or ForeignTieringGap, of a log table only."""
+
+    def __init__(
+        self,
+        view: LakeView,
+        table_type: TableType,
+        ranges: Mapping[BucketKey, TieredRange],
+        moved_back: frozenset[BucketKey],
+        log_rows: LogRows,
+    ) -> None:
+        self._view = view
+        self._is_log = table_type is TableType.LOG
+        self.ranges = dict(ranges)
+        self.moved_back = set(moved_back)
+        self._left_out: set[BucketKey] = set()
+        self._log_rows = log_rows
+
+    def take(self, snapshot: ForeignSnapshot, stated: Mapping[BucketKey, int]) -> None:
+        """Goes on behind `snapshot`. `stated`: how far its rows go, for those of a KV snapshot, which have no offsets."""
+        if not snapshot.is_rewrite:
+            for bucket in sorted(snapshot.added, key=BucketKey.sort_key):
+                if self._is_log:
+                    self._take_rows(snapshot.snapshot_id, bucket, snapshot.added[bucket])
+                else:
+                    self._take_changes(bucket, snapshot.added[bucket], {**stated, **snapshot.offsets}.get(bucket))
+        self.pass_row_less(snapshot.offsets)
+
+    def pass_row_less(self, offsets: Mapping[BucketKey, int]) -> dict[BucketKey, int]:
+        """Moves ends on over offsets without rows; of the others those behind which the log shows rows that the lake lacks."""
+        beyond: dict[BucketKey, int] = {}
+        for bucket in sorted(offsets, key=BucketKey.sort_key):
+            tiered = self.ranges.get(bucket, TieredRange(0, 0))
+            if bucket in self.moved_back or bucket in self._left_out or offsets[bucket] <= tiered.tiered:
+                continue
+            rows = self._log_rows(bucket, tiered.tiered, offsets[bucket])
+            if rows is False:
+                self.ranges[bucket] = TieredRange(tiered.start, offsets[bucket])
+            elif rows:
+                beyond[bucket] = offsets[bucket]
+        return beyond
+
+    def _take_rows(self, snapshot_id: int, bucket: BucketKey, added: AddedRows) -> None:
+        reached = self.ranges.get(bucket)
+        if reached is None:
+            reached = self._first(bucket, added)
+        if added.begin < reached.tiered:
+            raise self._overlap(snapshot_id, bucket, added.begin, min(added.end, reached.tiered))
+        if added.begin > reached.tiered and self._log_rows(bucket, reached.tiered, added.begin) is not False:
+            raise self._gap(snapshot_id, bucket, reached.tiered, added.begin)
+        if added.records > added.end - added.begin:
+            raise self._overlap(snapshot_id, bucket, added.begin, added.end)
+        self.ranges[bucket] = TieredRange(reached.start, max(added.end, reached.tiered))
+
+    def _first(self, bucket: BucketKey, added: AddedRows) -> TieredRange:
+        """Where a bucket began that nobody tiered before: at its first offset, or where its log began by then."""
+        began = added.begin if self._log_rows(bucket, 0, added.begin) is None else 0
+        return TieredRange(began, began)
+
+    def _take_changes(self, bucket: BucketKey, added: AddedRows, stated: int | None) -> None:
+        if bucket in self._left_out:
+            return
+        reached = self.ranges.get(bucket)
+        if reached is None:
+            if added.begin < 0:
+                self._take_kv_snapshot(bucket, added, stated)
+                return
+            reached = self._first(bucket, added)
+        fits = added.begin == reached.tiered or (
+            added.begin > reached.tiered and self._log_rows(bucket, reached.tiered, added.begin) is False
+        )
+        if fits and bucket not in self.moved_back:
+            self.ranges[bucket] = TieredRange(reached.start, max(added.end, reached.tiered))
+            return
+        back = max(0, min(reached.tiered, added.begin))
+        self.moved_back.add(bucket)
+        self.ranges[bucket] = TieredRange(min(reached.start, back), back)
+
+    def _take_kv_snapshot(self, bucket: BucketKey, added: AddedRows, stated: int | None) -> None:
+        """Rows of a KV snapshot in a bucket that held nothing. Without a word on its offset the bucket begins with one of ours."""
+        if stated is None or stated < added.end:
+            self._left_out.add(bucket)
+        else:
+            self.ranges[bucket] = TieredRange(stated, stated)
+
+    def _overlap(self, snapshot_id: int, bucket: BucketKey, start: int, stop: int) -> PermanentTieringError:
+        path = self._view.path
+        return ForeignTieringOverlap(
+            f"another tiering service committed rows to {path} that it held already: bucket {bucket} has the offsets [{start}, {stop}) "
+            f"twice since snapshot {snapshot_id}",
+            hint=f"{reconcile_call(path, 'deduplicate')} keeps one row of each offset. The other service planned before the rows came and "
+            "committed after; the cluster does not fence it.",
+            table_path=path,
+            bucket=bucket,
+            lake_snapshot_id=snapshot_id,
+        )
+
+    def _gap(self, snapshot_id: int, bucket: BucketKey, start: int, stop: int) -> PermanentTieringError:
+        path = self._view.path
+        return ForeignTieringGap(
+            f"another tiering service committed rows to {path} behind others that it lacks: bucket {bucket} goes on at offset {stop} in "
+            f"snapshot {snapshot_id}, the offsets [{start}, {stop}) are missing",
+            hint=f"Was the lake table rolled back? {reconcile_call(path, 'retier')} removes the rows behind the gap and goes on at its "
+            f"begin, if the log still has them. Or: {new_table_hint(path)}",
+            table_path=path,
+            bucket=bucket,
+            lake_snapshot_id=snapshot_id,
+        )

@@ -1,0 +1,132 @@
+"""Which rows of a log table have to go after another tiering service doubled some, or left a gap, and where tiering goes on. Pure.
+
+    deduplicate   of rows with the same offset one stays, in all live files. Goes on behind the highest of the marker, the last live row,
+                  and what the other service says over offsets without rows. Refused where rows are missing in between.
+    retier        the same, and rows behind the first gap go, too: tiering goes on at the gap.
+
+Offsets of live rows below the marker decide nothing (rows may rightly have been deleted), unless history expired: then whether the
+branch was rolled back is told by them alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering.errors import CannotReconcile, HistoryExpired
+from tiering.lake.foreign import LogRows
+from tiering.lake.maintenance import Removal
+from tiering.lake.marker import TieredRange
+from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.lake.rules.hints import new_table_hint, reconcile_call
+from tiering.lake.rules.reconcile import Ranges, Situation, check_places
+from tiering.model.tables import BucketKey, Offsets
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Where each bucket goes on, and the rows that have to go; None = none."""
+
+    ranges: Ranges
+    removal: Removal | None
+
+
+def deduplicated(situation: Situation, held: RowOffsets, stated: Offsets, log_rows: LogRows) -> Repair:
+    """See the module. `stated`: what the other service says of its newest snapshot. Raises CannotReconcile."""
+    repair = _repaired(situation, held, log_rows)
+    if repair.removal is not None and repair.removal.ceilings:
+        bucket, start = next(iter(repair.removal.ceilings.items()))
+        raise _missing(situation, bucket, start, held)
+    ranges = dict(repair.ranges)
+    for bucket, offset in stated.items():
+        reached = ranges.get(bucket)
+        if reached is not None and offset > reached.tiered and log_rows(bucket, reached.tiered, offset) is False:
+            ranges[bucket] = TieredRange(reached.start, offset)
+    return Repair(ranges, repair.removal)
+
+
+def retiered_rows(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repair:
+    """See the module. Raises CannotReconcile if the log does not have what is missing."""
+    repair = _repaired(situation, held, log_rows)
+    for bucket, start in {} if repair.removal is None else repair.removal.ceilings.items():
+        begin = situation.log[bucket].log_start
+        if start < begin:
+            path = situation.survey.view.path
+            raise CannotReconcile(
+                f"bucket {bucket} of {path} lacks the offsets from {start} on, and its log begins at {begin}: the records {start} to "
+                f"{begin - 1} are in neither",
+                hint=new_table_hint(path),
+                table_path=path,
+                bucket=bucket,
+            )
+    return repair
+
+
+def check_not_doubled(situation: Situation, held: RowOffsets) -> None:
+    """Raises CannotReconcile if live rows of a log table stand there twice: to go on from there would keep them."""
+    path = situation.survey.view.path
+    for bucket, place in situation.places.items():
+        if count := held.doubled(place):
+            raise CannotReconcile(
+                f"bucket {bucket} of {path} holds {count} rows twice",
+                hint=f"{reconcile_call(path, 'deduplicate')} first.",
+                table_path=path,
+                bucket=bucket,
+            )
+
+
+def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repair:
+    check_places(situation, held)
+    marker, starts = situation.survey.head_marker, situation.starts  # a head that was rolled back stands where its own marker says
+    marked = {} if marker is None else marker.buckets
+    problem = None if situation.walk is None else situation.walk.problem
+    ranges: Ranges = {}
+    ceilings: dict[BucketKey, int] = {}
+    removed = 0
+    for bucket, place in situation.places.items():
+        runs = held.runs(place)
+        if not runs and bucket not in marked:
+            continue
+        if runs and runs[0][0] < 0:
+            path = situation.survey.view.path
+            raise CannotReconcile(
+                f"bucket {bucket} of {path} has rows with the offset {runs[0][0]}: they did not come from the log",
+                hint=f"{reconcile_call(path, 'retier')}.",
+                table_path=path,
+                bucket=bucket,
+            )
+        start = starts.get(bucket, runs[0][0] if runs else marked[bucket].start)
+        begin = start if bucket not in marked or isinstance(problem, HistoryExpired) else marked[bucket].tiered
+        end, is_hole = _reached(bucket, runs, begin, log_rows)
+        if bucket in marked and end < marked[bucket].tiered and not is_hole:
+            end, is_hole = (end, True) if log_rows(bucket, end, marked[bucket].tiered) is not False else (marked[bucket].tiered, False)
+        removed += held.doubled(place)
+        if is_hole:
+            ceilings[bucket] = end
+            removed += held.count(place, end, runs[-1][1]) if runs else 0
+        ranges[bucket] = TieredRange(min(start, end), end)
+    removal = Removal(dict(situation.places), ceilings, rows=removed) if removed or ceilings else None
+    return Repair(ranges, removal)
+
+
+def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, log_rows: LogRows) -> tuple[int, bool]:
+    """How far rows go from `begin` on, and whether there are others behind a gap. Offsets without rows are no gap."""
+    reached = begin
+    for start, stop in runs:
+        if stop <= reached:
+            continue
+        if start > reached and log_rows(bucket, reached, start) is not False:
+            return reached, True
+        reached = stop
+    return reached, False
+
+
+def _missing(situation: Situation, bucket: BucketKey, start: int, held: RowOffsets) -> CannotReconcile:
+    path = situation.survey.view.path
+    behind = [run for run in held.runs(situation.places[bucket]) if run[0] > start]
+    stop = f" to {behind[0][0] - 1}" if behind else ""
+    return CannotReconcile(
+        f"bucket {bucket} of {path} lacks the offsets {start}{stop}: rows are missing, not doubled only",
+        hint=f"{reconcile_call(path, 'retier')} goes on at offset {start}.",
+        table_path=path,
+        bucket=bucket,
+    )

@@ -1,0 +1,234 @@
+"""The base check where another tiering service works on the same lake tables (FLUSS.md H2, DESIGN 6 step 2). Pure.
+
+From the newest tiering commit of ours, or from the head that the last check passed and whose ends are remembered with it, the foreign
+tiering snapshots of the main branch are walked with a running end per bucket (`foreign_walk`). What is whole is adopted at once. Then
+the cluster's record is judged: after a check it is to name the newest tiering snapshot with exactly the ends that were passed.
+
+    it names that one                      nothing to do
+    ours is the newest, it is behind       it is told
+    anything else: behind a foreign one,   a round commits, an empty marker if there is nothing else, and tells it that: telling it of
+    back, of a snapshot or a file of       somebody else's snapshot would race with who made it
+    offsets that is gone
+
+Bounds decide for files that a foreign tiering snapshot added, and never for those that are merely live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tiering.errors import LakeRolledBack, PermanentTieringError, RecordAheadOfLake
+from tiering.lake.base import LakeSnapshot, LakeView
+from tiering.lake.foreign import ForeignSnapshot, ForeignWalk, LogRows, SharedRecords
+from tiering.lake.marker import TieredRange
+from tiering.lake.rules.foreign_walk import RunningEnds
+from tiering.lake.rules.hints import reconcile_call, tier_call
+from tiering.lake.rules.history import check_newest_round, expired, foreign_tiering, is_foreign_tiering, rolled_back
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, Offsets, TableType
+
+SnapshotReader = Callable[[int], ForeignSnapshot]
+"""What a foreign tiering snapshot added, by its id."""
+
+_FIRST_SEQUENCE_NUMBER = 1
+"""Of a table's first snapshot (Iceberg spec, "Sequence Numbers"): a branch that begins with it is whole."""
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """The part of the main branch that is walked, oldest first, and what is known of where it begins."""
+
+    snapshots: tuple[LakeSnapshot, ...]
+    ranges: dict[BucketKey, TieredRange]
+    moved_back: frozenset[BucketKey]
+    is_whole: bool = True
+    """False: nothing of ours was met, and older snapshots are gone."""
+
+
+def walked(
+    view: LakeView, records: SharedRecords, passed_head: int | None, table_type: TableType, read: SnapshotReader, log_rows: LogRows
+) -> LakeView:
+    """`view` with the walk of what another tiering service did; as it is if nothing tells that somebody tiered it."""
+    marked = view.tiered is not None and view.tiered in view.snapshots and view.marker is not None
+    foreign = any(is_foreign_tiering(snapshot) for snapshot in view.snapshots.values())
+    ours = any(snapshot.round_id is not None for snapshot in view.snapshots.values())
+    if not marked and (view.tiered is not None or ours or not foreign):
+        return view  # what is wrong with it, if anything is, the base check says
+    try:
+        stretch = _stretch(view, records, passed_head)
+        walk = _walk(view, records, table_type, stretch, read, log_rows)
+    except PermanentTieringError as problem:
+        return replace(view, foreign=ForeignWalk({}, problem=problem))
+    return replace(view, foreign=walk)
+
+
+def _stretch(view: LakeView, records: SharedRecords, passed_head: int | None) -> _Stretch:
+    """What came since the passed head or the newest tiering commit, whichever the branch meets first."""
+    marker, tiered = view.marker, view.tiered
+    remembered = records.own if marker is not None and records.own_round == marker.round_id else None
+    ranges = {} if marker is None else dict(marker.buckets)
+    if tiered is not None:
+        check_newest_round(view, view.snapshots[tiered])
+    if view.head is None:
+        if tiered is not None:
+            raise rolled_back(view, tiered, "its main branch has no snapshot")
+        return _Stretch((), ranges, frozenset())
+    since: list[LakeSnapshot] = []
+    visited: set[int] = set()
+    current: int | None = view.head
+    while current is not None and current not in visited:
+        visited.add(current)
+        if current == tiered:
+            _check_passed_head(view, records, remembered, passed_head)
+            return _Stretch(tuple(reversed(since)), ranges, frozenset())
+        if current == passed_head and remembered is not None:
+            return _Stretch(tuple(reversed(since)), _remembered_ranges(ranges, remembered), records.moved_back)
+        snapshot = view.snapshots.get(current)
+        if snapshot is None:
+            break
+        if tiered is not None and snapshot.sequence_number <= view.snapshots[tiered].sequence_number:
+            raise rolled_back(view, tiered, f"its main branch at {view.head} goes back to the older snapshot {current}")
+        since.append(snapshot)
+        current = snapshot.parent_id
+    if tiered is not None:
+        raise expired(view, tiered)
+    whole = current is None and bool(since) and since[-1].sequence_number == _FIRST_SEQUENCE_NUMBER
+    return _Stretch(tuple(reversed(since)), ranges, frozenset(), is_whole=whole)
+
+
+def _remembered_ranges(marked: dict[BucketKey, TieredRange], remembered: RecordedLakeSnapshot) -> dict[BucketKey, TieredRange]:
+    starts = {bucket: tiered.start for bucket, tiered in marked.items()}
+    return {bucket: TieredRange(min(starts.get(bucket, 0), end), end) for bucket, end in remembered.offsets.items()}
+
+
+def _check_passed_head(view: LakeView, records: SharedRecords, remembered: RecordedLakeSnapshot | None, passed_head: int | None) -> None:
+    """Raises LakeRolledBack if a newer head passed before, with other ends than the newest tiering commit has."""
+    marker = view.marker
+    if remembered is None or marker is None or passed_head in (None, view.tiered):
+        return
+    marked = {bucket: tiered.tiered for bucket, tiered in marker.buckets.items()}
+    lost = {bucket for bucket, end in remembered.offsets.items() if end != marked.get(bucket, 0)}
+    if lost or records.moved_back:
+        raise LakeRolledBack(
+            f"the lake table {view.path} was rolled back: the snapshot {passed_head}, which was there before, is not on its main branch "
+            f"any more",
+            hint=f"Set the main branch on it again, then {tier_call(view.path)}. Or keep it rolled back: "
+            f"{reconcile_call(view.path, 'retier')} (missing rows are tiered again).",
+            table_path=view.path,
+            lake_snapshot_id=passed_head,
+        )
+
+
+def _walk(
+    view: LakeView, records: SharedRecords, table_type: TableType, stretch: _Stretch, read: SnapshotReader, log_rows: LogRows
+) -> ForeignWalk:
+    foreign = [snapshot for snapshot in stretch.snapshots if is_foreign_tiering(snapshot)]
+    newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
+    recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
+    newest_added: int | None = None
+    if stretch.is_whole:
+        ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, log_rows)
+        for snapshot in foreign:
+            contents = read(snapshot.snapshot_id)
+            ends.take(contents, recorded if snapshot.snapshot_id == newest else {})
+            if contents.added and not contents.is_rewrite:
+                newest_added = snapshot.snapshot_id
+    else:
+        ends = _stated_ends(view, table_type, foreign, recorded, read, log_rows)
+        newest_added = newest
+    beyond = ends.pass_row_less(recorded)
+    if beyond and table_type is TableType.LOG:
+        raise _record_ahead(view, newest, beyond, ends.ranges)
+    walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back))
+    return _with_telling(view, records, walk)
+
+
+def _newest_before(view: LakeView, stretch: _Stretch) -> int | None:
+    """The newest tiering snapshot where nothing foreign came since the stretch begins: at its begin, or before that."""
+    current = stretch.snapshots[0].parent_id if stretch.snapshots else view.head
+    while current is not None and current != view.tiered:
+        snapshot = view.snapshots.get(current)
+        if snapshot is None or is_foreign_tiering(snapshot):
+            return current if snapshot is not None else view.tiered
+        current = snapshot.parent_id
+    return view.tiered
+
+
+def _stated_ends(
+    view: LakeView,
+    table_type: TableType,
+    foreign: list[LakeSnapshot],
+    recorded: Offsets,
+    read: SnapshotReader,
+    log_rows: LogRows,
+) -> RunningEnds:
+    """The first look at a table of which older snapshots are gone: what the other service says is taken for where it stands."""
+    stated = read(foreign[-1].snapshot_id).offsets if foreign else {}
+    offsets = stated or recorded
+    if not offsets:
+        raise foreign_tiering(view, max(view.snapshots.values(), key=lambda snapshot: snapshot.sequence_number))
+    ranges = {bucket: TieredRange(0, offset) for bucket, offset in offsets.items()}
+    return RunningEnds(view, table_type, ranges, frozenset(), log_rows)
+
+
+def _record_ahead(
+    view: LakeView, newest: int | None, beyond: dict[BucketKey, int], ranges: dict[BucketKey, TieredRange]
+) -> RecordAheadOfLake:
+    bucket = min(beyond, key=BucketKey.sort_key)
+    end = ranges[bucket].tiered if bucket in ranges else 0
+    return RecordAheadOfLake(
+        f"the cluster records that snapshot {newest} of the lake table {view.path} holds bucket {bucket} up to offset "
+        f"{beyond[bucket]}, but the rows of the lake end at {end}",
+        hint=f"Was the lake table rolled back? Put its newest state back, then {tier_call(view.path)}. Or tier the missing rows: "
+        f"{reconcile_call(view.path, 'retier')}.",
+        table_path=view.path,
+        bucket=bucket,
+        lake_snapshot_id=newest,
+    )
+
+
+def _with_telling(view: LakeView, records: SharedRecords, walk: ForeignWalk) -> ForeignWalk:
+    """`walk` with what makes the cluster's record right."""
+    newest = None if walk.newest is None else view.snapshots.get(walk.newest)
+    floor = -1 if newest is None else newest.sequence_number
+    # One that is not on the branch any more counts for the other service's own check: only a newer one of ours takes its place.
+    overtaken = any(
+        (snapshot.round_id is not None or is_foreign_tiering(snapshot)) and snapshot.sequence_number > floor
+        for snapshot in view.snapshots.values()
+    )
+    new_buckets = view.marker is None or any(bucket not in view.marker.buckets for bucket in walk.ranges)
+    if overtaken or new_buckets or not records.is_readable:
+        return replace(walk, needs_commit=True)
+    if is_exact(walk, records.cluster):
+        return walk
+    if can_tell(view, records.cluster, walk):
+        return replace(walk, needs_telling=True)
+    return replace(walk, needs_commit=True)
+
+
+def is_exact(walk: ForeignWalk, record: RecordedLakeSnapshot | None) -> bool:
+    """Whether the record names the newest tiering snapshot with exactly the ends that were passed. Vanished partitions do not count."""
+    if record is None or record.lake_snapshot_id != walk.newest:
+        return False
+    ends = walk.ends
+    strange = any(offset > 0 for bucket, offset in record.offsets.items() if bucket not in ends and bucket.partition_id is None)
+    return not strange and all(record.offsets.get(bucket, 0) == end for bucket, end in ends.items())
+
+
+def can_tell(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
+    """Whether telling the cluster of the newest tiering snapshot makes its record right: it is ours, and the record is of an older one."""
+    as_marked = view.marker is not None and walk.ranges == view.marker.buckets and not walk.moved_back
+    return walk.newest == view.tiered and as_marked and _is_older(view, record, walk)
+
+
+def _is_older(view: LakeView, record: RecordedLakeSnapshot | None, walk: ForeignWalk) -> bool:
+    """Whether the record is of an older snapshot than the newest tiering one: of one that is gone, if it is nowhere ahead."""
+    if record is None:
+        return True
+    named, newest = view.snapshots.get(record.lake_snapshot_id), view.snapshots.get(walk.newest or -1)
+    if record.lake_snapshot_id == walk.newest or newest is None:
+        return False
+    if named is not None:
+        return named.sequence_number < newest.sequence_number
+    return all(offset <= walk.ends.get(bucket, 0) for bucket, offset in record.offsets.items())
