@@ -18,6 +18,7 @@ from support.running.processes import wait_for
 from tiering import crash_points
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.lake_record import OFFSETS_KEY
+from tiering.cluster.fluss.source import UNREADABLE
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, TablePath
 
@@ -159,6 +160,23 @@ def test_a_coordinator_killed_before_it_told_the_cluster_tells_it_later(
         tables.drop(table)
     finally:
         deployment.close()
+
+
+def test_a_record_that_the_cluster_lost_is_told_anew_by_a_round_without_news(
+    deployment: FlussDeployment, tables: FlussTables, fluss: LocalFlussCluster
+) -> None:
+    """H1: until then neither Fluss's readers nor its committers can read the table's lake snapshot."""
+    table = make_orders(tables, "lost")
+    deployment.write(tables, table, 0, COUNT)
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    before = deployment.recorded(table.path)
+    for file in (fluss.folder / "remote" / "lake" / "sales").glob(f"lost-{table.table_id}/metadata/*.offsets"):
+        file.unlink()
+    assert deployment.recorded(table.path) == UNREADABLE
+    wait_for("the cluster is told anew", lambda: deployment.recorded(table.path) == before)
+    deployment.assert_exact(table.path, COUNT)
+    tables.drop(table)
 
 
 def test_a_commit_of_another_service_is_an_error_that_names_it(deployment: FlussDeployment, tables: FlussTables) -> None:

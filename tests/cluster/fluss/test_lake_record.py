@@ -9,13 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.clusters.fluss_owner import opened_owner
+from support.clusters.fluss_owner import opened_owner, opened_source
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.cluster.fluss.lake_record import COMMIT_USER_KEY, OFFSETS_KEY
+from tiering.cluster.fluss.source import UNREADABLE
 from tiering.errors import Fenced, LakeRecordUnreadable, UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -100,8 +102,9 @@ def test_a_record_whose_file_is_gone_is_named_and_mended_by_the_next_one(
         tables.client.coordinator(request)
     tables.close()
     assert offsets_files(fluss, table) == []
-    with pytest.raises(LakeRecordUnreadable):
-        owner.lake_snapshot(table)
+    assert owner.lake_snapshot(table) == UNREADABLE
+    with opened_source(fluss.bootstrap_servers, ServiceMode.SHARED) as beside_others, pytest.raises(LakeRecordUnreadable):
+        beside_others.lake_snapshot(table)
     owner.record_lake_snapshot(table, RecordedLakeSnapshot(2, {B0: 7}))
     assert owner.lake_snapshot(table) == RecordedLakeSnapshot(2, {B0: 7})
 

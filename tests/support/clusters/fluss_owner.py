@@ -40,15 +40,15 @@ def opened_owner(bootstrap_servers: str, folder: Path) -> Iterator[FlussCluster]
 
 
 @contextmanager
-def opened_source(bootstrap_servers: str) -> Iterator[FlussSource]:
+def opened_source(bootstrap_servers: str, mode: ServiceMode = ServiceMode.EXCLUSIVE) -> Iterator[FlussSource]:
     """A tierer's view."""
     connection = FlussConnection.parse(bootstrap_servers)
-    source = FlussSource(connection, FlussClient(connection), settings_of(bootstrap_servers))
+    source = FlussSource(connection, FlussClient(connection), settings_of(bootstrap_servers, mode))
     try:
         yield source
     finally:
         source.close()
 
 
-def settings_of(bootstrap_servers: str) -> FlussSettings:
-    return FlussSettings(tuple(bootstrap_servers.split(",")), CLUSTER_ID, ServiceMode.EXCLUSIVE)
+def settings_of(bootstrap_servers: str, mode: ServiceMode = ServiceMode.EXCLUSIVE) -> FlussSettings:
+    return FlussSettings(tuple(bootstrap_servers.split(",")), CLUSTER_ID, mode)

@@ -17,7 +17,7 @@ from tiering.cluster.fluss.log_offsets import FlussLogOffsets
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.errors import UnknownTable
+from tiering.errors import LakeRecordUnreadable, UnknownTable
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
@@ -25,6 +25,8 @@ from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringS
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
 NO_REMOTE_PROPERTIES: Mapping[str, str] = {}
+UNREADABLE = RecordedLakeSnapshot(-1, {})
+"""A record whose file is gone: it is behind whatever the lake holds, so the next base check has the cluster told anew (H1)."""
 
 
 class FlussSource:
@@ -70,8 +72,13 @@ class FlussSource:
         return self._tables.partitions(table)
 
     def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """As `TableCatalog.lake_snapshot`. Raises LakeRecordUnreadable."""
-        return self._lake_record.read(table)
+        """As `TableCatalog.lake_snapshot`. Raises LakeRecordUnreadable, but not where this is the only tiering service."""
+        try:
+            return self._lake_record.read(table)
+        except LakeRecordUnreadable:
+            if self.service_mode is not ServiceMode.EXCLUSIVE:
+                raise
+            return UNREADABLE
 
     def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
         """As `LogOffsets.offsets`."""
