@@ -27,10 +27,10 @@ NO_FIXTURE = ("tests/faults/",)
 @pytest.fixture(scope="session")
 def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""
-    from support.clusters.fluss_owner import lake_settings
+    from support.clusters.fluss_server import lake_settings
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
-    with local_cluster(tmp_path_factory.mktemp("fluss-with-lake"), lake_settings()) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster:
         yield cluster
 
 

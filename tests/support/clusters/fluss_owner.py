@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.clusters.fluss_plugin import no_tables_plugins
-from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cluster.fluss.cluster import FlussCluster
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.memory import FlussMemory
@@ -17,12 +15,6 @@ from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.service_mode import ServiceMode
 
 CLUSTER_ID = "fluss-of-tests"
-
-
-def lake_settings(tablet_servers: int = 1) -> ClusterSettings:
-    """A cluster whose tables may be tiered; lake tables are made by whoever tiers them."""
-    properties = {"kv.snapshot.interval": "2s", "remote.log.task-interval-duration": "2s"}
-    return ClusterSettings(no_tables_plugins(), {"type": "hadoop", "warehouse": "/nowhere"}, tablet_servers, server_properties=properties)
 
 
 @contextmanager

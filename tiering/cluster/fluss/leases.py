@@ -73,7 +73,7 @@ class FlussLeases:
         if not self._client.offers(*LEASES):
             raise PeerTooOld(
                 f"the Fluss cluster has no leases on KV snapshots ({', '.join(map(str, LEASES))})",
-                hint="Use Fluss 0.9.1 or newer for them. Rounds go on without: one whose KV snapshot is deleted while it is read is tried again.",
+                hint="Use Fluss 0.9.1 or newer for them. Rounds go on without: one whose KV snapshot is deleted meanwhile is tried again.",
             )
 
     def _renew(

@@ -175,9 +175,8 @@ def _is_compact_decimal(kind: pa.DataType) -> bool:
 
 
 def _numbers(numbers: Numbers, kind: pa.DataType) -> AnyArray:
-    if pa.types.is_boolean(kind):
-        return pa.array(numbers != 0)
-    return pa.array(numbers).view(kind)
+    array: AnyArray = pa.array(numbers != 0) if pa.types.is_boolean(kind) else pa.array(numbers).view(kind)
+    return array
 
 
 def _compact_decimals(unscaled: npt.NDArray[np.int64], kind: pa.DataType) -> AnyArray:
