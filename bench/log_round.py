@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -139,31 +140,43 @@ def ceiling_jobs(cluster: RemoteEmbeddedCluster, name: str, target: Path) -> lis
     return jobs
 
 
-def measure(source: Source, rows: int, work: Path) -> Figures:
-    """Everything on the same rows, one after the other."""
-    seconds: dict[str, float] = {}
+def measure(source: Source, rows: int, work: Path, times: int) -> Figures:
+    """Everything on the same rows, one after the other; of `times` rounds, each followed by its ceiling, the medians."""
+    rounds: list[float] = []
+    ceilings: list[float] = []
+    parts: list[dict[str, float]] = []
     with service(work / "data") as running, RemoteEmbeddedCluster(running.uri) as cluster:
         warm_rows, _ = load(running.uri, source, "warm", WARM_ROWS, work)
         run_round(running.uri, "warm", warm_rows)
-        rows, arrow_mb = load(running.uri, source, "rows", rows, work)
-        since = time.time()
-        seconds["lakeward"] = run_round(running.uri, "rows", rows)
+        for number in range(times):
+            name = f"rows{number}"
+            rows, arrow_mb = load(running.uri, source, name, rows, work)
+            since = time.time()
+            rounds.append(run_round(running.uri, name, rows))
+            steps = round_parts.step_seconds(running.data / "logs" / "tierer.log", since)
+            read, whole = round_parts.work_seconds(cluster, table_path("bench", name), work / f"alone{number}")
+            parts.append(parts_of(rounds[-1], steps, read, whole))
+            taken, copied = ceiling.measure(ceiling_jobs(cluster, name, work / f"ceiling{number}"), CORES)
+            if copied != rows:
+                raise SystemExit(f"the ceiling copied {copied} of {rows} rows")
+            ceilings.append(taken)
         memory = round_parts.peak_memory_mb(running.pid)
-        steps = round_parts.step_seconds(running.data / "logs" / "tierer.log", since)
-        read, whole = round_parts.work_seconds(cluster, table_path("bench", "rows"), work / "alone")
-        jobs = ceiling_jobs(cluster, "rows", work / "ceiling")
-        seconds["ceiling"], copied = ceiling.measure(jobs, CORES)
-    if copied != rows:
-        raise SystemExit(f"the ceiling copied {copied} of {rows} rows")
     shutil.rmtree(work / "data")
+    seconds = {"lakeward": statistics.median(rounds), "ceiling": statistics.median(ceilings)}
+    seconds |= measure_competitors(source, rows, work)
+    return Figures(rows, arrow_mb, seconds, memory, {part: statistics.median(of_round[part] for of_round in parts) for part in parts[0]})
+
+
+def measure_competitors(source: Source, rows: int, work: Path) -> dict[str, float]:
+    """Seconds of Spark's own ways into the lake."""
     source.write_files(work / "source", rows, work)
     source.write_files(work / "warm-source", WARM_ROWS, work)
-    seconds |= log_competitors.measure(work / "source", work / "warm-source", work, CORES)
+    seconds = log_competitors.measure(work / "source", work / "warm-source", work, CORES)
     for name in ("streaming", "batch"):
         written = sum(pq.read_metadata(path).num_rows for path in (work / "warehouse" / "bench" / name).rglob("*.parquet"))
         if written != rows:
             raise SystemExit(f"{name} wrote {written} of {rows} rows")
-    return Figures(rows, arrow_mb, seconds, memory, parts_of(seconds["lakeward"], steps, read, whole))
+    return seconds
 
 
 def parts_of(total: float, steps: dict[str, float], read: float, whole: float) -> dict[str, float]:
@@ -196,11 +209,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, action="append", help="repeat it for several sizes; default 2,000,000")
     parser.add_argument("--table", choices=sorted(SOURCES), default="flights")
     parser.add_argument("--work", type=Path, help="folder for data; default: a temporary one")
+    parser.add_argument("--times", type=int, default=3, help="rounds of each size; their median counts")
     arguments = parser.parse_args()
     sizes = []
     for rows in arguments.rows or [2_000_000]:
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            sizes.append(measure(SOURCES[arguments.table], rows, Path(folder)))
+            sizes.append(measure(SOURCES[arguments.table], rows, Path(folder), arguments.times))
     show(arguments.table, sizes)
     print(
         json.dumps(

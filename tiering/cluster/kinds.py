@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
-
-import grpc.aio
+from typing import TYPE_CHECKING, Protocol
 
 from tiering.cluster.base import ClusterOwner, ReadOnlyCluster, SplitSource
 from tiering.model.tables import TableInfo
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 
 @dataclass(frozen=True)

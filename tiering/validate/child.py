@@ -20,6 +20,7 @@ from typing import IO, Any
 from tiering.child_process import module_command
 from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
+from tiering.library_guards.pandas_guard import keep_pandas_out
 from tiering.model.names import table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbError
@@ -125,4 +126,5 @@ def _say(sink: IO[str], message: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    keep_pandas_out()
     main(sys.stdin, sys.stdout)
