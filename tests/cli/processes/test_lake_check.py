@@ -48,16 +48,16 @@ def test_tables_that_were_never_tiered_or_go_to_no_lake_are_not_looked_for() -> 
 
 
 def test_a_few_tables_are_looked_at_and_not_all_of_a_large_cluster() -> None:
-    asked: list[TablePath] = []
+    viewed: list[TablePath] = []
 
     class Counting(MemoryLake):
         def view(self, path: TablePath) -> LakeView | None:
-            asked.append(path)
+            viewed.append(path)
             return None
 
     with pytest.raises(SetupError):
         check_lake_is_the_clusters(cluster_of(tables(50)), lambda _: Counting())
-    assert len(asked) == LOOKED_AT
+    assert len(viewed) == LOOKED_AT
 
 
 def test_a_cluster_or_a_lake_that_does_not_answer_ends_no_start() -> None:
