@@ -96,7 +96,7 @@ async def write(servers: str, name: str, primary_key: list[str], compression: st
         for row in batch.slice(0, batch.num_rows // 5).to_pylist():
             writer.upsert({**row, "name": "changed"})
         for row in batch.slice(0, batch.num_rows // 50).to_pylist():
-            writer.delete(row)
+            writer.delete({"id": row["id"]})
     await writer.flush()
     table_id = int((await admin.get_table_info(path)).table_id)
     await connection.close()
