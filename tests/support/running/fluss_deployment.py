@@ -28,7 +28,8 @@ class FlussDeployment(Deployment):
 
     @property
     def fluss_options(self) -> tuple[str, ...]:
-        return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive")
+        """Also starts where tables are left over that a failed test tiered into a lake of its own."""
+        return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive", "--create-lake-tables")
 
     def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None) -> Process:
         return super().start_coordinator(*self.fluss_options, *options, port=port, crash_point=crash_point)

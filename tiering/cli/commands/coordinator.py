@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussOption, read_cluster
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
@@ -44,6 +44,7 @@ def coordinator(
     fluss_cluster_id: FlussClusterIdOption = None,
     fluss_mode: FlussModeOption = None,
     fluss_conf: FlussConfOption = None,
+    create_lake_tables: CreateLakeTablesOption = False,
     insecure: InsecureOption = False,
     log_level: LogLevelOption = "info",
 ) -> None:
@@ -61,6 +62,15 @@ def coordinator(
     cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
     lake_properties = read_lake(context, lake_property, fluss_conf)
     settings = CoordinatorSettings(
-        data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure, cluster_kind, cluster_settings
+        data,
+        host,
+        port,
+        service_timeout_ms,
+        inline_round_bytes,
+        lake_properties,
+        insecure,
+        create_lake_tables,
+        cluster_kind,
+        cluster_settings,
     )
     asyncio.run(serve_coordinator(settings))
