@@ -42,9 +42,9 @@ def owner(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussCluster]:
 
 @pytest.fixture
 def table(tables: FlussTables, owner: FlussCluster) -> Iterator[TableInfo]:
-    made = tables.create(PATH.table_name, SCHEMA, buckets=2, properties=LAKE)
+    new_table = tables.create(PATH.table_name, SCHEMA, buckets=2, properties=LAKE)
     yield owner.table(PATH)
-    tables.drop(made)
+    tables.drop(new_table)
 
 
 def offsets_files(fluss: LocalFlussCluster, table: TableInfo) -> list[Path]:
@@ -120,14 +120,14 @@ def test_fluss_takes_offsets_that_go_back_so_they_are_refused_here(owner: FlussC
 
 
 def test_a_partition_that_vanished_is_no_offset_that_goes_back(tables: FlussTables, owner: FlussCluster) -> None:
-    made = tables.create("recorded_by_region", SCHEMA, partition_keys=["region"], properties=LAKE)
-    north, south = (tables.add_partition(made, {"region": region}) for region in ("north", "south"))
-    table = owner.table(made.path)
+    new_table = tables.create("recorded_by_region", SCHEMA, partition_keys=["region"], properties=LAKE)
+    north, south = (tables.add_partition(new_table, {"region": region}) for region in ("north", "south"))
+    table = owner.table(new_table.path)
     owner.record_lake_snapshot(table, RecordedLakeSnapshot(1, {BucketKey(north, 0): 5, BucketKey(south, 0): 2}))
-    tables.drop_partition(made, {"region": "north"})
+    tables.drop_partition(new_table, {"region": "north"})
     owner.record_lake_snapshot(table, RecordedLakeSnapshot(2, {BucketKey(south, 0): 3}))
     assert owner.lake_snapshot(table) == RecordedLakeSnapshot(2, {BucketKey(south, 0): 3})
-    tables.drop(made)
+    tables.drop(new_table)
 
 
 def test_nothing_is_read_or_told_of_a_table_that_was_made_anew(tables: FlussTables, owner: FlussCluster, table: TableInfo) -> None:

@@ -1,4 +1,7 @@
-"""A Fluss cluster as the coordinator sees it: a tierer's view, the lake record, table options, and whether it still is the same cluster."""
+"""A Fluss cluster as the coordinator sees it: a tierer's view, the lake record, table options, and whether it still is the same cluster.
+
+And as somebody sees it who only reads, such as a validation while the coordinator is stopped.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ class FlussCluster(FlussSource):
         table_options.check_option(name, value)
         table = self.table(path)
         if dry_run:
-            return with_options(table, {**{key: kept for key, kept in table.properties.items() if key != name}, **_given(name, value)})
+            return with_options(table, {**{key: kept for key, kept in table.properties.items() if key != name}, **_as_option(name, value)})
         if not table_options.is_of_fluss(name):
             self._memory.set_table_option(table.table_id, name, value)
             self._own_options = self._memory.table_options()
@@ -103,5 +106,22 @@ class FlussCluster(FlussSource):
                 self._known.update({table.table_id: table for table in new})
 
 
-def _given(name: str, value: str | None) -> Mapping[str, str]:
+class ReadOnlyFlussCluster(FlussSource):
+    """A `ReadOnlyCluster`: asks the cluster's servers, and `memory`, which is closed with it, for what only that knows."""
+
+    def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
+        super().__init__(connection, client, settings, FlussTables(client, own_options=memory.table_options))
+        self._memory = memory
+
+    def leases(self) -> Sequence[KvSnapshotLease]:
+        """As `LeaseListing.leases`: those in the ledger of the coordinator."""
+        return LeaseLedger(self._memory.engine).leases(SystemClock().now())
+
+    def close(self) -> None:
+        """As `SplitSource.close`."""
+        super().close()
+        self._memory.close()
+
+
+def _as_option(name: str, value: str | None) -> Mapping[str, str]:
     return {} if value is None else {name: value}

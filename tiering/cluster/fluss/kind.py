@@ -96,8 +96,8 @@ class FlussKind:
 
     def open_read_only(self, folder: Path) -> ReadOnlyCluster:
         """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last."""
+        from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
-        from tiering.cluster.fluss.read_only import ReadOnlyFlussCluster
         from tiering.cluster.fluss.wire.client import FlussClient
 
         _check_extra()

@@ -94,9 +94,9 @@ class LakeRecord:
     def _commit(self, table: TableInfo, snapshot: RecordedLakeSnapshot, path: str, keep: int) -> None:
         """Both lists: the coordinator keeps the second, and tells tablet servers of the first, which then let go of remote log."""
         request = fluss.CommitLakeTableSnapshotRequest()
-        told = request.tables_req.add(table_id=table.table_id, snapshot_id=snapshot.lake_snapshot_id, table_path=path_to_pb(table.path))
+        notice = request.tables_req.add(table_id=table.table_id, snapshot_id=snapshot.lake_snapshot_id, table_path=path_to_pb(table.path))
         for bucket in sorted(snapshot.offsets, key=BucketKey.sort_key):
-            told.buckets_req.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=snapshot.offsets[bucket])
+            notice.buckets_req.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=snapshot.offsets[bucket])
         request.lake_table_snapshot_metadata.add(
             table_id=table.table_id,
             snapshot_id=snapshot.lake_snapshot_id,

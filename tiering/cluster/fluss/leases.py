@@ -59,8 +59,10 @@ class FlussLeases:
         self._check_offered()
         with self._changing:
             held = self._ledger.entries(lease_id) or {}
-            self._let_go(lease_id, buckets)
-            return [place for place in buckets if place in held]
+            released = [place for place in buckets if place in held]
+            if released:  # Fluss refuses to release buckets of a log table, which nobody can have leased
+                self._let_go(lease_id, released)
+            return released
 
     def drop_lease(self, lease_id: str) -> bool:
         """As `KvSnapshotLeases.drop_lease`. Raises PeerTooOld, StoreError."""
