@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
@@ -40,6 +40,7 @@ def coordinator(
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
     lake_property: LakePropertyOption = None,
     fluss_conf: FlussConfOption = None,
+    create_lake_tables: CreateLakeTablesOption = False,
     insecure: InsecureOption = False,
     log_level: LogLevelOption = "info",
 ) -> None:
@@ -53,5 +54,5 @@ def coordinator(
     configure_logging(log_level)
     keep_files_private()
     lake_properties = read_lake(context, lake_property, fluss_conf)
-    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure)
+    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure, create_lake_tables)
     asyncio.run(serve_coordinator(settings))

@@ -15,6 +15,7 @@ import structlog
 
 import sys_tables.server.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
+from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cluster.kinds import HostedCluster
 from tiering.cluster.registry import cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
@@ -42,6 +43,8 @@ class CoordinatorSettings:
     inline_round_bytes: int
     lake_properties: Mapping[str, str] | None = None
     insecure: bool = False
+    create_lake_tables: bool = False
+    """Start although a cluster that others tiered before has none of its tables in this lake."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     lake_of = lake_opener(lake_properties)
     kind = cluster_kind(options.cluster_kind)
     cluster = stack.enter_context(kind.host(folder.cluster, {}, lambda table: lake_of(table.lake_format).check_schema(table)))
+    if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
+        check_lake_is_the_clusters(cluster.owner, lake_of)
     options = replace(options, cluster_properties=cluster.properties)
     return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
 
