@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.offline.statement_view import statement_view_of
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.clock import SystemClock
@@ -35,7 +36,7 @@ class DuckDbEngine:
             self._opened = opened.pop_all()
         clock = SystemClock()
         source = OfflineSource(
-            look=lambda: offline_view(store, cluster, clock),
+            look=lambda: statement_view_of(offline_view(store, cluster, clock)),
             open_lake=lake_opener(properties),
             lake_format=lake_format,
             validate=lambda call: validation.run(call.path, call.level, call.snapshot_id),
