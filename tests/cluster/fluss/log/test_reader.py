@@ -8,6 +8,7 @@ import multiprocessing
 import pickle
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tiering.cluster.fluss.log.executor_client import executor_client
 from tiering.cluster.fluss.log.reader import FlussLogSplitReader, open_log_reader
 from tiering.cluster.fluss.log.schema_history import SchemaHistory
 from tiering.cluster.fluss.log.timestamps import oldest_timestamps
-from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged, UnsupportedType
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
 
@@ -237,6 +238,13 @@ def test_a_range_that_the_log_does_not_have_is_refused(tables: FlussTables) -> N
         open_log_reader(tables.connection, table, split, None, {}, {})
     with pytest.raises(LogTruncated, match=r"starts at offset 4, after 3"):
         open_log_reader(tables.connection, table, TieringLogSplit(table.path, B0, None, 3, 9, 9), BucketOffsets(4, 10), {}, {})
+
+
+def test_a_log_that_is_not_in_the_arrow_format_is_refused_by_its_name(tables: FlussTables) -> None:
+    table = replace(tables.create("row_format", ORDERS), properties={"table.log.format": "INDEXED"})
+    with pytest.raises(UnsupportedType, match=r"the log of sales\.row_format is in the format INDEXED") as caught:
+        reader(tables, table)
+    assert "table.log.format=ARROW" in caught.value.hint
 
 
 def test_a_log_that_became_shorter_is_waited_for_and_then_named(tables: FlussTables) -> None:
