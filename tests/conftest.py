@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 
 # For every Spark that a test or one of its processes starts. None lives long enough to earn back what the optimizing compiler costs:
 # with the quick one alone the Spark tests take a quarter less CPU.
@@ -13,10 +18,20 @@ from xdist.scheduler import LoadScopeScheduling
 NO_IVY = "-Divy.home=/dev/null/ivy"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC')} {NO_IVY}"
 
-ONE_FIXTURE = ("tests/cli/", "tests/integration/clients/", "tests/integration/plugin/")
+ONE_FIXTURE = ("tests/cli/", "tests/cluster/fluss/", "tests/integration/clients/", "tests/integration/plugin/")
 """Folders whose files share servers that take long to start: one worker runs all of a folder."""
 NO_FIXTURE = ("tests/faults/",)
 """Folders whose tests each start processes of their own: any worker that is free takes the next test."""
+
+
+@pytest.fixture(scope="session")
+def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
+    """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""
+    from support.clusters.fluss_server import lake_settings
+    from tiering.cli.fluss_server.local_cluster import local_cluster
+
+    with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster:
+        yield cluster
 
 
 class ByFixture(LoadScopeScheduling):

@@ -23,7 +23,7 @@ class KvSnapshotLeaseBucketRow:
     bucket_id: int = column("The bucket.", arrow_type=INT)
     snapshot_id: int = column("The KV snapshot that is kept.")
     log_offset: int = column("The snapshot holds the bucket as of this offset of its log.")
-    available: bool = column("Whether the snapshot's files are there.")
+    available: bool | None = column("Whether the snapshot's files are there; NULL if the cluster cannot tell, as Fluss.")
 
 
 @system_table("kv_snapshot_lease_buckets", KvSnapshotLeaseBucketRow, comment="The KV snapshots that leases keep alive.")

@@ -19,7 +19,16 @@ import pytest
 from pyarrow import ipc
 
 from tiering.errors import InvalidData, UnsupportedType
-from tiering.library_guards.arrow_ipc import MAX_DEPTH, MAX_FIELDS, WRITE_LIMITS, ArrowLimits, read_file_batch, read_rows, read_schema
+from tiering.library_guards.arrow_ipc import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    WRITE_LIMITS,
+    ArrowLimits,
+    BodyReader,
+    read_file_batch,
+    read_rows,
+    read_schema,
+)
 
 NUMBERS = pa.record_batch({"n": pa.array(range(1_000), pa.int64())})
 MEMORY_FOR_A_REQUEST_BYTES = 256 * 1024 * 1024
@@ -270,3 +279,46 @@ def _address_space_bytes() -> int:
 
 if __name__ == "__main__":
     print(json.dumps(fuzz()))
+
+
+def body(data: bytes) -> tuple[pa.Buffer, pa.Schema]:
+    """The first record batch message of a stream, and the stream's schema."""
+    reader = ipc.MessageReader.open_stream(pa.BufferReader(data))
+    schema = ipc.read_schema(reader.read_next_message())
+    return reader.read_next_message().serialize(), schema
+
+
+def wild_offsets() -> bytes:
+    """The second value of three begins far behind all bytes; first and last offset are right."""
+    whole = stream(pa.record_batch({"s": pa.array(["aaaa", "bbbb", "cccc"])}))
+    return whole.replace(struct.pack("<4i", 0, 4, 8, 12), struct.pack("<4i", 0, 2**30, 8, 12))
+
+
+def text_that_is_none() -> bytes:
+    return stream(pa.record_batch({"s": pa.array(["aaaa"])})).replace(b"aaaa", b"\xff\xfe\xfd\xfc")
+
+
+BODIES: dict[str, tuple[Callable[[], bytes], int]] = {
+    "null map keys": (null_map_keys, 1),
+    "offsets beyond the bytes": (wild_offsets, 3),
+    "a text that is no UTF-8": (text_that_is_none, 1),
+    "overlapping buffers": (overlapping, 1_000),
+    "a row more than its bytes": (lambda: patched(stream(NUMBERS), 1_000, 1_001), 1_001),
+    "other rows than it should have": (lambda: stream(NUMBERS), 999),
+    "zstd that becomes too long": (lambda: compressed("zstd"), 1_000_000),
+    "lz4 that becomes too long": (lambda: compressed("lz4"), 1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_record_batch_that_stands_alone_is_looked_at_as_closely(name: str) -> None:
+    make, rows = BODIES[name]
+    content, schema = body(make())
+    with pytest.raises(InvalidData):
+        BodyReader(schema, max_decompressed_bytes=7_999_999).read(content, rows)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_a_compressed_record_batch_is_read_up_to_its_limit(codec: str) -> None:
+    content, schema = body(compressed(codec))
+    assert BodyReader(schema, max_decompressed_bytes=8_000_000).read(content, 1_000_000).num_rows == 1_000_000

@@ -135,7 +135,7 @@ def test_leases_survive() -> None:
     keys = {TableBucket(table_id, bucket): number for table_id in (1, 2) for number, bucket in enumerate(BUCKETS)}
     assert snapshots_from_pb(snapshots_to_pb(keys)) == keys
     assert buckets_from_pb(buckets_to_pb(keys.keys())) == list(keys)
-    leased = tuple(LeasedSnapshot(key, number, 10, available=bool(number)) for key, number in keys.items())
+    leased = tuple(LeasedSnapshot(key, number, 10, (True, False, None)[number % 3]) for number, key in enumerate(keys))
     leases = [KvSnapshotLease("a", NOON, NOON, NOON, 5, leased, "me"), KvSnapshotLease("b", NOON, NOON, NOON, 5, (), None)]
     assert leases_from_pb(map(lease_to_pb, leases)) == leases
 

@@ -106,13 +106,13 @@ class BodyReader:
         self._max_decompressed_bytes = max_decompressed_bytes
 
     def read(self, content: pa.Buffer, rows: int) -> pa.RecordBatch:
-        """The batch, which must have `rows` rows; copies nothing that is not compressed."""
+        """Returns the batch, which must have `rows` rows; copies nothing that is not compressed."""
         with _border("the records are not an Arrow record batch"):
             message = ipc.read_message(content)
             if _check_batch(message, self._layout, self._max_decompressed_bytes).rows != rows:
                 raise InvalidData(f"the record batch does not have the {rows} rows that it should")
             batch = ipc.read_record_batch(message, self._schema)
-            batch.validate()
+            batch.validate(full=True)  # offsets and texts too: whoever writes into the log made them, and its checksum
             return batch
 
 

@@ -22,12 +22,12 @@ class KvSnapshot:
 
 @dataclass(frozen=True)
 class LeasedSnapshot:
-    """One KV snapshot that a lease keeps alive. `available` = its files are still there."""
+    """One KV snapshot that a lease keeps alive. `available` = its files are still there; None = the cluster cannot tell."""
 
     table_bucket: TableBucket
     snapshot_id: int
     log_offset: int
-    available: bool = True
+    available: bool | None = True
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class LeaseKeeper:
                 unavailable = set(self._transport.acquire_lease(self._lease_id, self._ttl_ms, {**others, **snapshots}))
             except PeerTooOld as error:
                 self._unsupported = True
-                log.warning("the coordinator is older than this tierer; KV snapshots are read without leases", error=error.message)
+                log.warning("KV snapshots are read without leases: nobody keeps any", error=error.message)
                 return ()
             except LakewardError:  # the request may have arrived all the same
                 self._release_later(bucket for bucket in snapshots if bucket not in self._held)

@@ -155,8 +155,8 @@ class RoundRunner:
                 return act.PlanRecorded()
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
-            case act.BeginCommit(grant):
-                properties = world.transport.begin_lake_commit(assignment, grant)
+            case act.BeginCommit(proposed):
+                properties = world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
                 return act.CommitGranted(properties)
             case act.CommitLake(table, committable, base, marker, properties):

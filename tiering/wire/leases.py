@@ -98,4 +98,5 @@ def leased_snapshot_to_pb(snapshot: LeasedSnapshot) -> PbLeasedKvSnapshot:
 def leased_snapshot_from_pb(message: PbLeasedKvSnapshot) -> LeasedSnapshot:
     """The snapshot that `leased_snapshot_to_pb` made the message of."""
     key = TableBucket(message.table_id, bucket_from_pb(message.bucket))
-    return LeasedSnapshot(key, message.snapshot_id, message.log_offset, message.available)
+    available = message.available if message.HasField("available") else None
+    return LeasedSnapshot(key, message.snapshot_id, message.log_offset, available)

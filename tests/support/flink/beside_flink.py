@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.flink.flink_committer import FlinkCommitter
@@ -70,7 +71,7 @@ class BesideFlink:
     def _start(self) -> Coordinator:
         options = CoordinatorOptions(service_timeout_ms=10_000, backoff_max_ms=5_000, min_round_duration_ms=1)
         coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, random.Random(1).random)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def flink(self) -> FlinkCommitter:
@@ -83,7 +84,7 @@ class BesideFlink:
             if answer.HasField("tiering_table"):
                 break
             self.clock.ms += FRESHNESS_MS
-            self.coordinator.tick()
+            tick(self.coordinator)
         else:
             raise AssertionError(f"the table is not due: {self.record.state}, {self.record.error}")
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
@@ -96,7 +97,7 @@ class BesideFlink:
         outcome = runner.run()
         report = RoundReport(assignment, outcome)
         self._beat(**{"finished_tables" if report.finished else "failed_tables": [report_to_pb(report)]})
-        self.coordinator.tick()
+        tick(self.coordinator)
         return outcome
 
     def tier(self) -> act.RoundOutcome:

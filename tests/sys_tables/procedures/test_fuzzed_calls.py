@@ -16,6 +16,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.running.processes import wait_for
 from support.services.fuzzed_calls import TABLES, Calls
 from support.services.sys_catalog import Client, error_of, pb, serving
@@ -50,7 +51,7 @@ class CalledWorld(FolderWorld):
     def _start(self) -> Coordinator:
         prove = lambda call, _: self.validated(call)  # noqa: E731
         coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=SystemClock(), ids=RandomIds(), validator=prove)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def validated(self, call: ValidateTable) -> list[CheckResult]:
@@ -69,7 +70,7 @@ class CalledWorld(FolderWorld):
         self.storage.append(parts.path, pa.table({"id": [1, 2], "region": ["eu", "us"]}, schema=regions), "w", 0)
         plain = self.table("plain", 1, (), SCHEMA)
         self.storage.alter_table(plain.path, {"table.datalake.enabled": "false"})
-        self.coordinator.tick()
+        tick(self.coordinator)
         for tiered in (logs, primary_keys):
             asyncio.run(self._asked_for(tiered.path))
             self.begin(tiered).end()

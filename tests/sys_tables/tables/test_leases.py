@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,15 @@ def call(name: str, **arguments: Any) -> tuple[list[Any], MemoryCoordinator]:
 def test_leases_show_how_long_they_have_left() -> None:
     shown = [(row["lease_id"], row["state"], row["remaining_ms"], row["tables"], row["buckets"]) for row in rows("kv_snapshot_leases")]
     assert shown == [("a", "ACTIVE", 300_000, 1, 2), ("b", "EXPIRING", 30_000, 1, 1), ("c", "EXPIRED", 0, 0, 0)]
+
+
+def test_what_the_cluster_cannot_tell_is_null() -> None:
+    leases = [replace(lease("a", MINUTE), snapshots=[LeasedSnapshot(TableBucket(7, BucketKey(None, 0)), 3, 40, None)])]
+    view = MemoryCoordinator([PLANES], leases=leases).view()
+
+    (row,) = REGISTRY.table("kv_snapshot_lease_buckets").rows(view, ScanRequest())
+
+    assert vars(row)["available"] is None
 
 
 def test_every_column_of_a_real_lease_is_filled(tmp_path: Path) -> None:

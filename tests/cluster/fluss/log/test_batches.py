@@ -33,13 +33,13 @@ def split(start: int, stop: int) -> TieringLogSplit:
     return TieringLogSplit(PATH, BUCKET, "p", start, stop, stop)
 
 
-def chunk(data: bytes, first: int = 0) -> LogChunk:
+def chunk(data: bytes, first: int, stop: int) -> LogChunk:
     content = pa.py_buffer(data)
-    return LogChunk(content, list(complete_batches(content, (first, first), PLACE)), PLACE)
+    return LogChunk(content, list(complete_batches(content, (first, first), stop, PLACE)), PLACE)
 
 
 def read(data: bytes, start: int, stop: int, row_format: RowFormat, first: int = 0) -> list[pa.RecordBatch]:
-    return list(rows_of([chunk(data, first)], split(start, stop), row_format))
+    return list(rows_of([chunk(data, first, stop)], split(start, stop), row_format))
 
 
 @dataclass

@@ -118,13 +118,14 @@ def read_header(data: pa.Buffer | bytes, position: int, place: LogPlace, offset:
     )
 
 
-def complete_batches(data: pa.Buffer, first: tuple[int, int], place: LogPlace, *, position: int = 0) -> Iterator[BatchHeader]:
-    """The batches from `position` on that the bytes hold whole, verified; a last one that is cut is left out.
+def complete_batches(data: pa.Buffer, first: tuple[int, int], stop: int, place: LogPlace) -> Iterator[BatchHeader]:
+    """Yields the batches below offset `stop` that the bytes hold whole, verified; a last one that is cut is left out.
 
     The first begins at an offset from `first[0]` to `first[1]`, and each further one where the one before ends. Raises DataCorrupt.
     """
+    position = 0
     lowest, highest = first
-    while (header := read_header(data, position, place, highest)) is not None and position + header.size <= len(data):
+    while highest < stop and (header := read_header(data, position, place, highest)) is not None and position + header.size <= len(data):
         if not lowest <= header.starting_offset <= highest:
             raise place.corrupt(f"the log goes on at offset {header.starting_offset} instead of {highest}", highest)
         if google_crc32c.value(data.slice(position + header.crc_end, header.size - header.crc_end)) != header.crc:

@@ -64,7 +64,7 @@ def remote_chunks(remote: RemoteLog, start: int, stop: int, place: LogPlace, pro
             return
         if not segment.starting_offset <= start < segment.stopping_offset:
             raise place.corrupt(f"offset {start} is not in the remote segments that the server names", start, stop)
-        for chunk in _segment_chunks(segment, remote.folder, position, start, place, properties):
+        for chunk in _segment_chunks(segment, remote.folder, position, (start, stop), place, properties):
             yield chunk
             start = max(start, chunk.headers[-1].stopping_offset)
             if start >= stop:
@@ -73,18 +73,19 @@ def remote_chunks(remote: RemoteLog, start: int, stop: int, place: LogPlace, pro
 
 
 def _segment_chunks(
-    segment: RemoteSegment, folder: str, position: int, start: int, place: LogPlace, properties: Mapping[str, str]
+    segment: RemoteSegment, folder: str, position: int, offsets: tuple[int, int], place: LogPlace, properties: Mapping[str, str]
 ) -> Iterator[LogChunk]:
+    start, stop = offsets[0], min(offsets[1], segment.stopping_offset)
     path = segment.path(folder)
     place = replace(place, source=path)
     first = (segment.starting_offset, start) if position else (segment.starting_offset, segment.starting_offset)
     with _File(path, properties) as file:
-        while first[1] < segment.stopping_offset:
+        while first[1] < stop:
             data = file.read(position, BLOCK_BYTES)
-            headers = list(complete_batches(data, first, place))
+            headers = list(complete_batches(data, first, stop, place))
             if not headers:
                 data = file.read(position, _next_size(data, place, first[1]))
-                headers = list(complete_batches(data, first, place))
+                headers = list(complete_batches(data, first, stop, place))
             if not headers:
                 raise place.corrupt("the file ends within its records", first[1], segment.stopping_offset)
             yield LogChunk(data, headers, place)

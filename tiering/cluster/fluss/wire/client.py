@@ -15,9 +15,10 @@ from google.protobuf.message import Message
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import NEEDED_OF_A_COORDINATOR, Api, api_of
 from tiering.cluster.fluss.wire.connection import ConnectionBroken, ServerConnection
+from tiering.cluster.fluss.wire.errors import error_code
 from tiering.cluster.fluss.wire.metadata import ClusterMetadata, ClusterServers
 from tiering.cluster.fluss.wire.pool import ConnectionPool
-from tiering.errors import ClusterUnavailable, PeerTooOld, UnknownTable
+from tiering.errors import ClusterUnavailable, LakewardError, PeerTooOld, UnknownPartition, UnknownTable
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -90,9 +91,9 @@ class FlussClient:
             return self._metadata.leaders(path, table_id, buckets)
         except ConnectionBroken as broken:
             raise broken.error from broken
-        except UnknownTable as gone:
-            # Just after a start live tables are unknown for a moment.
-            self._check_gone(path, table_id, gone)
+        except LakewardError as refusal:
+            if error_code(refusal) is not None:
+                self._check_there(path, table_id, buckets)
             raise
 
     def forget_leader(self, path: TablePath, table_id: int, bucket: BucketKey) -> None:
@@ -133,12 +134,17 @@ class FlussClient:
             )
         return connection
 
-    def _check_gone(self, path: TablePath, table_id: int, gone: UnknownTable) -> None:
-        """Raises ClusterUnavailable if the coordinator has the table all the same."""
-        request = pb.GetTableInfoRequest(table_path=pb.PbTablePath(database_name=path.database_name, table_name=path.table_name))
-        try:
-            answer = self.coordinator(request)
-        except UnknownTable:
-            return
-        if answer.table_id == table_id:
-            raise ClusterUnavailable(f"the tablet servers do not know {path} yet", table_id=table_id) from gone
+    def _check_there(self, path: TablePath, table_id: int, buckets: Collection[BucketKey]) -> None:
+        """Raises UnknownTable or UnknownPartition if that is why Metadata was refused.
+
+        Servers answer it with any failure for a table that is gone, and just after a start for tables that are there.
+        """
+        table_path = pb.PbTablePath(database_name=path.database_name, table_name=path.table_name)
+        if self.coordinator(pb.GetTableInfoRequest(table_path=table_path)).table_id != table_id:
+            raise UnknownTable(f"table {path} with id {table_id} is gone: another one has its name now", table_id=table_id)
+        partitions = {bucket.partition_id for bucket in buckets} - {None}
+        if partitions:
+            answer = self.coordinator(pb.ListPartitionInfosRequest(table_path=table_path))
+            gone = partitions - {partition.partition_id for partition in answer.partitions_info}
+            if gone:
+                raise UnknownPartition(f"partitions {sorted(map(str, gone))} of {path} are gone", table_id=table_id)

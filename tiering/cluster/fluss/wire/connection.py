@@ -121,12 +121,17 @@ class ServerConnection:
             if answer.kind == ERROR:
                 refusal = pb.ErrorResponse.FromString(answer.body)
                 raise error_of(refusal.error_code, refusal.error_message, call=api.name, server=self.address)
-            return api.response.FromString(answer.body)
+            message: Any = api.response.FromString(answer.body)
         except DecodeError as error:
-            raise InvalidAnswer(
-                f"the Fluss server at {self.address} answered {api} with what cannot be read",
-                hint="Fluss 0.9.1 is the version that is known.",
-            ) from error
+            raise self._invalid(api, "what cannot be read") from error
+        if not message.IsInitialized():  # protobuf for Python reads it all the same, and says 0 for what is missing
+            raise self._invalid(api, f"a message without {', '.join(message.FindInitializationErrors())}")
+        return message
+
+    def _invalid(self, api: Api, content: str) -> InvalidAnswer:
+        return InvalidAnswer(
+            f"the Fluss server at {self.address} answered {api} with {content}", hint="Fluss 0.9.1 is the version that is known."
+        )
 
     # ---- The thread that reads ----
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tiering.errors import (
     AlreadyExists,
     ClusterAccessDenied,
@@ -36,6 +38,7 @@ MOVED = frozenset({NOT_LEADER_OR_FOLLOWER, UNKNOWN_TABLE_OR_BUCKET, 24, LEADER_N
 """Codes of a server that does not lead the bucket (any more), of an older leader epoch, or while nobody leads it."""
 
 _CODE_ID = "fluss_error"
+_STACK_LINE = re.compile(r"\s+(at [\w.$/<>]+\(|\.\.\. \d+ more)")
 _CLASSES: dict[int, type[LakewardError]] = {
     UNSUPPORTED_VERSION: PeerTooOld,
     3: DataCorrupt,  # of a message
@@ -72,7 +75,7 @@ _CLASSES: dict[int, type[LakewardError]] = {
 }
 """The rest passes or is of a later version: ClusterUnavailable, so that it is tried again."""
 _HINTS = {
-    AUTHENTICATION: "Check the user's name and the environment variable FLUSS_PASSWORD.",
+    AUTHENTICATION: "Check the user's name, FLUSS_PASSWORD in the environment, and whether this listener of the cluster asks for a login.",
     47: "Leave the user's name away: this listener of the Fluss cluster takes no login.",
     AUTHORIZATION: "Let the Fluss user do this (ACLs of the Fluss cluster).",
 }
@@ -81,8 +84,15 @@ _HINTS = {
 def error_of(code: int, message: str, **ids: object) -> LakewardError:
     """The error of a code, with the server's message; `error_code` reads the code again."""
     kind = _CLASSES.get(code, ClusterUnavailable)
-    text = message.strip() or "the server gave no reason"
-    return kind(f"{text} (Fluss error {code})", hint=_HINTS.get(code), **ids, **{_CODE_ID: code})
+    return kind(
+        f"{_without_stack(message) or 'the server gave no reason'} (Fluss error {code})", hint=_HINTS.get(code), **ids, **{_CODE_ID: code}
+    )
+
+
+def _without_stack(message: str) -> str:
+    """What a server says, and what it says of the causes; an unexpected failure of a server comes as a whole Java stack trace."""
+    lines = message.strip().splitlines()
+    return " ".join(line.strip() for line in lines if not _STACK_LINE.match(line))
 
 
 def error_code(error: LakewardError) -> int | None:

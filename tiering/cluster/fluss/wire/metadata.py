@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.api import METADATA
 from tiering.cluster.fluss.wire.connection import ConnectionBroken
+from tiering.cluster.fluss.wire.errors import error_code
 from tiering.cluster.fluss.wire.pool import ConnectionPool
-from tiering.errors import ClusterUnavailable, UnknownPartition, UnknownTable
+from tiering.errors import ClusterAccessDenied, ClusterUnavailable, LakewardError, UnknownTable
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -70,7 +71,7 @@ class ClusterMetadata:
     def leaders(self, path: TablePath, table_id: int, buckets: Collection[BucketKey]) -> dict[BucketKey, ServerAddress]:
         """Who leads which of the buckets; those that nobody leads now are left out.
 
-        Raises UnknownTable if the table is gone or another one has its name, UnknownPartition, and as `servers`.
+        Raises UnknownTable if another table has the name now, what the servers answered, and as `servers`.
         """
         with self._lock:
             leaders = {bucket: self._leaders[table_id, bucket] for bucket in buckets if (table_id, bucket) in self._leaders}
@@ -110,25 +111,27 @@ class ClusterMetadata:
         return fresh
 
     def _ask(self, request: pb.MetadataRequest) -> pb.MetadataResponse:
-        """Of the first server that answers."""
-        failures: dict[ServerAddress, ConnectionBroken] = {}
-        refusal: UnknownTable | UnknownPartition | None = None
+        """Of the first server that answers. Raises ConnectionBroken if none does, and what a handshake meets."""
+        failures: list[ConnectionBroken] = []
+        refusal: LakewardError | None = None
         for address in self._candidates():
             try:
                 answer: pb.MetadataResponse = self._pool.connection(address).call(METADATA, request)
                 return answer
             except ConnectionBroken as broken:
-                failures[address] = broken
-            except (UnknownTable, UnknownPartition) as error:
-                # A tablet server that has just started knows no table yet; the coordinator, which is asked first, does.
+                failures.append(broken)
+            except LakewardError as error:
+                if error_code(error) is None or isinstance(error, ClusterAccessDenied):
+                    raise
+                # A tablet server that has just started knows no table yet; what the coordinator says, who is asked first, counts.
                 refusal = refusal or error
         if refusal is not None:
             raise refusal
         self.forget_servers()
-        first, *others = failures.values()
+        first, *others = failures
         if not others:
             raise first
-        reasons = "; ".join(f"{broken.error.message}" for broken in failures.values())
+        reasons = "; ".join(broken.error.message for broken in failures)
         raise ConnectionBroken(ClusterUnavailable(f"no server of the Fluss cluster answers: {reasons}", hint=first.error.hint), sent=False)
 
     def _candidates(self) -> Iterator[ServerAddress]:

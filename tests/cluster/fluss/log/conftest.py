@@ -1,0 +1,28 @@
+"""A real Fluss cluster whose log segments are small and move to remote storage within seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.clusters.fluss_tables import FlussTables
+from tiering.cli.fluss_server.configuration import ClusterSettings
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
+
+SMALL_SEGMENTS = {"log.segment.file-size": "64kb", "log.index.interval-size": "1kb", "remote.log.task-interval-duration": "1s"}
+
+
+@pytest.fixture(scope="package")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
+    with local_cluster(tmp_path_factory.mktemp("fluss"), ClusterSettings(server_properties=SMALL_SEGMENTS)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="package")
+def tables(cluster: LocalFlussCluster) -> Iterator[FlussTables]:
+    tables = FlussTables(cluster.bootstrap_servers)
+    try:
+        yield tables
+    finally:
+        tables.close()

@@ -1,0 +1,147 @@
+"""Tables of a real Fluss cluster, made and written through pyfluss as an application does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import fluss
+import pyarrow as pa
+
+from support.clusters.fluss_log import type_json
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.model.tables import TableInfo, TablePath, TableType
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+_ADD_COLUMN_LAST = 0
+SCHEMA_SECONDS = 30.0
+"""How long a tablet server may take to hear of a new column; until then it refuses rows that have it."""
+
+
+class FlussTables:
+    """Makes tables of the database `sales` and writes into them; each call returns when the cluster has it all."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._servers = bootstrap_servers
+        self.connection = FlussConnection.parse(bootstrap_servers)
+        self.client = FlussClient(self.connection)
+
+    def close(self) -> None:
+        self.client.close()
+
+    def create(
+        self,
+        name: str,
+        schema: pa.Schema,
+        primary_key: Sequence[str] = (),
+        *,
+        buckets: int = 1,
+        partition_keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> TableInfo:
+        """A new table, in place of one of that name."""
+
+        async def work(connection: Any) -> int:
+            admin, path = connection.get_admin(), fluss.TablePath("sales", name)
+            await admin.create_database("sales", ignore_if_exists=True)
+            await admin.drop_table(path, ignore_if_not_exists=True)
+            descriptor = fluss.TableDescriptor(
+                fluss.Schema(schema, primary_keys=list(primary_key)),
+                bucket_count=buckets,
+                partition_keys=list(partition_keys),
+                properties=dict(properties or {}),
+            )
+            await admin.create_table(path, descriptor, False)
+            return int((await admin.get_table_info(path)).table_id)
+
+        kind = TableType.PRIMARY_KEY if primary_key else TableType.LOG
+        return TableInfo(self._run(work), TablePath("sales", name), kind, schema, buckets, WHEN, primary_key=tuple(primary_key))
+
+    def add_partition(self, table: TableInfo, values: Mapping[str, str]) -> int:
+        """A new partition; its id."""
+
+        async def work(connection: Any) -> int:
+            admin, path = connection.get_admin(), fluss.TablePath("sales", table.path.table_name)
+            await admin.create_partition(path, dict(values), False)
+            return max(int(partition.partition_id) for partition in await admin.list_partition_infos(path))
+
+        return self._run(work)
+
+    def drop_partition(self, table: TableInfo, values: Mapping[str, str]) -> None:
+        path = fluss.TablePath("sales", table.path.table_name)
+        self._run(lambda connection: connection.get_admin().drop_partition(path, dict(values)))
+
+    def add_column(self, table: TableInfo, field: pa.Field[Any]) -> TableInfo:
+        """The table with one more column, which is its last."""
+
+        request = pb.AlterTableRequest(table_path=self.path(table), ignore_if_not_exists=False)
+        request.add_columns.add(
+            column_name=field.name, data_type_json=json.dumps(type_json(field.type)).encode(), column_position_type=_ADD_COLUMN_LAST
+        )
+        self.client.coordinator(request)
+        return replace(table, schema=table.schema.append(field), added_columns=(*table.added_columns, field.name))
+
+    def append(self, table: TableInfo, batches: Iterable[pa.RecordBatch]) -> None:
+        """Rows into a log table."""
+
+        async def work(connection: Any) -> None:
+            writer = (await self._opened(connection, table)).new_append().create_writer()
+            handles = [writer.write_arrow_batch(batch) for batch in batches]
+            await writer.flush()
+            for handle in handles:
+                await handle.wait()
+
+        self._run(work)
+
+    def upsert(self, table: TableInfo, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Rows into a primary-key table."""
+        self._change(table, rows, "upsert")
+
+    def delete(self, table: TableInfo, keys: Iterable[Mapping[str, Any]]) -> None:
+        """Rows out of a primary-key table, whether they are there or not."""
+        self._change(table, keys, "delete")
+
+    def drop(self, table: TableInfo) -> None:
+        self._run(lambda connection: connection.get_admin().drop_table(fluss.TablePath("sales", table.path.table_name)))
+
+    @staticmethod
+    def path(table: TableInfo) -> pb.PbTablePath:
+        return pb.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
+
+    def _change(self, table: TableInfo, rows: Iterable[Mapping[str, Any]], verb: str) -> None:
+        changes = [dict(row) for row in rows]
+
+        async def work(connection: Any) -> None:
+            writer = (await self._opened(connection, table)).new_upsert().create_writer()
+            handles = [getattr(writer, verb)(row) for row in changes]
+            await writer.flush()  # which raises nothing for what a server refused
+            for handle in handles:
+                await handle.wait()
+
+        deadline = time.monotonic() + SCHEMA_SECONDS
+        while True:
+            try:
+                return self._run(work)
+            except fluss.FlussError as error:
+                if "Invalid schema id" not in str(error) or time.monotonic() > deadline:
+                    raise
+
+    async def _opened(self, connection: Any, table: TableInfo) -> Any:
+        return await connection.get_table(fluss.TablePath("sales", table.path.table_name))
+
+    def _run(self, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+        async def connected() -> Any:
+            connection = await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": self._servers}))
+            try:
+                return await work(connection)
+            finally:
+                await connection.close()
+
+        return asyncio.run(connected())

@@ -1,0 +1,208 @@
+"""Rows in Fluss's compacted format, decoded in bulk into Arrow: column by column, with a running position for each row.
+
+The format, as 0.9.1 writes it (its `CompactedRowWriter` and `BinaryArray`, and seen in its snapshots), numbers little-endian:
+
+    row         a bit a column (1 = NULL), filled up to a byte; the columns that are not NULL, one behind the other
+    column      boolean, int8, int16, float, double: fixed width. int32, date, int64: a varint of the two's complement.
+                decimal up to 18 digits: the unscaled value as a varint; above: its length, and big-endian bytes.
+                timestamp up to 3 digits: a varint of milliseconds; above: that, and a varint of nanoseconds within.
+                string, bytes, array, map, row: a varint of the length in bytes, and the bytes
+    array       count i32; a bit an element (1 = NULL), filled up to 4 bytes; a slot an element; what does not fit into a slot
+    slot        fixed widths as they are, decimals up to 18 digits and timestamps up to 3 in 8 bytes; else 8 bytes: the place within
+                the array (high half) with the length, or the nanoseconds of a timestamp; or, with the highest bit set, up to 7 bytes of
+                a string and in the highest byte their number
+    map         length of the key array i32, key array, value array
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiering.cluster.fluss.kv.packed_bytes import AnyArray, PackedBytes, Positions, array_of
+
+Numbers: TypeAlias = npt.NDArray[Any]
+
+_COMPACT_DIGITS = 18
+"""A decimal of so many digits fits into 64 bits."""
+_COMPACT_UNITS = ("s", "ms")
+"""Timestamps in these are stored in milliseconds alone."""
+_ARRAY_COUNT_BYTES = 4
+_INLINE = np.uint64(1 << 63)
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_FIXED: dict[pa.DataType, str] = {
+    pa.bool_(): "u1",
+    pa.int8(): "i1",
+    pa.int16(): "<i2",
+    pa.float32(): "<f4",
+    pa.float64(): "<f8",
+}
+_VARIABLE: dict[pa.DataType, str] = {pa.int32(): "<i4", pa.date32(): "<i4", pa.int64(): "<i8"}
+"""Varints in a row, fixed in an array."""
+
+
+def decode_rows(data: PackedBytes, starts: Positions, ends: Positions, types: Sequence[pa.DataType]) -> list[AnyArray]:
+    """The columns of the rows `[start, end)`; `types` are those that the rows were written with, as `LogColumn.type` has them.
+
+    Raises ValueError for bytes that are no such rows, or that leave their row.
+    """
+    at = starts + (len(types) + 7) // 8
+    columns = []
+    for place, kind in enumerate(types):
+        _check(at, ends)
+        nulls = data.bits(starts, place)
+        if not nulls.any():
+            column, at = _decode_column(data, at, ends, kind)
+        else:
+            valid = np.flatnonzero(~nulls)
+            values, at[valid] = _decode_column(data, at[valid], ends[valid], kind)
+            column = _spread(values, nulls)
+        columns.append(column)
+    if (at != ends).any():
+        raise ValueError("a row is longer or shorter than its columns")
+    return columns
+
+
+def _decode_column(data: PackedBytes, at: Positions, ends: Positions, kind: pa.DataType) -> tuple[AnyArray, Positions]:
+    """The values at `at`, none of which is NULL, and the positions behind them."""
+    if (dtype := _FIXED.get(kind)) is not None:
+        return _numbers(data.read(dtype, at), kind), at + np.dtype(dtype).itemsize
+    if (dtype := _VARIABLE.get(kind)) is not None:
+        words, behind = data.varints(at)
+        return _numbers(words.astype(dtype), kind), behind
+    if isinstance(kind, pa.TimestampType):
+        milliseconds, behind = data.varints(at)
+        nanoseconds: Numbers = np.zeros(0, np.int64)
+        if kind.unit not in _COMPACT_UNITS:
+            nanoseconds, behind = data.varints(behind)
+        return _timestamps(milliseconds.view(np.int64), nanoseconds.view(np.int64), kind), behind
+    if _is_compact_decimal(kind):
+        words, behind = data.varints(at)
+        return _compact_decimals(words.view(np.int64), kind), behind
+    words, start = data.varints(at)
+    lengths = words.view(np.int64)
+    _check(lengths, ends - start)
+    return _blobs(data, start, lengths, kind), start + lengths
+
+
+def _blobs(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType) -> AnyArray:
+    """Values that are stored with their length."""
+    if isinstance(kind, pa.Decimal128Type):
+        return array_of(kind, len(starts), data.big_integers(starts, lengths))
+    if isinstance(kind, pa.StructType):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        columns = decode_rows(data, starts, starts + lengths, [field.type for field in fields])
+        return pa.StructArray.from_arrays(columns, fields=fields)
+    if isinstance(kind, pa.MapType):
+        return _decode_maps(data, starts, lengths, kind)
+    if isinstance(kind, pa.ListType):
+        offsets, elements = _decode_arrays(data, starts, lengths, kind.value_type)
+        return pa.ListArray.from_arrays(offsets, elements, type=kind)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return data.slices(starts, lengths).cast(kind)  # checks UTF-8, and the fixed size
+    raise TypeError(f"no value of type {kind} is in a compacted row")
+
+
+def _decode_maps(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.MapType[Any, Any]) -> AnyArray:
+    _check(np.full(len(starts), _ARRAY_COUNT_BYTES), lengths)
+    key_lengths = data.read("<i4", starts).astype(np.int64)
+    _check(key_lengths, lengths - _ARRAY_COUNT_BYTES)
+    keys_at = starts + _ARRAY_COUNT_BYTES
+    offsets, keys = _decode_arrays(data, keys_at, key_lengths, kind.key_type)
+    value_offsets, values = _decode_arrays(data, keys_at + key_lengths, lengths - _ARRAY_COUNT_BYTES - key_lengths, kind.item_type)
+    if keys.null_count or not offsets.equals(value_offsets):
+        raise ValueError("a map has a NULL for a key, or not as many values as keys")
+    maps: AnyArray = pa.MapArray.from_arrays(offsets, keys, values, type=kind)  # type: ignore[call-overload]  # not in the stubs
+    return maps
+
+
+def _decode_arrays(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType) -> tuple[pa.Int32Array, AnyArray]:
+    """Where each array begins among the elements of all of them, and these."""
+    _check(np.full(len(starts), _ARRAY_COUNT_BYTES), lengths)
+    counts = data.read("<i4", starts).astype(np.int64)
+    _check(counts, lengths)  # before anything is multiplied; an element has a byte at least
+    slots_at = _ARRAY_COUNT_BYTES + (counts + 31) // 32 * 4
+    slot_bytes = _slot_bytes(kind)
+    _check(slots_at + counts * slot_bytes, lengths)
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    array_at, array_bytes = np.repeat(starts, counts), np.repeat(lengths, counts)
+    nulls = data.bits(array_at + _ARRAY_COUNT_BYTES, places)
+    at = np.repeat(starts + slots_at, counts) + places * slot_bytes
+    if nulls.any():
+        valid = ~nulls
+        elements = _spread(_decode_slots(data, at[valid], array_at[valid], array_bytes[valid], kind), nulls)
+    else:
+        elements = _decode_slots(data, at, array_at, array_bytes, kind)
+    return pa.array(offsets, pa.int32()), elements
+
+
+def _decode_slots(data: PackedBytes, at: Positions, array_at: Positions, array_bytes: Positions, kind: pa.DataType) -> AnyArray:
+    """The elements whose slots are at `at`, none of which is NULL, of arrays that begin at `array_at`."""
+    if (dtype := _FIXED.get(kind, _VARIABLE.get(kind))) is not None:
+        return _numbers(data.read(dtype, at), kind)
+    if _is_compact_decimal(kind):
+        return _compact_decimals(data.read("<i8", at), kind)
+    if isinstance(kind, pa.TimestampType) and kind.unit in _COMPACT_UNITS:
+        return _timestamps(data.read("<i8", at), np.zeros(0, np.int64), kind)
+    slots = data.read("<u8", at)
+    places, low = (slots >> _HALF).view(np.int64), (slots & _LOW_HALF).view(np.int64)
+    if isinstance(kind, pa.TimestampType):
+        _check(places + 8, array_bytes)
+        return _timestamps(data.read("<i8", array_at + places), low, kind)
+    starts, lengths = array_at + places, low
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        inline = slots & _INLINE != 0
+        starts = np.where(inline, at, starts)
+        lengths = np.where(inline, (slots >> np.uint64(56) & np.uint64(0x7F)).view(np.int64), lengths)
+    _check(starts + lengths, array_at + array_bytes)
+    return _blobs(data, starts, lengths, kind)
+
+
+def _slot_bytes(kind: pa.DataType) -> int:
+    dtype = _FIXED.get(kind, _VARIABLE.get(kind))
+    return 8 if dtype is None else np.dtype(dtype).itemsize
+
+
+def _is_compact_decimal(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.Decimal128Type) and kind.precision <= _COMPACT_DIGITS
+
+
+def _numbers(numbers: Numbers, kind: pa.DataType) -> AnyArray:
+    array: AnyArray = pa.array(numbers != 0) if pa.types.is_boolean(kind) else pa.array(numbers).view(kind)
+    return array
+
+
+def _compact_decimals(unscaled: npt.NDArray[np.int64], kind: pa.DataType) -> AnyArray:
+    words = np.empty((len(unscaled), 2), np.int64)
+    words[:, 0] = unscaled
+    words[:, 1] = unscaled >> 63
+    return array_of(kind, len(unscaled), words)
+
+
+def _timestamps(milliseconds: npt.NDArray[np.int64], nanoseconds: npt.NDArray[np.int64], kind: pa.TimestampType[Any, Any]) -> AnyArray:
+    instants: Callable[[], npt.NDArray[np.int64]] = {
+        "s": lambda: milliseconds // 1_000,
+        "ms": lambda: milliseconds,
+        "us": lambda: milliseconds * 1_000 + nanoseconds // 1_000,
+        "ns": lambda: milliseconds * 1_000_000 + nanoseconds,
+    }[kind.unit]
+    array: AnyArray = pa.array(instants()).view(kind)
+    return array
+
+
+def _spread(values: AnyArray, nulls: npt.NDArray[np.bool_]) -> AnyArray:
+    """The values in their rows, with NULL in the others."""
+    return values.take(pa.array(np.cumsum(~nulls) - 1, mask=nulls))
+
+
+def _check(lengths: Positions, limits: Positions) -> None:
+    """Raises ValueError unless all are between 0 and their limits."""
+    if ((lengths < 0) | (lengths > limits)).any():
+        raise ValueError("a value does not end within its row")

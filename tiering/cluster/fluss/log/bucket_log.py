@@ -1,0 +1,159 @@
+"""One bucket's log, asked of its leader wherever that is now: FetchLog and ListOffsets, repeated while leaders move.
+
+Both questions change nothing, so they are asked again until the patience is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tiering.cluster.fluss.connection_options import ServerAddress
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.errors import LOG_OFFSET_OUT_OF_RANGE, error_of
+from tiering.errors import ClusterUnavailable, LakewardError, LogTruncated, SourceChanged, UnknownDatabase, UnknownPartition, UnknownTable
+from tiering.model.tables import BucketKey, BucketOffsets, TablePath
+from tiering.rpc.fluss import fluss_pb2 as fluss
+
+PATIENCE_S = 30.0
+"""How long a bucket may be without a leader that answers: an election takes some seconds, the restart of a server more."""
+_TRUNCATED_PATIENCE_S = 5.0
+"""How long a log must start too late before that is believed: a new leader does not know its remote segments for a moment."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_EARLIEST, _LATEST = 0, 1
+"""`offset_type` of ListOffsets."""
+_CLIENT = -1
+"""`follower_server_id` of those who are no replica."""
+_MAX_WAIT_MS = 500
+"""How long a server may hold a FetchLog that has nothing to answer."""
+
+_Answer = TypeVar("_Answer")
+
+
+class _AskAgain(Exception):
+    """The answer may be another one soon. `error` is what to raise if it is the same for `patience_s`."""
+
+    def __init__(self, error: Exception, patience_s: float = PATIENCE_S) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.patience_s = patience_s
+
+
+@dataclass(frozen=True)
+class BucketLog:
+    """One bucket's log. Every question raises ClusterUnavailable once patience is over, SourceChanged for a table or partition that
+    is gone, ClusterAccessDenied."""
+
+    client: FlussClient
+    table_path: TablePath
+    table_id: int
+    bucket: BucketKey
+    patience_s: float = PATIENCE_S
+
+    def fetch(self, offset: int, stop: int, max_bytes: int) -> tuple[str, Any]:
+        """Returns records from `offset` on, or the remote segments that hold them: who answered, and its PbFetchLogRespForBucket.
+
+        Raises LogTruncated if the log starts after `offset`, ClusterUnavailable if it stays shorter than `stop`.
+        """
+        request = fetch_request(max_bytes)
+        add_bucket(request, self.table_id, self.bucket, offset, max_bytes)
+
+        def ask(server: ServerAddress) -> tuple[str, Any]:
+            answer = self.client.call(server, request).tables_resp[0].buckets_resp[0]
+            if answer.error_code not in (0, LOG_OFFSET_OUT_OF_RANGE):
+                raise self._refusal(answer.error_code, answer.error_message)
+            if answer.error_code or not (answer.records or answer.HasField("remote_log_fetch_info")):
+                raise self._nothing_from(offset, stop, server)
+            return str(server), answer
+
+        return self._asked_of_the_leader(ask)
+
+    def bounds(self) -> BucketOffsets:
+        """Returns where the log starts and ends now."""
+        return self._asked_of_the_leader(self._bounds)
+
+    def _bounds(self, server: ServerAddress) -> BucketOffsets:
+        ends = []
+        for offset_type in (_EARLIEST, _LATEST):
+            request = fluss.ListOffsetsRequest(
+                follower_server_id=_CLIENT,
+                offset_type=offset_type,
+                table_id=self.table_id,
+                partition_id=self.bucket.partition_id,
+                bucket_id=[self.bucket.bucket_id],
+            )
+            (answer,) = self.client.call(server, request).buckets_resp
+            if answer.error_code:
+                raise self._refusal(answer.error_code, answer.error_message)
+            ends.append(answer.offset)
+        return BucketOffsets(*ends)
+
+    def _nothing_from(self, offset: int, stop: int, server: ServerAddress) -> _AskAgain:
+        """Returns why no records came, though nothing failed."""
+        bounds = self._bounds(server)
+        log = f"the log of bucket {self.bucket} of {self.table_path}"
+        ids: dict[str, Any] = {"table_id": self.table_id, "bucket": self.bucket}
+        if offset < bounds.log_start:
+            truncated = LogTruncated(f"{log} starts at offset {bounds.log_start}, after {offset}", **ids)
+            return _AskAgain(truncated, _TRUNCATED_PATIENCE_S)
+        if bounds.log_end < stop:
+            return _AskAgain(ClusterUnavailable(f"{log} ends at offset {bounds.log_end}, before {stop}", **ids))
+        missing = f"has no records at offset {offset}, though it is said to hold [{bounds.log_start}, {bounds.log_end})"
+        return _AskAgain(ClusterUnavailable(f"{log} {missing}", **ids))
+
+    def _check_table(self) -> None:
+        """Raises SourceChanged if the table is gone: servers answer of a table that was dropped as of one that is not loaded yet."""
+        path = fluss.PbTablePath(database_name=self.table_path.database_name, table_name=self.table_path.table_name)
+        try:
+            table_id = self.client.coordinator(fluss.GetTableInfoRequest(table_path=path)).table_id
+        except ClusterUnavailable:
+            return
+        except (UnknownTable, UnknownDatabase) as gone:
+            raise self._gone(gone) from gone
+        if table_id != self.table_id:
+            raise self._gone(UnknownTable(f"another table has the name {self.table_path} now"))
+
+    def _refusal(self, code: int, message: str) -> Exception:
+        """Returns what to raise for an error code of the bucket."""
+        error = error_of(code, message, table_id=self.table_id, bucket=self.bucket)
+        if isinstance(error, UnknownTable | UnknownPartition):
+            return self._gone(error)
+        return _AskAgain(error) if isinstance(error, ClusterUnavailable) else error
+
+    def _gone(self, error: LakewardError) -> SourceChanged:
+        name = f"bucket {self.bucket} of {self.table_path}"
+        return SourceChanged(f"{name} was dropped: {error.message}", table_id=self.table_id, bucket=self.bucket)
+
+    def _asked_of_the_leader(self, ask: Callable[[ServerAddress], _Answer]) -> _Answer:
+        begun, pause = time.monotonic(), _FIRST_PAUSE_S
+        while True:
+            try:
+                return ask(self.client.leader_of(self.table_path, self.table_id, self.bucket))
+            except (UnknownTable, UnknownPartition) as gone:
+                raise self._gone(gone) from gone
+            except _AskAgain as again:
+                error, patience_s = again.error, min(self.patience_s, again.patience_s)
+            except ClusterUnavailable as unavailable:
+                error, patience_s = unavailable, self.patience_s
+            if time.monotonic() + pause > begun + patience_s:
+                raise error
+            self._check_table()
+            self.client.forget_leader(self.table_path, self.table_id, self.bucket)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def fetch_request(max_bytes: int, max_wait_ms: int = _MAX_WAIT_MS) -> fluss.FetchLogRequest:
+    """Returns a FetchLog that is answered as soon as there is anything, with `max_bytes` in all but at least one record batch."""
+    return fluss.FetchLogRequest(follower_server_id=_CLIENT, max_bytes=max_bytes, max_wait_ms=max_wait_ms, min_bytes=1)
+
+
+def add_bucket(request: fluss.FetchLogRequest, table_id: int, bucket: BucketKey, offset: int, max_bytes: int) -> None:
+    """Asks for a bucket's records from `offset` on as well, at most `max_bytes` of them."""
+    if not request.tables_req:
+        request.tables_req.add(table_id=table_id, projection_pushdown_enabled=False)
+    request.tables_req[0].buckets_req.add(
+        partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, fetch_offset=offset, max_fetch_bytes=max_bytes
+    )

@@ -1,0 +1,66 @@
+"""The executor side: one log split read from the leader of its bucket and from remote segments.
+
+It serves both kinds of tables: the decoder is faster than pyfluss's scanner of log tables, and reads changelogs as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.log.bucket_log import PATIENCE_S, BucketLog
+from tiering.cluster.fluss.log.executor_client import executor_client
+from tiering.cluster.fluss.log.fetch import ahead, log_chunks
+from tiering.cluster.fluss.log.rows import RowFormat, rows_of
+from tiering.errors import InvalidArgument, LogTruncated, SourceChanged
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketOffsets, TableInfo
+
+
+@dataclass(frozen=True)
+class FlussLogSplitReader:
+    """A `SplitReader`. Pickles: it carries where to connect, not a connection."""
+
+    connection: FlussConnection
+    table_id: int
+    split: TieringLogSplit
+    row_format: RowFormat
+    remote_properties: Mapping[str, str] = field(default_factory=dict)
+    """How to reach remote segments, see `remote_files.py`; no secrets."""
+    patience_s: float = PATIENCE_S
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Reads as `SplitReader.read` says. Offsets that no record has are left out."""
+        split = self.split
+        log = BucketLog(executor_client(self.connection), split.table_path, self.table_id, split.bucket, self.patience_s)
+        chunks = log_chunks(log, split.starting_offset, split.stopping_offset, self.remote_properties)
+        yield from rows_of(ahead(chunks), split, self.row_format)
+
+
+def open_log_reader(
+    connection: FlussConnection,
+    table: TableInfo,
+    split: TieringLogSplit,
+    bounds: BucketOffsets | None,
+    schemas: Mapping[int, bytes],
+    remote_properties: Mapping[str, str],
+) -> FlussLogSplitReader:
+    """Returns the reader of `split`; `bounds` is what its bucket's log holds, None = there is no such bucket.
+
+    Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), SourceChanged (the partition was dropped).
+    """
+    start, stop = split.starting_offset, split.stopping_offset
+    if bounds is None and split.bucket.partition_id is not None:
+        name = split.partition_name or split.bucket.partition_id
+        raise SourceChanged(f"the partition {name} of {table.path} was dropped", table_id=table.table_id, bucket=split.bucket)
+    if bounds is None or not 0 <= start <= stop <= bounds.log_end:
+        end = "which does not exist" if bounds is None else f"whose log ends at {bounds.log_end}"
+        raise InvalidArgument(f"cannot read [{start}, {stop}) of {table.path} bucket {split.bucket}, {end}", table_id=table.table_id)
+    if start < bounds.log_start and start < stop:
+        raise LogTruncated(
+            f"the log of {table.path} bucket {split.bucket} starts at offset {bounds.log_start}, after {start}", table_id=table.table_id
+        )
+    return FlussLogSplitReader(connection, table.table_id, split, RowFormat.of(table, schemas), remote_properties)
