@@ -210,9 +210,11 @@ class _Reconciler:
             return situation
         walk = None if walked is None else walked.foreign
         snapshots = self._cluster.kv_snapshots(info)
-        fresh = {bucket for bucket in snapshots if bucket in situation.log}
-        replaceable = frozenset(bucket for bucket in fresh if snapshots[bucket].log_offset >= situation.log[bucket].log_start)
-        return replace(situation, walk=walk, replaceable=replaceable)
+        replaceable = {bucket for bucket, bounds in situation.log.items() if bounds.log_start == 0}
+        for bucket, snapshot in snapshots.items():
+            if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
+                replaceable.add(bucket)
+        return replace(situation, walk=walk, replaceable=frozenset(replaceable))
 
     def _decision(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
@@ -240,14 +242,15 @@ class _Reconciler:
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
-        if is_shared and is_log and action is not ReconcileAction.RETIER:
-            check_not_doubled(situation, self._held(inspection))
+        rows = self._held(inspection) if is_shared and is_log and action is not ReconcileAction.RETIER else None
+        if rows is not None:
+            check_not_doubled(situation, rows)
         match action:
             case ReconcileAction.ACCEPT:
-                ranges = accepted(situation)
+                ranges = accepted(situation, rows)
             case ReconcileAction.RETIER if is_shared and is_log:
                 repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
-                return _Decision(repair.ranges, 0, repair.removal)
+                return _Decision(repair.ranges, repair.left_out, repair.removal)
             case ReconcileAction.RETIER:
                 held = self._held(inspection)
                 ranges = retiered(situation, held)
@@ -275,7 +278,7 @@ class _Reconciler:
                 stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
         repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
-        return _Decision(repair.ranges, 0, repair.removal)
+        return _Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _held(self, inspection: _Inspection) -> RowOffsets:
         if inspection.survey is None:
