@@ -243,7 +243,9 @@ class RoundRunner:
         for split, reader in self._readable(table, plan.splits):
             bucket, nonce = split.bucket, world.ids.new_id()
             base = bases.get(bucket, b"")
-            context = WriterInitContext(table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base)
+            context = WriterInitContext(
+                table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in snapshots
+            )
             expected = split.records + before_log.get(bucket, 0)
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
             ranks[bucket] += 1
