@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.running.processes import wait_for
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.model.rounds import RoundState
@@ -126,7 +127,7 @@ def test_a_snapshot_that_goes_while_it_is_read_fails_the_round_and_the_next_one_
     assert outcome.error is not None
     assert (outcome.state, outcome.error.error_class) == (RoundState.FAILED, "KvSnapshotGone")
     tiered_table.world.clock.advance(600)
-    tiered_table.world.coordinator.tick()
+    tick(tiered_table.world.coordinator)
     assert tiered_table.world.begin(tiered_table.table).end().state is RoundState.SUCCEEDED
     tiered_table.check()
 

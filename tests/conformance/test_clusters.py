@@ -1,5 +1,7 @@
 """What every kind of cluster must do for tierers and the coordinator: a new kind adds its line to CLUSTERS and passes.
 
+One that has primary-key tables adds another line to PRIMARY_KEY_CLUSTERS.
+
 The rows are made by the kind itself, through `WritableCluster` or in any other way; nothing here knows how it stores them.
 """
 
@@ -9,21 +11,34 @@ import itertools
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from support.clusters.embedded import PATH, make_table, orders, served, split_of
+from support.clusters.embedded import PATH, SCHEMA, cities, make_table, order_ids, orders, served, split_of
+from support.clusters.fluss_owner import opened_owner, opened_source
+from support.clusters.fluss_tables import FlussTables
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from tiering.cluster.base import ClusterOwner, LogOffsets, SplitReader, SplitSource, TableCatalog
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.registry import BUILT_IN, cluster_kind
 from tiering.errors import Fenced, KvSnapshotGone, UnknownLease, UnknownTable
+from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
-from tiering.model.splits import TieringSnapshotSplit
-from tiering.model.tables import BucketKey, TableBucket, TableInfo, TablePath, TableType
+from tiering.model.splits import TieringSnapshotSplit, TieringSplit
+from tiering.model.tables import (
+    CHANGE_TYPE_COLUMN,
+    OFFSET_COLUMN,
+    SNAPSHOT_OFFSET,
+    BucketKey,
+    ChangeType,
+    TableBucket,
+    TableInfo,
+    TablePath,
+    TableType,
+)
 
 B0 = BucketKey(None, 0)
 RECORDS = 20
@@ -83,23 +98,144 @@ def in_memory(folder: Path) -> Iterator[Subject]:
     yield Subject(cluster, cluster, lambda count: cluster.append(table, 0, count))
 
 
+@contextmanager
+def fluss(folder: Path, servers: str) -> Iterator[Subject]:
+    tables = FlussTables(servers)
+    try:
+        table = tables.create(PATH.table_name, SCHEMA, properties={"table.datalake.enabled": "true"})
+        numbers = itertools.count()
+
+        def append(count: int) -> None:
+            tables.append(table, [orders(next(numbers), count)])
+
+        with opened_owner(servers, folder) as owner, opened_source(servers) as source:
+            yield Subject(source, owner, append)
+        tables.drop(table)
+    finally:
+        tables.close()
+
+
+@dataclass(frozen=True)
+class PrimaryKeySubject:
+    """A cluster with one primary-key table of one bucket, and the owner of the same cluster."""
+
+    cluster: SplitSource
+    owner: ClusterOwner
+    upsert: Callable[[pa.RecordBatch], object]
+    delete: Callable[[pa.RecordBatch], object]
+    """Of rows with the columns of `cities`, and of keys."""
+    take_snapshot: Callable[[], object]
+    """Returns once there is a KV snapshot with all changes, and superseded snapshots that no lease holds are gone."""
+
+    @property
+    def table(self) -> TableInfo:
+        return self.cluster.table(PATH)
+
+    @property
+    def bucket(self) -> TableBucket:
+        return TableBucket(self.table.table_id, B0)
+
+    def snapshot(self) -> KvSnapshot:
+        return self.cluster.kv_snapshots(self.table)[B0]
+
+    def read(self, split: TieringSplit) -> list[tuple[ChangeType, int, str | None]]:
+        """Change type, id and city of what a copy of the split's reader reads, after a look at the offsets."""
+        reader: SplitReader = pickle.loads(pickle.dumps(self.cluster.reader(self.table, split)))
+        assert reader.split == split
+        rows = pa.Table.from_batches(reader.read(), schema=self.table.read_schema())
+        offsets = rows.column(OFFSET_COLUMN).to_pylist()
+        if isinstance(split, TieringSnapshotSplit):
+            assert set(offsets) <= {SNAPSHOT_OFFSET}
+        else:
+            assert offsets == sorted(set(offsets))
+            assert all(split.starting_offset <= offset < split.stopping_offset for offset in offsets)
+        columns = (rows.column(name).to_pylist() for name in (CHANGE_TYPE_COLUMN, "id", "city"))
+        return [(ChangeType(kind), number, city) for kind, number, city in zip(*columns, strict=True)]
+
+    def read_log(self, start: int | None = None, stop: int | None = None) -> list[tuple[ChangeType, int, str | None]]:
+        ends = self.cluster.offsets(self.table)[B0]
+        return self.read(split_of(self.table, 0, ends.log_start if start is None else start, ends.log_end if stop is None else stop))
+
+    def read_snapshot(self, snapshot: KvSnapshot) -> list[tuple[ChangeType, int, str | None]]:
+        """Its rows, by id."""
+        split = TieringSnapshotSplit(PATH, B0, None, snapshot.snapshot_id, snapshot.log_offset, snapshot.log_offset)
+        return sorted(self.read(split), key=lambda row: row[1])
+
+
+@contextmanager
+def embedded_primary_key(folder: Path) -> Iterator[PrimaryKeySubject]:
+    with EmbeddedStorage(folder) as storage:
+        yield _primary_key_subject(storage, storage)
+
+
+@contextmanager
+def embedded_primary_key_over_rpc(folder: Path) -> Iterator[PrimaryKeySubject]:
+    with EmbeddedStorage(folder) as storage, served(storage) as remote:
+        yield _primary_key_subject(remote, storage)
+
+
+@contextmanager
+def embedded_primary_key_read_only(folder: Path) -> Iterator[PrimaryKeySubject]:
+    with EmbeddedStorage(folder) as storage:
+        subject = _primary_key_subject(storage, storage)
+        cluster = cluster_kind("embedded").open_read_only(folder)
+        try:
+            yield replace(subject, cluster=cluster)
+        finally:
+            cluster.close()
+
+
+def _primary_key_subject(cluster: SplitSource, storage: EmbeddedStorage) -> PrimaryKeySubject:
+    make_table(storage, primary_key=("id",))
+    sequences = itertools.count()
+
+    def take_snapshot() -> None:
+        storage.take_kv_snapshots(PATH)
+        storage.primary_key_tables.sweep()
+
+    return PrimaryKeySubject(
+        cluster,
+        storage,
+        upsert=lambda rows: storage.upsert(PATH, rows, "writer", next(sequences)),
+        delete=lambda keys: storage.delete(PATH, keys, "writer", next(sequences)),
+        take_snapshot=take_snapshot,
+    )
+
+
+PRIMARY_KEY_CLUSTERS: Mapping[str, Callable[[Path], AbstractContextManager[PrimaryKeySubject]]] = {
+    "embedded": embedded_primary_key,
+    "embedded over RPC": embedded_primary_key_over_rpc,
+    "embedded read-only": embedded_primary_key_read_only,
+}
+
 CLUSTERS: Mapping[str, Callable[[Path], AbstractContextManager[Subject]]] = {
     "embedded": embedded,
     "embedded over RPC": embedded_over_rpc,
     "embedded read-only": embedded_read_only,
     "memory": in_memory,
 }
+"""Those that need nothing but a folder."""
+FLUSS = "fluss"
+"""A real cluster, which is booted once for all tests."""
 
 
-@pytest.fixture(params=CLUSTERS)
+@pytest.fixture(params=[*CLUSTERS, FLUSS])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    with CLUSTERS[request.param](tmp_path / "cluster") as opened:
+    folder = tmp_path / "cluster"
+    is_fluss = request.param == FLUSS
+    with fluss(folder, request.getfixturevalue("fluss").bootstrap_servers) if is_fluss else CLUSTERS[request.param](folder) as opened:
         opened.append(RECORDS)
         yield opened
 
 
+@pytest.fixture(params=PRIMARY_KEY_CLUSTERS)
+def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PrimaryKeySubject]:
+    with PRIMARY_KEY_CLUSTERS[request.param](tmp_path / "cluster") as opened:
+        yield opened
+
+
 def test_every_kind_of_the_registry_is_here() -> None:
-    assert BUILT_IN.keys() <= CLUSTERS.keys()
+    assert BUILT_IN.keys() <= {*CLUSTERS, FLUSS}
 
 
 def test_a_cluster_offers_a_tierers_view_and_its_owner_the_coordinators(subject: Subject) -> None:
@@ -182,3 +318,102 @@ def test_of_a_snapshot_that_is_not_there_nothing_is_leased_and_nothing_is_read(s
 def test_a_lease_that_is_not_there_cannot_be_renewed(subject: Subject) -> None:
     with pytest.raises(UnknownLease):
         subject.owner.acquire_lease("lease", 60_000, {})
+
+
+INSERT, BEFORE, AFTER, DELETE = (
+    ChangeType.INSERT,
+    ChangeType.UPDATE_BEFORE,
+    ChangeType.UPDATE_AFTER,
+    ChangeType.DELETE,
+)
+SUPERSEDING_SNAPSHOTS = 4
+"""More than any cluster keeps of a bucket without a lease."""
+
+
+def test_the_catalog_says_the_primary_key_of_a_table(keys: PrimaryKeySubject) -> None:
+    table = keys.table
+    assert (table.table_type, tuple(table.primary_key), tuple(table.bucket_keys)) == (TableType.PRIMARY_KEY, ("id",), ("id",))
+    assert not table.schema.field("id").nullable
+
+
+def test_the_log_of_a_primary_key_table_has_every_change_with_the_row_before_an_update(keys: PrimaryKeySubject) -> None:
+    keys.upsert(cities((1, "Oslo"), (2, None)))
+    keys.upsert(cities((1, "Rome")))
+    keys.delete(order_ids(2, 3))
+    changes = [(INSERT, 1, "Oslo"), (INSERT, 2, None), (BEFORE, 1, "Oslo"), (AFTER, 1, "Rome"), (DELETE, 2, None)]
+    assert keys.read_log() == changes
+    assert keys.read_log(1, 3) == changes[1:3]
+
+
+def test_a_table_without_a_kv_snapshot_has_none_and_the_newest_is_the_one_that_counts(keys: PrimaryKeySubject) -> None:
+    keys.upsert(cities((1, "Oslo")))
+    assert not keys.cluster.kv_snapshots(keys.table)
+    keys.take_snapshot()
+    first = keys.snapshot()
+    keys.upsert(cities((1, "Rome"), (2, "Bonn")))
+    keys.take_snapshot()
+    newest = keys.snapshot()
+    assert newest.snapshot_id > first.snapshot_id
+    assert first.log_offset < newest.log_offset == keys.cluster.offsets(keys.table)[B0].log_end
+
+
+def test_a_kv_snapshot_has_the_rows_as_of_its_offset_and_the_log_goes_on_there(keys: PrimaryKeySubject) -> None:
+    keys.upsert(cities((1, "Oslo"), (2, "Rome"), (3, None)))
+    keys.delete(order_ids(2))
+    keys.take_snapshot()
+    snapshot = keys.snapshot()
+    keys.upsert(cities((1, "Bonn")))
+    assert keys.read_snapshot(snapshot) == [(INSERT, 1, "Oslo"), (INSERT, 3, None)]
+    assert keys.read_log(snapshot.log_offset) == [(BEFORE, 1, "Oslo"), (AFTER, 1, "Bonn")]
+
+
+def _supersede(keys: PrimaryKeySubject) -> None:
+    for number in range(SUPERSEDING_SNAPSHOTS):
+        keys.upsert(cities((1, f"city {number}")))
+        keys.take_snapshot()
+
+
+def test_a_superseded_kv_snapshot_goes_unless_a_lease_holds_it(keys: PrimaryKeySubject) -> None:
+    keys.upsert(cities((1, "Oslo")))
+    keys.take_snapshot()
+    loose = keys.snapshot()
+    keys.upsert(cities((1, "Rome")))
+    keys.take_snapshot()
+    leased = keys.snapshot()
+    assert list(keys.owner.acquire_lease("lease", 600_000, {keys.bucket: leased.snapshot_id})) == []
+    _supersede(keys)
+    assert keys.read_snapshot(leased) == [(INSERT, 1, "Rome")]
+    with pytest.raises(KvSnapshotGone):
+        keys.read_snapshot(loose)
+    assert keys.owner.drop_lease("lease") is True
+    _supersede(keys)
+    with pytest.raises(KvSnapshotGone):
+        keys.read_snapshot(leased)
+
+
+def test_a_lease_is_listed_with_what_it_holds_renewed_and_released(keys: PrimaryKeySubject) -> None:
+    keys.upsert(cities((1, "Oslo")))
+    keys.take_snapshot()
+    snapshot_id = keys.snapshot().snapshot_id
+    assert list(keys.owner.acquire_lease("lease", 600_000, {keys.bucket: snapshot_id}, owner="ann")) == []
+    [lease] = keys.owner.leases()
+    assert (lease.lease_id, lease.ttl_ms, lease.owner) == ("lease", 600_000, "ann")
+    assert [(held.table_bucket, held.snapshot_id, held.available) for held in lease.snapshots] == [(keys.bucket, snapshot_id, True)]
+    assert list(keys.owner.acquire_lease("lease", 900_000, {})) == []
+    [renewed] = keys.owner.leases()
+    assert (renewed.acquired_at, renewed.ttl_ms) == (lease.acquired_at, 900_000)
+    assert renewed.expires_at > lease.expires_at
+    assert list(keys.owner.release_lease("lease", [keys.bucket])) == [keys.bucket]
+    assert list(keys.owner.leases()) == []
+
+
+def test_a_bucket_that_is_leased_again_moves_to_the_newer_kv_snapshot(keys: PrimaryKeySubject) -> None:
+    keys.upsert(cities((1, "Oslo")))
+    keys.take_snapshot()
+    keys.owner.acquire_lease("lease", 600_000, {keys.bucket: keys.snapshot().snapshot_id})
+    keys.upsert(cities((1, "Rome")))
+    keys.take_snapshot()
+    newer = keys.snapshot()
+    assert list(keys.owner.acquire_lease("lease", 600_000, {keys.bucket: newer.snapshot_id})) == []
+    [lease] = keys.owner.leases()
+    assert [(held.snapshot_id, held.log_offset) for held in lease.snapshots] == [(newer.snapshot_id, newer.log_offset)]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
+from support.background import tick
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.errors import LakewardError
@@ -60,7 +61,7 @@ def assert_refused(outcome: RoundOutcome, phase: Phase, error_class: str) -> Non
 
 def after_its_back_off(world: LakeWorld, table: TableInfo) -> None:
     world.clock.advance(60)
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.begin(table).end().state is RoundState.SUCCEEDED
 
 

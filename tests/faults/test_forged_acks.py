@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.background import tick
 from support.worlds.lake_world import SCHEMA, TIERER, LakeWorld
 from tiering.cluster.writable import TableSpec
 from tiering.errors import Fenced
@@ -32,7 +33,7 @@ def short_lived(world: LakeWorld) -> TableInfo:
     world.storage.create_database("sales", ignore_if_exists=True)
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": "60 s", "table.log.ttl": "1 h"}
     table = world.storage.create_table(TablePath("sales", "short_lived"), TableSpec(SCHEMA, 2, properties=properties))
-    world.coordinator.tick()
+    tick(world.coordinator)
     return table
 
 
@@ -50,7 +51,7 @@ def test_no_row_leaves_the_log_by_a_made_up_ack(world: LakeWorld, short_lived: T
         world.coordinator.commits.commit_lake_snapshot(message)
     world.clock.advance(2 * HOUR_S)
     world.storage.maintenance.run()
-    world.coordinator.tick()
+    tick(world.coordinator)
     marker = world.view(short_lived).marker
     assert marker is not None
     for bucket, log in world.storage.offsets(short_lived).items():

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from support.background import tick
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
@@ -55,7 +56,7 @@ def tiered(world: LakeWorld) -> Iterator[Callable[[str], TableInfo]]:
     yield make
     for table in tables:
         world.storage.drop_table(table.path)
-        world.coordinator.tick()
+        tick(world.coordinator)
 
 
 def later() -> str:
@@ -157,7 +158,7 @@ def test_what_takes_rows_away_parks_the_table_and_adds_nothing(
     assert (record.state, record.retry_deadline) == ("Failed", None)
     assert left == (40 if disturb is roll_back else 0)
     world.clock.advance(3_600)
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.record(table).state == "Failed"
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from support.background import tick
 from support.running.spark_sessions import spark_session
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
@@ -67,7 +68,7 @@ def assert_source_changed(outcome: act.RoundOutcome) -> None:
 
 def after_its_back_off(world: LakeWorld, table: TableInfo) -> act.RoundOutcome:
     world.clock.advance(60)
-    world.coordinator.tick()
+    tick(world.coordinator)
     return world.begin(table).end()
 
 

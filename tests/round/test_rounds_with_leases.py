@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
+from support.background import tick
 from support.running.processes import wait_for
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld, SteppedRound
 from tiering.coordinator.calls.retry_tiering import RetryTiering
@@ -49,7 +50,7 @@ class Snapshots:
     def begin(self, **changes: int) -> SteppedRound:
         """The next round, also after a failure: its back-off is over. `changes` are made to its assignment."""
         self.world.clock.advance(600)
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
         return self.world.begin(self.table, **changes)
 
     def files(self) -> list[Path]:
@@ -90,7 +91,7 @@ def test_a_fenced_round_releases_too(snapshots: Snapshots) -> None:
     assert len(lease.snapshots) == 2
     snapshots.world.restart()  # the coordinator's next epoch gives the table away again
     snapshots.world.clock.advance(600)
-    snapshots.world.coordinator.tick()
+    tick(snapshots.world.coordinator)
     assert begun.runner.run().state is RoundState.FENCED
     snapshots.assert_released()
 

@@ -16,7 +16,7 @@ from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
-from tiering.round.ports import Grant
+from tiering.round.ports import ProposedCommit
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -65,7 +65,7 @@ class ScriptedCoordinator(NoLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.open_plan.wait(30)
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         self.at_fence.append(assignment.round_id)
         self.open_fence.wait(30)
         return {}

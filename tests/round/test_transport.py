@@ -16,14 +16,14 @@ from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, Ser
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.rounds import Assignment
 from tiering.model.tables import BucketKey, TableBucket, TablePath
-from tiering.round.ports import Grant
+from tiering.round.ports import ProposedCommit
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server
 from tiering.wire.errors import error_to_pb
 
 ASSIGNMENT = Assignment(7, TablePath("sales", "orders"), 3, 1, "round-3")
-GRANT = Grant(None, None, {BucketKey(None, 0): 5}, 5, 1)
+GRANT = ProposedCommit(None, None, {BucketKey(None, 0): 5}, 5, 1)
 MARKER = Marker("c", 7, "u", "round-3", 3, None, {BucketKey(None, 0): TieredRange(0, 5), BucketKey(9, 1): TieredRange(2, 4)})
 
 

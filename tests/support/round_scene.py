@@ -14,7 +14,7 @@ from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import BucketKey, Offsets
-from tiering.round.ports import Grant
+from tiering.round.ports import ProposedCommit
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -48,7 +48,7 @@ class Coordinator(NoLeaseCalls):
     """A `Transport` that grants what it is told to and writes down what it hears."""
 
     def __init__(self) -> None:
-        self.grants: list[Grant] = []
+        self.grants: list[ProposedCommit] = []
         self.acks: list[tuple[str, int]] = []
         self.plans: list[Offsets] = []
         self.refuse: LakewardError | None = None
@@ -60,11 +60,11 @@ class Coordinator(NoLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.plans.append(stops)
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         self.at_fence()
         if self.refuse is not None:
             raise self.refuse
-        self.grants.append(grant)
+        self.grants.append(proposed)
         return self.snapshot_properties
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:

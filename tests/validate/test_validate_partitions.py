@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from support.background import tick
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
 from support.worlds.validated import check, data_files, faults, read, replace_column, rewrite, untold
 from tiering.cluster.writable import TableSpec
@@ -38,7 +39,7 @@ def primary_key_table(world: LakeWorld) -> TableInfo:
     properties = {"table.datalake.enabled": "true", "table.datalake.freshness": f"{FRESHNESS_S} s"}
     spec = TableSpec(SCHEMA, 1, properties=properties, primary_key=("id", "day"), partition_keys=("day",))
     created = world.storage.create_table(path, spec)
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.storage.upsert(created.path, visits(*range(30), day="d0"), "w", 0)
     world.storage.upsert(created.path, visits(*range(20), day="d1"), "w", 1)
     world.tier(created)

@@ -95,6 +95,8 @@ class WriterInitContext:
     """Random per attempt: round and attempt number repeat after a hand-over, this does not."""
     base: bytes = field(default=b"", repr=False)
     """Of a primary-key table: what stands in this bucket of the lake (`Lake.bucket_files`); empty = nothing."""
+    replaces: bool = False
+    """Of a primary-key bucket that begins with a KV snapshot: whatever stands in it goes, for the snapshot is all of it."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ class SharedRecords:
 class ForeignWalk:
     """Where a lake table stands after all that the other service committed since the newest tiering commit of ours.
 
-    `ranges`: where each bucket goes on. `moved_back`: primary-key buckets that are replayed from there; only a commit of ours ends that.
+    `ranges`: where each bucket goes on. `moved_back`: primary-key buckets that are replayed from there, or, without a range, from a KV
+    snapshot; only a commit of ours ends that.
     `newest` is the newest tiering snapshot of the branch, whoever made it, `newest_added` the newest foreign one that added rows.
     `needs_commit`: only a new snapshot of ours makes the cluster's record right. `needs_telling`: telling it our newest one does.
     `problem`: nothing may be built on the table.

@@ -8,7 +8,7 @@ from tiering.errors import Cancelled
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundProgress, RoundState
 from tiering.model.tables import Offsets
-from tiering.round.ports import Grant
+from tiering.round.ports import ProposedCommit
 from tiering.round.steps.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_to_pb
@@ -86,15 +86,17 @@ def plan_to_pb(
     )
 
 
-def grant_to_pb(assignment: Assignment, tierer_id: str, grant: Grant, incarnation: str | None = None) -> pb.BeginLakeCommitRequest:
-    """Asks to pass the fence with the commit that `grant` describes."""
+def proposed_commit_to_pb(
+    assignment: Assignment, tierer_id: str, proposed: ProposedCommit, incarnation: str | None = None
+) -> pb.BeginLakeCommitRequest:
+    """Asks to pass the fence with the proposed commit."""
     return pb.BeginLakeCommitRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
-        base_round_id=grant.base_round_id,
-        base_tag_snapshot_id=grant.base_tag,
-        offsets=offsets_to_pb(grant.offsets),
-        records=grant.records,
-        files=grant.files,
+        base_round_id=proposed.base_round_id,
+        base_tag_snapshot_id=proposed.base_tag,
+        offsets=offsets_to_pb(proposed.offsets),
+        records=proposed.records,
+        files=proposed.files,
     )
 
 

@@ -19,7 +19,7 @@ from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTier
 
 
 @dataclass(frozen=True)
-class Grant:
+class ProposedCommit:
     """The commit that a round is about to send, as the fence has to allow it."""
 
     base_round_id: str | None
@@ -52,7 +52,7 @@ class Transport(Protocol):
         """Leaves the plan with the coordinator before any file is written. Raises Fenced."""
         ...
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         """What the lake snapshot has to carry for the cluster, when the commit is granted; raises Fenced otherwise."""
         ...
 

@@ -155,8 +155,8 @@ class RoundRunner:
                 return act.PlanRecorded()
             case act.RunSplits():
                 return act.SplitsRun(self._run_splits(action))
-            case act.BeginCommit(grant):
-                properties = world.transport.begin_lake_commit(assignment, grant)
+            case act.BeginCommit(proposed):
+                properties = world.transport.begin_lake_commit(assignment, proposed)
                 self._granted = True
                 return act.CommitGranted(properties)
             case act.CommitLake(table, committable, base, marker, properties):
@@ -243,7 +243,9 @@ class RoundRunner:
         for split, reader in self._readable(table, plan.splits):
             bucket, nonce = split.bucket, world.ids.new_id()
             base = bases.get(bucket, b"")
-            context = WriterInitContext(table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base)
+            context = WriterInitContext(
+                table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in snapshots
+            )
             expected = split.records + before_log.get(bucket, 0)
             tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
             ranks[bucket] += 1

@@ -14,8 +14,8 @@ from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreac
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import Offsets, TableBucket
-from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb, progress_to_pb
-from tiering.round.ports import Grant
+from tiering.round.messages import ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb
+from tiering.round.ports import ProposedCommit
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.channel import Connection, calling
@@ -90,8 +90,8 @@ class GrpcTransport:
                 log.warning("the coordinator is older than this tierer; rounds go on without recording their plans", error=error.message)
             self._warned_of_age = True
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
-        request = grant_to_pb(assignment, self._tierer_id, grant, self._incarnation)
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
+        request = proposed_commit_to_pb(assignment, self._tierer_id, proposed, self._incarnation)
         answer = self._patiently(self._stub.BeginLakeCommit, request)
         if not answer.granted:
             raise error_from_pb(answer.error)

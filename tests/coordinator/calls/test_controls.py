@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.background import tick
 from support.worlds.coordinator_world import World
 from tiering import errors
 from tiering.coordinator.calls.cancel_tiering import CancelTiering
@@ -46,7 +47,7 @@ def test_a_paused_table_is_not_assigned_until_it_is_resumed(world: World) -> Non
     assert not tierer.beat(request=True).HasField("tiering_table")
     assert resume(world) == (True, False, "Scheduled")
     assert events_of(world)[0] == ("TABLE_RESUMED", "bob", "resumed")
-    world.coordinator.tick()
+    tick(world.coordinator)
     tierer.get()
 
 

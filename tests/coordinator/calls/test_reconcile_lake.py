@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
@@ -187,11 +188,11 @@ def test_a_late_commit_of_an_older_round_is_refused_by_the_lake(world: LakeWorld
     asleep = world.begin(table).advance_to(act.CommitLake)
     roll_back(world, table)
     world.clock.advance(10_000)
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert reconcile(world, table, "retier").outcome == "reconciled"
     assert asleep.end().state in (RoundState.FENCED, RoundState.FAILED)
     world.clock.advance(3_600)
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.begin(table).end()
     world.assert_exact(table)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from support.background import tick
 from support.operators import pause
 from support.worlds.lake_world import LakeWorld
 from tiering import errors
@@ -55,7 +56,7 @@ def tiered(world: LakeWorld) -> TableInfo:
 def silence(world: LakeWorld) -> None:
     """The tierer is not heard of for the service timeout."""
     world.clock.advance(200)
-    world.coordinator.tick()
+    tick(world.coordinator)
 
 
 def own_files(world: LakeWorld, table: TableInfo) -> set[str]:

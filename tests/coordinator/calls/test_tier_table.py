@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.background import tick
 from support.operators import pause
 from support.worlds.calling import connect, during
 from support.worlds.coordinator_world import World
@@ -191,7 +192,7 @@ def test_a_dropped_table_ends_the_wait(world: World) -> None:
 
     async def act() -> None:
         del world.cluster.by_path[world.table.path]
-        world.coordinator.tick()
+        tick(world.coordinator)
 
     with pytest.raises(errors.UnknownTable):
         during(world, act)

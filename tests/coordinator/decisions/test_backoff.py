@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.background import tick
 from support.worlds.coordinator_world import World
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.options import CoordinatorOptions
@@ -46,5 +47,5 @@ def test_a_stopped_tierer_does_not_raise_the_back_off(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.fail(assignment, tierer_stopped=True, error_class="TiererStopped")
     assert world.record().consecutive_failures == 0
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.state() == "Pending"

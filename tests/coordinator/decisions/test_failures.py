@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from support.background import tick
 from support.operators import cancel, pause
 from support.worlds.coordinator_world import World
 from tiering.model.rounds import RoundState
@@ -16,7 +17,7 @@ def test_a_permanent_error_stays_until_the_table_changes(world: World) -> None:
     assert world.state() == "Failed"
     changed = replace(world.table, properties={"note": "mended"})
     world.cluster.by_path[changed.path] = changed
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.state() == "Pending"
 
 
@@ -25,7 +26,7 @@ def test_the_last_heartbeat_of_a_tierer_frees_what_it_had(world: World) -> None:
     tierer.running.clear()
     tierer.beat(stopping=True)
     assert world.record().error is not None
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.tierer("two").get().tiering_epoch == 2
     assert world.coordinator.heartbeats.tierers()[0].stopped
 
@@ -62,7 +63,7 @@ def test_a_silent_tierer_whose_ack_came_leaves_the_table_tiered(world: World) ->
 def test_a_clock_that_is_set_ends_no_lease(world: World) -> None:
     world.assigned()
     world.clock.wall = world.clock.wall.replace(year=2030)
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.state() == "Tiering"
 
 
@@ -80,7 +81,7 @@ def test_a_restart_gives_running_tables_a_fresh_timeout(world: World) -> None:
 def test_a_dropped_table_cancels_its_round(world: World) -> None:
     tierer, _ = world.assigned()
     del world.cluster.by_path[world.table.path]
-    world.coordinator.tick()
+    tick(world.coordinator)
     answer = tierer.beat().tiering_table_resp[0]
     assert answer.cancel
     assert answer.error.error_class == "UnknownTable"

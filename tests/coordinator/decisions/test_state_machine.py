@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from support.background import tick
 from support.lakes.memory_lake import Request
 from support.operators import cancel, pause, resume
 from support.worlds.coordinator_world import START, World
@@ -178,7 +179,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def switch_the_lake(self, enabled: bool) -> None:
         info = self.world.cluster.by_path[self.world.table.path]
         self.world.cluster.by_path[info.path] = replace(info, lake_enabled=enabled)
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
 
     @rule()
     def a_compaction(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.operators import pause, resume
 from support.worlds.coordinator_world import FRESHNESS, START, World
@@ -142,7 +143,7 @@ def test_a_pause_until_a_far_day_is_somebodys_wish_and_stays(world: World) -> No
     assert world.record().pause is not None
     assert world.coordinator.view().table_statuses()[0].paused_until == until
     resume(world.coordinator, world.table.path, "alice")
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.state() == "Pending"
 
 
@@ -173,7 +174,7 @@ def test_what_is_read_again_after_a_write_that_failed_is_within_reach_too() -> N
     with pytest.raises(StoreError):
         pause(world.coordinator, world.table.path, "alice")
     store.fail = False
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.later(world.coordinator.options.backoff_max_ms / 1_000)
     assert world.state() == "Pending"
     world.coordinator.close()

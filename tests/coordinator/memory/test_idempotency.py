@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.background import tick
 from support.worlds.calling import connect
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import LakeWorld
@@ -59,7 +60,7 @@ def test_a_repeat_is_answered_though_its_table_is_gone(world: World) -> None:
     call = RetryTiering(world.table.path, caller="bob", idempotency_key="k")
     first = asyncio.run(world.coordinator.control.perform(call))
     del world.cluster.by_path[world.table.path]
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert asyncio.run(world.coordinator.control.perform(call)) == first
     with pytest.raises(errors.UnknownTable):
         asyncio.run(world.coordinator.control.perform(replace(call, idempotency_key="another")))

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.worlds.coordinator_world import FRESHNESS, START, World
 from tiering.coordinator.decisions.records import CommitState
@@ -43,7 +44,7 @@ def test_a_dropped_table_is_removed_with_its_errors(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.fail(assignment)
     del world.cluster.by_path[world.table.path]
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.coordinator.table_records.live() == []
     assert world.coordinator.view().table_statuses() == []
     assert events(world)[-1] == "TABLE_REMOVED"
@@ -192,7 +193,7 @@ def test_every_change_of_state_in_the_events_is_legal(world: World) -> None:
     world.later(5)
     tierer.finish(tierer.get(), empty=True)
     del world.cluster.by_path[world.table.path]
-    world.coordinator.tick()
+    tick(world.coordinator)
     moves = [event.details for event in world.store.events() if "to" in event.details]
     assert len(moves) >= 9
     assert all((move["from"], move["to"]) in TRANSITIONS for move in moves)
@@ -242,4 +243,4 @@ def test_a_listing_that_is_still_the_same_is_not_compared_again(world: World, mo
 
 def _put(world: World, info: TableInfo) -> None:
     world.cluster.by_path[info.path] = info
-    world.coordinator.tick()
+    tick(world.coordinator)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.worlds.coordinator_world import START, World
 from tiering.coordinator.observing import lag
@@ -157,7 +158,7 @@ def test_a_table_that_is_gone_is_forgotten(many: World) -> None:
     observe(many)
     gone = many.record()
     del many.cluster.by_path[gone.path]
-    many.coordinator.tick()
+    tick(many.coordinator)
     observe(many)
     assert many.coordinator.observer.lag(gone) is None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.background import tick
 from support.operators import pause, resume
 from support.running.processes import wait_for
 from support.worlds.data_folders import FolderWorld, create
@@ -58,7 +59,7 @@ def in_states(world: LakeWorld) -> list[TableInfo]:
     rested = create(world, TablePath("sales", "a_rested"), 2, freshness="1 h")
     world.append(rested, 0, 20)
     world.clock.advance(3_601)
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.begin(rested).end()
     wait_until_measured(world, rested)
     waiting, running, paused = (world.table(name) for name in ("b_waiting", "c_running", "d_paused"))
@@ -68,7 +69,7 @@ def in_states(world: LakeWorld) -> list[TableInfo]:
     world.due()
     world.begin(running)
     resume(world.coordinator, waiting.path, "ann")
-    world.coordinator.tick()
+    tick(world.coordinator)
     return [rested, waiting, running, paused]
 
 

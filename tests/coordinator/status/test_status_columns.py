@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.worlds.coordinator_world import START, World
 from tiering.coordinator.decisions.change import Change
@@ -122,7 +123,7 @@ def test_tables_that_come_and_go_keep_their_place(many: World) -> None:
     del many.cluster.by_path[TablePath("d1", "t007")]
     many.cluster.by_path[first.path] = first
     many.cluster.logs[99] = {BucketKey(None, 0): (0, 5)}
-    many.coordinator.tick()
+    tick(many.coordinator)
     view = many.coordinator.view()
     paths = [(row["database_name"], row["table_name"]) for row in by_column(view)]
     assert paths[0] == ("a", "first")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.background import tick
 from support.worlds.coordinator_world import HandTierer, World
 from tiering import errors
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord
@@ -78,7 +79,7 @@ def test_no_grant_for_a_dropped_table(world: World) -> None:
     tierer, assignment = world.assigned()
     request = tierer.prepare(assignment)
     del world.cluster.by_path[world.table.path]
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert tierer.begin(assignment, request).error.error_class == "UnknownTable"
 
 
@@ -286,7 +287,7 @@ def test_a_head_that_a_round_passed_is_recorded_when_it_passes_here_too(world: W
     second = tierer.get()
     tierer.finish(second, empty=True, passed_head=head)
     assert world.record().lake.passed_head != head
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.record().lake.passed_head == head
     assert world.store.load()[0].lake.passed_head == head
 
@@ -295,7 +296,7 @@ def test_a_head_that_is_made_up_stops_no_table(world: World) -> None:
     """A head on record of a table without a tag would count as a lost marker."""
     tierer, assignment = world.assigned()
     tierer.finish(assignment, empty=True, passed_head=7)
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.record().lake.passed_head is None
     world.append()
     world.due()
@@ -315,7 +316,7 @@ def test_a_lake_that_is_away_while_a_head_is_looked_at_stops_nothing(world: Worl
         raise errors.LakeUnavailable("away")
 
     world.lake.view = away  # type: ignore[method-assign, assignment]
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.lake.view = view  # type: ignore[method-assign]
     assert world.state() == "Scheduled"
 
@@ -424,7 +425,7 @@ def test_finished_without_an_ack_is_looked_at_again_at_once(world: World) -> Non
     tierer.finish(assignment)
     record = world.record()
     assert (record.last_tiered_time, record.last_checked_time) == (None, None)
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert world.state() == "Pending"
 
 

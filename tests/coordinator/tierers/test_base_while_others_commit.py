@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.background import tick
 from support.worlds.lake_world import LakeWorld, SteppedRound
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.lake.base import LakeView
@@ -31,7 +32,7 @@ def asleep_before_its_commit(world: LakeWorld) -> tuple[TableInfo, SteppedRound]
     world.due()
     asleep = world.begin(table).advance_to(act.CommitLake)
     world.clock.advance(200)
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.due()
     return table, asleep
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.operators import cancel
 from support.worlds.coordinator_world import FRESHNESS, World
@@ -167,7 +168,7 @@ def test_reports_are_taken_before_the_request(world: World) -> None:
     response = tierer.beat(failed=(tierer.about(assignment, tierer_stopped=True, error_message="stopping"),), request=True)
     # The failure counted first: with no back-off the table is given out again only after the next tick.
     assert not response.HasField("tiering_table")
-    world.coordinator.tick()
+    tick(world.coordinator)
     assert tierer.get().tiering_epoch == 2
 
 

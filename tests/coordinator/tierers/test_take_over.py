@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.background import tick
 from support.worlds.coordinator_world import World
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.store import Store, Writes
@@ -37,11 +38,11 @@ def test_a_coordinator_that_was_overtaken_changes_nothing_more(opened: tuple[Sto
     newer = world.another()
     world.clock.advance(180)
     with pytest.raises(Fenced):
-        former.tick()
+        tick(former)
     with pytest.raises(Fenced):
         world.tierer().beat(request=True)
     assert former.table_records.fenced is not None
-    newer.tick()
+    tick(newer)
     assert [record.state for record in newer.table_records.live()] == [TableState.PENDING]
     former.close()
     newer.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.flink.beside_flink import AFTER, B0, BEFORE, DELETE, INSERT, KEY_TABLE, BesideFlink, appended
+from support.flink.beside_flink import B0, BesideFlink, appended
 from tiering.errors import CannotReconcile
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
+from tiering.model.service_mode import ServiceMode
 from tiering.round.steps import actions as act
 
 
@@ -86,67 +87,6 @@ def test_4_without_rows_to_tier_an_empty_snapshot_kills_it() -> None:
     assert world.record.unresolved_commit
     assert world.succeed().state is not RoundState.FAILED
     assert not world.record.unresolved_commit
-    world.quiet()
-
-
-def changes(world: BesideFlink) -> None:
-    """Behind the first 50 changes (inserts of the keys 0 to 49): updates of some, inserts of others, deletes."""
-    for key in range(5):
-        world.cluster.write(0, (BEFORE, key), (AFTER, key))
-    world.cluster.write(0, *[(INSERT, key) for key in range(100, 120)])
-    for key in range(5):
-        world.cluster.write(0, (BEFORE, key), (AFTER, key))
-    world.cluster.write(0, *[(DELETE, key) for key in range(10, 20)])
-
-
-def keys_at_fifty() -> BesideFlink:
-    world = BesideFlink(KEY_TABLE, [(INSERT, key) for key in range(50)])
-    world.succeed()
-    changes(world)
-    return world
-
-
-def test_8_keys_that_a_stale_round_set_back_or_doubled_are_replayed() -> None:
-    world = keys_at_fifty()
-    stale = world.flink().plan(80).check().prepare()
-    world.succeed()
-    stale.append().tell()
-    assert max(world.lake.row_counts().values()) == 2
-    assert world.lake.held() != world.lake.truth()
-    assert world.succeed().state is RoundState.SUCCEEDED
-    assert "BUCKETS_REPLAYED" in {event.event_type for event in world.store.events()}
-    world.quiet()
-
-
-def test_8b_the_replay_goes_on_if_another_stale_round_comes_first() -> None:
-    world = keys_at_fifty()
-    stale, other = world.flink().plan(80).check().prepare(), world.flink().plan().check().prepare()
-    world.succeed()
-    stale.append().tell()
-    assignment, runner = world.begin()
-    while not isinstance(runner.next_action, act.CommitLake):
-        runner.advance()
-    other.append()
-    assert world.end(assignment, runner).state is RoundState.FENCED
-    other.tell()
-    assert world.succeed().state is RoundState.SUCCEEDED
-    world.quiet()
-
-
-def test_8_a_moved_back_end_is_remembered_with_the_passed_head() -> None:
-    """The other's exact fit later does not raise it, nor does an expiry of what moved it back."""
-    world = keys_at_fifty()
-    stale, fitting = world.flink().plan(80).check().prepare(), world.flink().plan().check().prepare()
-    world.succeed()
-    stale.append()
-    assignment, runner = world.begin()
-    while not isinstance(runner.next_action, act.EnsureLakeTable):
-        runner.advance()
-    assert world.record.lake.moved_back == {"0": 50}
-    runner.cancel("the tierer goes down")
-    world.end(assignment, runner)
-    fitting.append().tell()
-    assert world.succeed().state is RoundState.SUCCEEDED
     world.quiet()
 
 
@@ -304,7 +244,7 @@ def test_1_rows_of_a_round_that_slept_are_named_and_deduplicated() -> None:
     assert world.record.error is not None
     assert "[50, 100)" in world.record.error.message
     done = world.reconcile("deduplicate")
-    assert (done.outcome, done.rows_removed) == ("reconciled", 50)
+    assert (done.outcome, done.records_removed) == ("reconciled", 50)
     world.quiet()
 
 
@@ -332,7 +272,7 @@ def test_3_retier_removes_what_is_behind_the_gap() -> None:
     with pytest.raises(CannotReconcile, match="lacks the offsets 50 to 99"):
         world.reconcile("deduplicate")
     done = world.reconcile("retier")
-    assert (done.rows_removed, dict(done.offsets)) == (20, {"0": 50})
+    assert (done.records_removed, dict(done.offsets)) == (20, {"0": 50})
     world.quiet()
 
 
@@ -404,18 +344,6 @@ def test_one_past_its_check_doubles_once_more_and_is_named_again() -> None:
     world.quiet()
 
 
-def test_8c_a_bucket_whose_replay_the_log_lost_begins_anew_with_its_kv_snapshot() -> None:
-    world = keys_at_fifty()
-    stale = world.flink().plan(80).check().prepare()
-    world.succeed()
-    stale.append().tell()
-    world.cluster.cut(0, 80)
-    assert world.refuse() == "LogTruncated"
-    world.cluster.takes_kv_snapshots = True
-    world.reconcile("retier")
-    world.quiet()
-
-
 def test_15_offsets_without_rows_that_nobody_can_look_at_are_accepted() -> None:
     world = at_fifty()
     world.cluster.write(0, *[None] * 10)
@@ -457,5 +385,31 @@ def test_history_that_expired_is_told_by_the_rows() -> None:
     world.lake.expire_all_but_head()
     assert world.refuse() == "HistoryExpired"
     done = world.reconcile("deduplicate")
-    assert (done.rows_removed, dict(done.offsets)) == (0, {"0": 100})
+    assert (done.records_removed, dict(done.offsets)) == (0, {"0": 100})
     world.quiet()
+
+
+def test_a_table_whose_snapshots_expired_before_the_first_look_is_judged_by_its_rows() -> None:
+    world = BesideFlink()
+    world.lake.ensure_table(world.info)
+    first, second = world.flink().plan().check(), world.flink().plan().check()
+    first.prepare().append().tell()
+    second.prepare().append().tell()
+    world.lake.foreign_commit(world.info.path)
+    world.flink().whole()
+    world.lake.expire_all_but_head()
+    assert world.refuse() == "ForeignTiering"
+    with pytest.raises(CannotReconcile, match="twice"):
+        world.reconcile("adopt")
+    assert world.reconcile("deduplicate").records_removed == 50
+    world.quiet()
+
+
+def test_a_cluster_that_is_not_shared_refuses_what_another_service_wrote() -> None:
+    world = at_fifty()
+    world.cluster.service_mode = ServiceMode.EXCLUSIVE
+    world.cluster.write(0, *appended(50))
+    world.flink().whole()
+    assert world.refuse() == "ForeignTiering"
+    with pytest.raises(CannotReconcile, match="no other tiering service"):
+        world.reconcile("deduplicate")

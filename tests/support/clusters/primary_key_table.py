@@ -103,11 +103,24 @@ class PrimaryKeyTable:
         factory = lake.tiering_factory(self.info)
         return PreparedRound(self.info, factory, Committable(round_id, tuple(results)), view, marker)
 
-    def write(self, lake: IcebergLake, view: LakeView, round_id: str, key: BucketKey, start: int, stop: int, base: bytes) -> WriteResult:
+    def write(
+        self,
+        lake: IcebergLake,
+        view: LakeView,
+        round_id: str,
+        key: BucketKey,
+        start: int,
+        stop: int,
+        base: bytes,
+        *,
+        replaces: bool = False,
+    ) -> WriteResult:
         """One bucket's task: small batches, and the result carried as bytes."""
         factory = lake.tiering_factory(self.info)
         self._nonces += 1
-        context = WriterInitContext(self.info, view.table_uuid, key, self.partition_names[key], round_id, f"n{self._nonces}", base)
+        context = WriterInitContext(
+            self.info, view.table_uuid, key, self.partition_names[key], round_id, f"n{self._nonces}", base, replaces
+        )
         writer = factory.create_writer(context)
         for first in range(start, stop, self._batch_rows):
             writer.write(self.batch(key, first, min(first + self._batch_rows, stop)))

@@ -59,6 +59,8 @@ class SharedMemoryCluster(MemoryCluster):
         self.registered: dict[int, str] = {}
         self.latest: int | None = None
         self.takes_kv_snapshots = False
+        self.highest_told: dict[BucketKey, int] = {}
+        """Tablet servers only ever raise the lake offset: retention follows it."""
         self._names = itertools.count(1)
 
     def write(self, bucket: int, *records: Record) -> None:
@@ -112,6 +114,8 @@ class SharedMemoryCluster(MemoryCluster):
                 self.files.pop(other, None)  # its own, too, if it was registered before
         self.registered[snapshot_id] = path
         self.latest = snapshot_id
+        for bucket, offset in self.files.get(path, {}).items():
+            self.highest_told[bucket] = max(offset, self.highest_told.get(bucket, 0))
 
     def acquire_lease(
         self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int], owner: str | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.background import tick
 from support.clusters.memory_cluster import log_table
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.flink.flink_committer import FlinkCommitter
@@ -68,9 +69,9 @@ class BesideFlink:
         self.cluster.write(0, *(appended(50) if records is None else records))
 
     def _start(self) -> Coordinator:
-        options = CoordinatorOptions(service_timeout_ms=10_000, backoff_max_ms=5_000, min_round_duration_ms=1)
+        options = CoordinatorOptions(service_timeout_ms=10_000, backoff_max_ms=5_000, min_round_duration_ms=600_000)
         coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, random.Random(1).random)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def flink(self) -> FlinkCommitter:
@@ -79,13 +80,17 @@ class BesideFlink:
     def begin(self) -> tuple[Assignment, RoundRunner]:
         """The next round of ours, as soon as it is due."""
         for _ in range(20):
-            answer = self._beat(request_table=True)
-            if answer.HasField("tiering_table"):
-                break
+            if (following := self.next_round()) is not None:
+                return following
             self.clock.ms += FRESHNESS_MS
-            self.coordinator.tick()
-        else:
-            raise AssertionError(f"the table is not due: {self.record.state}, {self.record.error}")
+            tick(self.coordinator)
+        raise AssertionError(f"the table is not due: {self.record.state}, {self.record.error}")
+
+    def next_round(self) -> tuple[Assignment, RoundRunner] | None:
+        """The round that the coordinator assigns now."""
+        answer = self._beat(request_table=True)
+        if not answer.HasField("tiering_table"):
+            return None
         assignment = assignment_from_pb(answer.tiering_table, answer.coordinator_epoch)
         transport = LeasingTransport(lambda: self.coordinator)
         inline = InlineTaskRunner()
@@ -96,7 +101,7 @@ class BesideFlink:
         outcome = runner.run()
         report = RoundReport(assignment, outcome)
         self._beat(**{"finished_tables" if report.finished else "failed_tables": [report_to_pb(report)]})
-        self.coordinator.tick()
+        tick(self.coordinator)
         return outcome
 
     def tier(self) -> act.RoundOutcome:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.background import tick
 from support.worlds.lake_world import LakeWorld
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.lake.base import FLUSS_COMMIT_USER, Committable
@@ -222,10 +223,10 @@ def of_another_table(source: Source) -> None:
 
 def source_made_anew(source: Source) -> None:
     source.world.storage.drop_table(source.info.path)
-    source.world.coordinator.tick()
+    tick(source.world.coordinator)
     source.create()
     source.write()
-    source.world.coordinator.tick()
+    tick(source.world.coordinator)
 
 
 def _foreign_tiering(source: Source, offsets: str) -> None:
@@ -276,7 +277,7 @@ def log_cut_beyond_the_lake(source: Source) -> None:
     source.world.storage.alter_table(source.info.path, {"table.datalake.enabled": "false"})
     source.cut_log()
     source.info = source.world.storage.alter_table(source.info.path, {"table.datalake.enabled": "true"})
-    source.world.coordinator.tick()
+    tick(source.world.coordinator)
     source.write()
 
 
@@ -332,7 +333,7 @@ def first_round_failed_behind_its_plan(world: LakeWorld, has_primary_key: bool, 
     world.due()
     world.begin(source.info).advance_to(act.RunSplits)
     world.clock.advance(200)
-    world.coordinator.tick()
+    tick(world.coordinator)
     return source
 
 

@@ -214,7 +214,8 @@ class MemoryWriter:
     def __init__(self, lake: MemoryLake, context: WriterInitContext) -> None:
         self._context = context
         self._lake = lake
-        self._file = lake.write(f"lakeward-{context.round_id}-{context.attempt_nonce}-{context.bucket}.parquet")
+        replacing = "-replacing" if context.replaces else ""
+        self._file = lake.write(f"lakeward-{context.round_id}-{context.attempt_nonce}-{context.bucket}{replacing}.parquet")
 
     def write(self, batch: pa.RecordBatch) -> None:
         """The ranges say it all."""

@@ -14,6 +14,7 @@ import numpy as np
 from support.clusters.shared_cluster import Record, SharedMemoryCluster
 from support.lakes.memory_lake import MemoryTable, Range, Request
 from support.lakes.swept_lake import SweptMemoryLake
+from tiering.errors import CannotReconcile
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView, WriteResult
 from tiering.lake.foreign import AddedRows, ForeignSnapshot
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal
@@ -83,13 +84,11 @@ class SharedMemoryLake(SweptMemoryLake):
         """Our fold: every live row of a changed key goes, its last change comes."""
         left = list(rows)
         for bucket, start, stop, file in ranges:
-            changes = dict(self._changes(bucket, 0 if start == stop else start, stop)) if start < stop else self._snapshot(bucket, start)
-            left = [row for row in left if row[0] != bucket or row[1] not in changes]
+            replaces = "-replacing" in file  # it begins with a KV snapshot, which holds all that was before
+            changes = dict(self._changes(bucket, 0 if replaces else start, stop))
+            left = [row for row in left if row[0] != bucket or (row[1] not in changes and not replaces)]
             left += [(bucket, key, offset, file) for key, (offset, kind) in changes.items() if kind not in GONE]
         return tuple(left)
-
-    def _snapshot(self, bucket: BucketKey, stop: int) -> dict[int, tuple[int, ChangeType]]:
-        return dict(self._changes(bucket, 0, stop))
 
     def _changes(self, bucket: BucketKey, start: int, stop: int) -> Iterable[tuple[int, tuple[int, ChangeType]]]:
         """By key its last change in a part of the log; before-images do not count."""
@@ -166,7 +165,9 @@ class SharedMemoryLake(SweptMemoryLake):
         return replace(self._added[snapshot_id], offsets=dict(offsets))
 
     def foreign_offsets(self, view: LakeView, snapshot_id: int) -> ForeignOffsets:
-        offsets = self._cluster.files[self.offsets_path[snapshot_id]]
+        offsets = self._cluster.files.get(self.offsets_path[snapshot_id])
+        if offsets is None:
+            raise CannotReconcile(f"the file of snapshot {snapshot_id} is gone")
         return ForeignOffsets(self._cluster.shared_table.table_id, {(None, bucket.bucket_id): end for bucket, end in offsets.items()})
 
     def survey(self, path: TablePath) -> LakeSurvey | None:

@@ -30,7 +30,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundP
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.ports import Grant, HeartbeatCall, SplitTask, TaskOutcome, WorkLimits
+from tiering.round.ports import HeartbeatCall, ProposedCommit, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
@@ -85,10 +85,10 @@ class Tierers(DirectLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self.lake_table_uuid = lake_table_uuid
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
         if self.refuse_fence:
             raise Fenced("an older epoch")
-        return self.cluster.prepare_lake_commit(self.cluster.table(assignment.path), grant.offsets)
+        return self.cluster.prepare_lake_commit(self.cluster.table(assignment.path), proposed.offsets)
 
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         if self.lose_ack:

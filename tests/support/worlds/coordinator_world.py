@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryLake, Request
 from support.worlds.memory_store import MemoryStore
@@ -70,7 +71,7 @@ class World:
         self.lake = MemoryLake()
         self.progress_lines: list[str] = []
         self.coordinator = self.another()
-        self.coordinator.tick()
+        tick(self.coordinator)
 
     @property
     def table(self) -> TableInfo:
@@ -84,12 +85,12 @@ class World:
         """The process ends, and another one takes over."""
         self.coordinator.close()
         self.coordinator = self.another()
-        self.coordinator.tick()
+        tick(self.coordinator)
 
     def later(self, seconds: float) -> None:
         """Time passes, and the coordinator notices."""
         self.clock.advance(seconds)
-        self.coordinator.tick()
+        tick(self.coordinator)
 
     def due(self) -> None:
         """All freshness is over."""

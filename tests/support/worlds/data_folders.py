@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from support.background import tick
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
 from tiering.cluster.embedded.rpc.writer import LogWriter
@@ -34,7 +35,7 @@ def create(world: LakeWorld, path: TablePath, buckets: int, **options: str) -> T
     world.storage.create_database(path.database_name, ignore_if_exists=True)
     properties = {"table.datalake.enabled": options.get("lake", "true"), "table.datalake.freshness": options.get("freshness", "1 s")}
     table = world.storage.create_table(path, TableSpec(SCHEMA, buckets, properties=properties))
-    world.coordinator.tick()
+    tick(world.coordinator)
     return table
 
 
@@ -53,14 +54,14 @@ def make_example_folder(root: Path) -> DataFolder:
     append(world, FLIGHTS, FLIGHTS_ROWS, 4)
     create(world, PLANES, 1, lake="false")
     world.clock.advance(301)
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.begin(flights).end()
     world.iceberg_catalog().create_namespace_if_not_exists(WEATHER.database_name)
     world.iceberg_catalog().create_table(str(WEATHER), pa.schema([pa.field("id", pa.string())]))
     weather = create(world, WEATHER, 1)
     append(world, WEATHER, 10, 1)
     world.clock.advance(2)
-    world.coordinator.tick()
+    tick(world.coordinator)
     world.begin(weather).end()
     world.close()
     return world.folder

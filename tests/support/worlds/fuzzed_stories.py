@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.background import tick
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import FRESHNESS_S, SteppedRound
 from support.worlds.leases import keeper
@@ -214,7 +215,7 @@ class Story:
     def wait(self) -> str:
         seconds = self.rng.choice((1, 30, FRESHNESS_S + 1, 200, MAX_BACKOFF_S))
         self.world.clock.advance(seconds)
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
         return f"{seconds} s"
 
     def restart(self) -> str:
@@ -246,7 +247,7 @@ class Story:
         if self.rng.random() < FRESH_ROWS:
             self.attempt("write", self.write)
         self.world.clock.advance(FRESHNESS_S + 1)
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
         taken = self.begin()
         return None if taken is None else self.end(taken)
 
@@ -268,7 +269,7 @@ class Story:
         if self.rng.random() < FRESH_ROWS:
             self.attempt("write", self.write)
         self.world.clock.advance(FRESHNESS_S + 1)
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
         taken = self.begin()
         if taken is None:
             return None
@@ -341,14 +342,14 @@ class Story:
 
     def heal(self) -> None:
         """Resumes, enables, and follows hints until every table is Scheduled and has nothing left to tier."""
-        self.world.coordinator.tick()
+        tick(self.world.coordinator)
         for model in self.models.values():
             self.world.storage.alter_table(model.info.path, {"table.datalake.enabled": "true"})
-            self.world.coordinator.tick()
+            tick(self.world.coordinator)
             _run(self.world.coordinator.control.perform(ResumeTiering(model.info.path, None, caller="ann")))
         for _ in range(HEALING_ROUNDS):
             self.world.clock.advance(MAX_BACKOFF_S)
-            self.world.coordinator.tick()
+            tick(self.world.coordinator)
             while (taken := self.begin()) is not None:
                 self.log.append(f"heal: {self.end(taken)}")
             stuck = [status for status in self.world.coordinator.view().table_statuses() if status.status != "Scheduled"]

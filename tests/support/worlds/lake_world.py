@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
+from support.background import tick
 from support.lakes.lake_proof import assert_every_offset_once
 from support.worlds.coordinator_world import HandClock
 from support.worlds.leases import DirectLeaseCalls, keeper
@@ -29,8 +30,8 @@ from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import Offsets, TableInfo, TablePath
-from tiering.round.messages import RoundReport, ack_to_pb, grant_to_pb, plan_to_pb, progress_to_pb, report_to_pb
-from tiering.round.ports import Grant, HeartbeatCall, TaskRunner
+from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_to_pb
+from tiering.round.ports import HeartbeatCall, ProposedCommit, TaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -60,8 +61,8 @@ class DirectTransport(DirectLeaseCalls):
     def record_plan(self, assignment: Assignment, lake_table_uuid: str, stops: Offsets, splits: int, passed_head: int | None) -> None:
         self._coordinator().commits.record_plan(plan_to_pb(assignment, TIERER, lake_table_uuid, stops, splits, passed_head))
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
-        answer = self._coordinator().commits.begin_lake_commit(grant_to_pb(assignment, TIERER, grant))
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
+        answer = self._coordinator().commits.begin_lake_commit(proposed_commit_to_pb(assignment, TIERER, proposed))
         if not answer.granted:
             raise error_from_pb(answer.error)
         return dict(answer.snapshot_properties)
@@ -116,7 +117,7 @@ class LakeWorld:
 
     def _start(self) -> Coordinator:
         coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def restart(self) -> None:
@@ -143,7 +144,7 @@ class LakeWorld:
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
         table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, **more))
-        self.coordinator.tick()
+        tick(self.coordinator)
         return table
 
     def primary_key_table(
@@ -162,7 +163,7 @@ class LakeWorld:
         properties |= {f"table.{name.replace('_', '.')}": value for name, value in options.items()}
         more: dict[str, Any] = {"partition_keys": partition_keys} if partition_keys else {}
         table = self.storage.create_table(path, TableSpec(schema, buckets, properties=properties, primary_key=key, **more))
-        self.coordinator.tick()
+        tick(self.coordinator)
         return table
 
     def append(self, table: TableInfo, start: int, count: int) -> None:
@@ -181,7 +182,7 @@ class LakeWorld:
     def due(self) -> None:
         """All freshness is over."""
         self.clock.advance(FRESHNESS_S + 1)
-        self.coordinator.tick()
+        tick(self.coordinator)
 
     def begin(self, table: TableInfo, **changes: Any) -> SteppedRound:
         """The table's next round, not begun yet: it must be due, and the only one. `changes` are made to its assignment."""

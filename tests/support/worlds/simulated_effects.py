@@ -12,8 +12,8 @@ from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import Offsets
-from tiering.round.messages import ack_to_pb, grant_to_pb, plan_to_pb
-from tiering.round.ports import Grant, HeartbeatCall
+from tiering.round.messages import ack_to_pb, plan_to_pb, proposed_commit_to_pb
+from tiering.round.ports import HeartbeatCall, ProposedCommit
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.errors import error_from_pb
 
@@ -62,8 +62,8 @@ class SimulatedTransport(NoLeaseCalls):
         request = plan_to_pb(assignment, self._tierer_id, lake_table_uuid, stops, splits, passed_head, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.record_plan(request))
 
-    def begin_lake_commit(self, assignment: Assignment, grant: Grant) -> Mapping[str, str]:
-        request = grant_to_pb(assignment, self._tierer_id, grant, self._incarnation)
+    def begin_lake_commit(self, assignment: Assignment, proposed: ProposedCommit) -> Mapping[str, str]:
+        request = proposed_commit_to_pb(assignment, self._tierer_id, proposed, self._incarnation)
         answer = self._lossy(lambda coordinator: coordinator.commits.begin_lake_commit(request))
         if not answer.granted:
             raise error_from_pb(answer.error)

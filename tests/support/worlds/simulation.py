@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from support.background import tick
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryTable, Range, ranges_of
 from support.lakes.swept_lake import SweptMemoryLake
@@ -272,7 +273,7 @@ class Simulation:
             service_timeout_ms=SERVICE_TIMEOUT_MS, backoff_max_ms=5_000, min_round_duration_ms=1, keep_rounds=KEEP_ROUNDS
         )
         coordinator = Coordinator(self.store, self.cluster, lambda _: self.lake, options, self.clock, self.ids, self.random.random)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def _restart_coordinator(self) -> None:
@@ -281,7 +282,7 @@ class Simulation:
 
     def _pass_time(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds
-        self.coordinator.tick()
+        tick(self.coordinator)
 
     def _append(self) -> None:
         self.cluster.append(TABLE, self.random.randrange(TABLE.bucket_count), self.random.randint(1, 8))

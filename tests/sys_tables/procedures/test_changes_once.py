@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.clusters.older_version import TWICE, older_write
 from support.operators import pause
 from support.services.sys_catalog import Client, error_of, serving
@@ -196,7 +197,7 @@ def test_a_repeat_is_answered_though_its_table_is_gone(world: LakeWorld) -> None
             await client.call(name, key=key, table="sales.orders", **more)
         _, first = await client.call("retry_tiering", key="k", table="sales.orders")
         await asyncio.to_thread(world.storage.drop_table, TablePath("sales", "orders"))
-        await asyncio.to_thread(world.coordinator.tick)
+        await asyncio.to_thread(tick, world.coordinator)
         _, again = await client.call("retry_tiering", key="k", table="sales.orders")
         assert again == first
         for key in ("another", "queued", None):

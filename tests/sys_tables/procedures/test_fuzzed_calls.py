@@ -16,12 +16,14 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.running.processes import wait_for
 from support.services.fuzzed_calls import TABLES, Calls
 from support.services.sys_catalog import Client, error_of, pb, serving
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.offline.statement_view import statement_view_of
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
@@ -50,7 +52,7 @@ class CalledWorld(FolderWorld):
     def _start(self) -> Coordinator:
         prove = lambda call, _: self.validated(call)  # noqa: E731
         coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=SystemClock(), ids=RandomIds(), validator=prove)
-        coordinator.tick()
+        tick(coordinator)
         return coordinator
 
     def validated(self, call: ValidateTable) -> list[CheckResult]:
@@ -69,7 +71,7 @@ class CalledWorld(FolderWorld):
         self.storage.append(parts.path, pa.table({"id": [1, 2], "region": ["eu", "us"]}, schema=regions), "w", 0)
         plain = self.table("plain", 1, (), SCHEMA)
         self.storage.alter_table(plain.path, {"table.datalake.enabled": "false"})
-        self.coordinator.tick()
+        tick(self.coordinator)
         for tiered in (logs, primary_keys):
             asyncio.run(self._asked_for(tiered.path))
             self.begin(tiered).end()
@@ -170,7 +172,7 @@ def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWo
 
 def test_drawn_statements_get_clear_answers_from_the_offline_engine(world: CalledWorld) -> None:
     calls = Calls(random.Random(SEED), list)
-    look = world.coordinator.view
+    look = lambda: statement_view_of(world.coordinator.view())  # noqa: E731
     engine = OfflineEngine(OfflineSource(look, lambda _: world.lake, "iceberg", world.validated, "lakeward up"))
     for number in range(EXAMPLES):
         statement = calls.statement()

@@ -49,14 +49,14 @@ def ingest(
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Load a file into a table of the embedded cluster. Nothing is written unless the whole file can be read.
+    """Load a file into a table of the cluster. Nothing is written unless the whole file can be read.
 
     Example: lakeward ingest sales.orders orders.csv --buckets 4 --freshness '30 s'
 
     Example: lakeward ingest sales.customers customers.csv --primary-key id
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+    from tiering.cli.service_cluster import writable_service_cluster
     from tiering.ingest.load import IngestOptions, ingest_file
 
     path = parse_table_path(table)
@@ -75,7 +75,7 @@ def ingest(
         deletes,
         read_pairs(option or (), "--option"),
     )
-    with RemoteEmbeddedCluster(uri) as cluster, _bar(path, file) as progress:
+    with writable_service_cluster(uri) as cluster, _bar(path, file) as progress:
         result = ingest_file(cluster, path, file, options, progress)
     if output is OutputFormat.TABLE:
         print(_summary(path, result))

@@ -60,7 +60,7 @@ class ReconcileResult:
     """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
 
     A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
-    `rows_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
+    `records_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
     """
 
     path: TablePath
@@ -70,7 +70,7 @@ class ReconcileResult:
     outcome: str
     offsets: Mapping[str, int]
     records_left_out: int | None = None
-    rows_removed: int | None = None
+    records_removed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Decision:
         return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
 
     @property
-    def rows_removed(self) -> int:
+    def records_removed(self) -> int:
         return 0 if self.removal is None else self.removal.rows
 
 
@@ -161,7 +161,7 @@ class _Reconciler:
         if inspection.passes and decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges):
             return self._not_needed(request, inspection)
         if request.dry_run:
-            left_out, removed = decision.records_left_out, decision.rows_removed
+            left_out, removed = decision.records_left_out, decision.records_removed
             return ReconcileResult(request.path, request.action, None, None, WOULD, decision.offsets, left_out, removed)
         if inspection.survey is None:
             inspection = self._with_new_table(inspection)
@@ -210,9 +210,11 @@ class _Reconciler:
             return situation
         walk = None if walked is None else walked.foreign
         snapshots = self._cluster.kv_snapshots(info)
-        fresh = {bucket for bucket in snapshots if bucket in situation.log}
-        replaceable = frozenset(bucket for bucket in fresh if snapshots[bucket].log_offset >= situation.log[bucket].log_start)
-        return replace(situation, walk=walk, replaceable=replaceable)
+        replaceable = {bucket for bucket, bounds in situation.log.items() if bounds.log_start == 0}
+        for bucket, snapshot in snapshots.items():
+            if bucket in situation.log and snapshot.log_offset >= situation.log[bucket].log_start:
+                replaceable.add(bucket)
+        return replace(situation, walk=walk, replaceable=frozenset(replaceable))
 
     def _decision(self, action: ReconcileAction, inspection: _Inspection) -> _Decision:
         """Raises CannotReconcile with a hint that names what would be taken instead."""
@@ -240,14 +242,15 @@ class _Reconciler:
         is_log, is_shared = situation.table_type is TableType.LOG, situation.known.shared is not None
         if action is ReconcileAction.DEDUPLICATE:
             return self._deduplicated(inspection)
-        if is_shared and is_log and action is not ReconcileAction.RETIER:
-            check_not_doubled(situation, self._held(inspection))
+        rows = self._held(inspection) if is_shared and is_log and action is not ReconcileAction.RETIER else None
+        if rows is not None:
+            check_not_doubled(situation, rows)
         match action:
             case ReconcileAction.ACCEPT:
-                ranges = accepted(situation)
+                ranges = accepted(situation, rows)
             case ReconcileAction.RETIER if is_shared and is_log:
                 repair = retiered_rows(situation, self._held(inspection), log_rows(self._cluster, inspection.info))
-                return _Decision(repair.ranges, 0, repair.removal)
+                return _Decision(repair.ranges, repair.left_out, repair.removal)
             case ReconcileAction.RETIER:
                 held = self._held(inspection)
                 ranges = retiered(situation, held)
@@ -275,7 +278,7 @@ class _Reconciler:
                 stated_by_it = self._care(inspection.record).foreign_offsets(view, foreign.snapshot_id)
                 stated = {BucketKey(*place): offset for place, offset in stated_by_it.offsets.items()}
         repair = deduplicated(situation, self._held(inspection), stated, log_rows(self._cluster, info))
-        return _Decision(repair.ranges, 0, repair.removal)
+        return _Decision(repair.ranges, repair.left_out, repair.removal)
 
     def _held(self, inspection: _Inspection) -> RowOffsets:
         if inspection.survey is None:
@@ -308,17 +311,17 @@ class _Reconciler:
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)
-        return self._settle(request, info, row, self._read_again(inspection, row), decision.rows_removed)
+        return self._settle(request, info, row, self._read_again(inspection, row), decision.records_removed)
 
     def _settle(
-        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, rows_removed: int | None = None
+        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, records_removed: int | None = None
     ) -> ReconcileResult:
         """The lake holds it: tells the cluster, then records it together with the answer."""
         recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
         self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
         left_out = row.records_left_out
         result = ReconcileResult(
-            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, rows_removed
+            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, records_removed
         )
         crash_points.reach(crash_points.RECONCILE_TOLD)
         with self._table_records.changing():

@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Grant:
+class GrantRequest:
     """What a round is going to commit (BeginLakeCommit)."""
 
     base_round_id: str | None
@@ -139,7 +139,7 @@ def progress(record: TableRecord, reported: RoundProgress) -> Change | None:
     return replace(change, rounds={}, durable=False)
 
 
-def grant(ctx: Context, record: TableRecord, request: Grant) -> Change:
+def grant(ctx: Context, record: TableRecord, request: GrantRequest) -> Change:
     """The fence: from here on this round, and no other, may send its commit. A repeat is granted again.
 
     One commit a round: the newest tiering commit that it is granted on keeps the sweep from its files, so no later request changes that.

@@ -96,13 +96,6 @@ class Coordinator:
         self.heartbeats.forget_lost()
         self.table_records.wake_ups.notify()
 
-    def tick(self) -> None:
-        """Everything the background does, once: for the simulator and for tests."""
-        self.discovery.run()
-        self.commits.look_at_heads()
-        self.advance()
-        self.table_records.prune()
-
     def end_waits(self) -> None:
         """Answers held requests without a table, and waiting calls with how their tables stand."""
         self.heartbeats.close()

@@ -25,7 +25,13 @@ from tiering.coordinator.decisions.round_lifecycle import Plan, RoundRef
 from tiering.coordinator.memory.table_locks import TableLocks
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.lake_reader import Lakes
-from tiering.coordinator.tierers.messages import grant_from_pb, passed_head_from_pb, plan_from_pb, round_ref_from_pb, text_offsets_from_pb
+from tiering.coordinator.tierers.messages import (
+    grant_request_from_pb,
+    passed_head_from_pb,
+    plan_from_pb,
+    round_ref_from_pb,
+    text_offsets_from_pb,
+)
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.rules.base_check import Base
@@ -107,7 +113,9 @@ class Commits:
                 record = self._current(ref)
             properties = self._cluster.prepare_lake_commit(self._table(record), offsets)
             with self._table_records.changing():
-                self._table_records.put(round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_from_pb(request)))
+                self._table_records.put(
+                    round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request_from_pb(request))
+                )
         except (errors.Fenced, errors.UnknownTable) as error:
             return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
         return pb.BeginLakeCommitResponse(granted=True, snapshot_properties=properties)
@@ -240,7 +248,7 @@ class Commits:
             size=LakeSize(view.records, view.size_bytes, view.files, view.location),
             marker_snapshot_id=view.tiered,
             marker_epoch=marker.tiering_epoch,
-            moved_back=to_text({bucket: base.ranges[bucket].tiered for bucket in base.moved_back}),
+            moved_back=to_text({bucket: base.ranges[bucket].tiered if bucket in base.ranges else 0 for bucket in base.moved_back}),
         )
 
     def _record(self, info: TableInfo, contents: LakeContents, base: Base) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
-from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, Grant, Plan, RoundRef
+from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
@@ -82,9 +82,9 @@ def plan_from_pb(message: pb.RecordPlanRequest) -> Plan:
     return Plan(message.lake_table_uuid or None, text_offsets_from_pb(message.planned_stops), message.splits)
 
 
-def grant_from_pb(message: pb.BeginLakeCommitRequest) -> Grant:
+def grant_request_from_pb(message: pb.BeginLakeCommitRequest) -> GrantRequest:
     """The commit for which a round asks to pass the fence."""
-    return Grant(
+    return GrantRequest(
         base_round_id=message.base_round_id if message.HasField("base_round_id") else None,
         base_tag=message.base_tag_snapshot_id if message.HasField("base_tag_snapshot_id") else None,
         offsets=text_offsets_from_pb(message.offsets),

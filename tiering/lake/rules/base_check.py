@@ -20,7 +20,7 @@ from tiering.errors import (
     TableMismatch,
     UntrackedLakeTable,
 )
-from tiering.lake.base import LakeView
+from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk, SharedRecords
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.hints import go_on_hint, new_table_hint, newest_tiering_commit, reconcile_call, set_reference, tier_call
@@ -319,10 +319,19 @@ def _check_not_ahead(view: LakeView, newest: int, marker: Marker, record: Record
         gone = living is None or bucket.partition_id not in living
         vanished = bucket.partition_id is not None and bucket.partition_id not in partitions and gone
         if offset > tiered.get(bucket, 0) and not vanished:
+            if (foreign := _newer_foreign(view, newest)) is not None:
+                raise foreign_tiering(view, foreign)  # it told the cluster
             raise _ahead(view, marker, record, f"bucket {bucket} up to offset {offset}, which the lake has up to {tiered.get(bucket, 0)}")
     recorded = view.snapshots.get(record.lake_snapshot_id)
     if recorded is not None and recorded.sequence_number > view.snapshots[newest].sequence_number:
         raise _ahead(view, marker, record, f"the newer lake snapshot {record.lake_snapshot_id}")
+
+
+def _newer_foreign(view: LakeView, newest: int) -> LakeSnapshot | None:
+    """The newest snapshot of another tiering service that came after the newest tiering commit of ours."""
+    floor = view.snapshots[newest].sequence_number
+    newer = [snapshot for snapshot in view.snapshots.values() if is_foreign_tiering(snapshot) and snapshot.sequence_number > floor]
+    return max(newer, key=lambda snapshot: snapshot.sequence_number, default=None)
 
 
 def _go_on(view: LakeView) -> str:

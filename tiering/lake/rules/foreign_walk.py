@@ -39,7 +39,8 @@ class RunningEnds:
         self._is_log = table_type is TableType.LOG
         self.ranges = dict(ranges)
         self.moved_back = set(moved_back)
-        self._left_out: set[BucketKey] = set()
+        self.left_out = {bucket for bucket in moved_back if bucket not in ranges}
+        """Buckets in which rows stand that tell no end: they begin anew with a KV snapshot, which replaces them."""
         self._log_rows = log_rows
 
     def take(self, snapshot: ForeignSnapshot, stated: Mapping[BucketKey, int]) -> None:
@@ -57,7 +58,7 @@ class RunningEnds:
         beyond: dict[BucketKey, int] = {}
         for bucket in sorted(offsets, key=BucketKey.sort_key):
             tiered = self.ranges.get(bucket, TieredRange(0, 0))
-            if bucket in self.moved_back or bucket in self._left_out or offsets[bucket] <= tiered.tiered:
+            if bucket in self.moved_back or bucket in self.left_out or offsets[bucket] <= tiered.tiered:
                 continue
             rows = self._log_rows(bucket, tiered.tiered, offsets[bucket])
             if rows is False:
@@ -84,14 +85,17 @@ class RunningEnds:
         return TieredRange(began, began)
 
     def _take_changes(self, bucket: BucketKey, added: AddedRows, stated: int | None) -> None:
-        if bucket in self._left_out:
+        if bucket in self.left_out:
             return
         reached = self.ranges.get(bucket)
         if reached is None:
             if added.begin < 0:
                 self._take_kv_snapshot(bucket, added, stated)
                 return
-            reached = self._first(bucket, added)
+            if added.begin > 0 and self._log_rows(bucket, 0, added.begin) is None:
+                self.left_out.add(bucket)  # what was before is in no log: only a KV snapshot has it
+                return
+            reached = TieredRange(0, 0)
         fits = added.begin == reached.tiered or (
             added.begin > reached.tiered and self._log_rows(bucket, reached.tiered, added.begin) is False
         )
@@ -105,7 +109,7 @@ class RunningEnds:
     def _take_kv_snapshot(self, bucket: BucketKey, added: AddedRows, stated: int | None) -> None:
         """Rows of a KV snapshot in a bucket that held nothing. Without a word on its offset the bucket begins with one of ours."""
         if stated is None or stated < added.end:
-            self._left_out.add(bucket)
+            self.left_out.add(bucket)
         else:
             self.ranges[bucket] = TieredRange(stated, stated)
 

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiering.errors import CannotReconcile, ForeignTieringGap, ForeignTieringOverlap
+from tiering.errors import CannotReconcile
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey
@@ -59,7 +59,7 @@ class Situation:
     walk: ForeignWalk | None = None
     """What another tiering service did, on a cluster that is shared with it."""
     replaceable: frozenset[BucketKey] = frozenset()
-    """Primary-key buckets that a KV snapshot can replace: they begin anew with it where the log was cut."""
+    """Primary-key buckets that can begin anew, with their whole log or with a KV snapshot, beside another service alone."""
 
     @property
     def starts(self) -> dict[BucketKey, int]:
@@ -101,17 +101,21 @@ def is_same(situation: Situation, ranges: Ranges, present: Mapping[BucketKey, Ti
     return all(begins(bucket, ranges) == begins(bucket, present) for bucket in situation.log)
 
 
-def accepted(situation: Situation) -> Ranges:
-    """The ranges of `accept`, see the module."""
+def accepted(situation: Situation, held: RowOffsets | None = None) -> Ranges:
+    """The ranges of `accept`, see the module. `held`: the rows of a log table that another service tiers, too: it goes on behind the last.
+
+    That none of them is there twice was checked before.
+    """
     view, walk = situation.survey.view, situation.walk
-    if walk is not None and isinstance(walk.problem, ForeignTieringOverlap | ForeignTieringGap):
-        raise CannotReconcile(walk.problem.message, table_path=view.path)
-    if newest_foreign(view) is not None and (walk is None or walk.problem is not None):
+    if newest_foreign(view) is not None and held is None and (walk is None or walk.problem is not None):
         raise CannotReconcile(
             f"another tiering service wrote to {view.path}: going on from the recorded offsets would double its rows",
             table_path=view.path,
         )
-    reached = walk.ends if walk is not None and walk.problem is None else situation.recorded
+    reached = dict(walk.ends) if walk is not None and walk.problem is None else situation.recorded
+    for bucket, place in situation.places.items():
+        if held is not None and (runs := held.runs(place)):
+            reached[bucket] = max(reached.get(bucket, 0), max(stop for _, stop in runs))
     if not reached:
         raise CannotReconcile(f"nothing is recorded of {view.path}: there are no offsets to go on from", table_path=view.path)
     if situation.table_type is TableType.LOG:
@@ -155,6 +159,7 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     survey, recorded, walk = situation.survey, situation.recorded, situation.walk
     marked = None if survey.head_marker is None or not situation.marker_tells else survey.head_marker.buckets
     foreign = any(is_foreign_tiering(snapshot) for snapshot in survey.view.snapshots.values())
+    is_dirty = situation.known.shared is not None and _has_foreign_rows(survey.view)
     ranges: Ranges = {}
     for bucket, bounds in situation.log.items():
         if bucket not in standing or (marked is not None and bucket not in marked and not foreign):
@@ -162,13 +167,16 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
         at = None if marked is None else marked.get(bucket)
         if walk is not None and walk.problem is None:
             at = walk.ranges.get(bucket)
+        begins_anew = bucket in situation.replaceable
+        if begins_anew and (is_dirty or at is None or at.tiered < bounds.log_start):
+            continue
         if max(recorded.get(bucket, 0), 0 if at is None else at.tiered) > bounds.log_end:
             raise _outside(situation, bucket, max(recorded.get(bucket, 0), 0 if at is None else at.tiered))
         if at is not None and at.tiered >= bounds.log_start:
             ranges[bucket] = at
         elif bounds.log_start == 0:
             ranges[bucket] = TieredRange(0, 0)
-        elif bucket not in situation.replaceable:
+        else:
             raise CannotReconcile(
                 f"the rows of bucket {bucket} of {survey.view.path} do not tell how far it is tiered, and its log begins at "
                 f"{bounds.log_start}: keys that were deleted before would stay in the lake",
@@ -178,8 +186,22 @@ def _retiered_keys(situation: Situation, standing: Collection[BucketKey]) -> Ran
     return ranges
 
 
+def _has_foreign_rows(view: LakeView) -> bool:
+    """Whether another service may have written since the marker that the head builds on: then replaying the log in place would let it
+    take the bucket for one that ends at that marker."""
+    current = view.head
+    while current is not None:
+        snapshot = view.snapshots.get(current)
+        if snapshot is None or is_foreign_tiering(snapshot):
+            return True
+        if snapshot.round_id is not None:
+            return False
+        current = snapshot.parent_id
+    return False
+
+
 def emptied(situation: Situation, held: RowOffsets, ranges: Ranges) -> frozenset[BucketKey]:
-    """Buckets of a primary-key table whose rows go, for they begin anew with a KV snapshot: the log does not tell what followed them."""
+    """Buckets of a primary-key table whose rows go, for they begin anew: rows that stand there would be taken for tiered ones."""
     marker = situation.survey.head_marker
     known = {} if marker is None else marker.buckets
     return frozenset(

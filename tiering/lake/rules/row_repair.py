@@ -1,7 +1,8 @@
 """Which rows of a log table have to go after another tiering service doubled some, or left a gap, and where tiering goes on. Pure.
 
     deduplicate   of rows with the same offset one stays, in all live files. Goes on behind the highest of the marker, the last live row,
-                  and what the other service says over offsets without rows. Refused where rows are missing in between.
+                  and what the other service says over offsets without rows. Refused where the log shows that rows are missing in
+                  between; offsets that are in no log any more are left out, and counted.
     retier        the same, and rows behind the first gap go, too: tiering goes on at the gap.
 
 Offsets of live rows below the marker decide nothing (rows may rightly have been deleted), unless history expired: then whether the
@@ -24,15 +25,16 @@ from tiering.model.tables import BucketKey, Offsets
 
 @dataclass(frozen=True)
 class Repair:
-    """Where each bucket goes on, and the rows that have to go; None = none."""
+    """Where each bucket goes on, and the rows that have to go; None = none. `left_out`: offsets that are in neither lake nor log."""
 
     ranges: Ranges
     removal: Removal | None
+    left_out: int = 0
 
 
 def deduplicated(situation: Situation, held: RowOffsets, stated: Offsets, log_rows: LogRows) -> Repair:
     """See the module. `stated`: what the other service says of its newest snapshot. Raises CannotReconcile."""
-    repair = _repaired(situation, held, log_rows)
+    repair = _repaired(situation, held, log_rows, passes_unknown=True)
     if repair.removal is not None and repair.removal.ceilings:
         bucket, start = next(iter(repair.removal.ceilings.items()))
         raise _missing(situation, bucket, start, held)
@@ -41,12 +43,12 @@ def deduplicated(situation: Situation, held: RowOffsets, stated: Offsets, log_ro
         reached = ranges.get(bucket)
         if reached is not None and offset > reached.tiered and log_rows(bucket, reached.tiered, offset) is False:
             ranges[bucket] = TieredRange(reached.start, offset)
-    return Repair(ranges, repair.removal)
+    return Repair(ranges, repair.removal, repair.left_out)
 
 
 def retiered_rows(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repair:
     """See the module. Raises CannotReconcile if the log does not have what is missing."""
-    repair = _repaired(situation, held, log_rows)
+    repair = _repaired(situation, held, log_rows, passes_unknown=False)
     for bucket, start in {} if repair.removal is None else repair.removal.ceilings.items():
         begin = situation.log[bucket].log_start
         if start < begin:
@@ -74,14 +76,15 @@ def check_not_doubled(situation: Situation, held: RowOffsets) -> None:
             )
 
 
-def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repair:
+def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows, *, passes_unknown: bool) -> Repair:
     check_places(situation, held)
     marker, starts = situation.survey.head_marker, situation.starts  # a head that was rolled back stands where its own marker says
     marked = {} if marker is None else marker.buckets
+    newest_marked = {} if situation.survey.newest_marker is None else situation.survey.newest_marker.buckets
     problem = None if situation.walk is None else situation.walk.problem
     ranges: Ranges = {}
     ceilings: dict[BucketKey, int] = {}
-    removed = 0
+    removed = left_out = 0
     for bucket, place in situation.places.items():
         runs = held.runs(place)
         if not runs and bucket not in marked:
@@ -96,7 +99,10 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repa
             )
         start = starts.get(bucket, runs[0][0] if runs else marked[bucket].start)
         begin = start if bucket not in marked or isinstance(problem, HistoryExpired) else marked[bucket].tiered
-        end, is_hole = _reached(bucket, runs, begin, log_rows)
+        newest = newest_marked[bucket].tiered if bucket in newest_marked else 0
+        newest = situation.log[bucket].log_end if passes_unknown else newest
+        end, is_hole, unknown = _reached(bucket, runs, begin, newest, log_rows)
+        left_out += unknown
         if bucket in marked and end < marked[bucket].tiered and not is_hole:
             end, is_hole = (end, True) if log_rows(bucket, end, marked[bucket].tiered) is not False else (marked[bucket].tiered, False)
         removed += held.doubled(place)
@@ -105,19 +111,24 @@ def _repaired(situation: Situation, held: RowOffsets, log_rows: LogRows) -> Repa
             removed += held.count(place, end, runs[-1][1]) if runs else 0
         ranges[bucket] = TieredRange(min(start, end), end)
     removal = Removal(dict(situation.places), ceilings, rows=removed) if removed or ceilings else None
-    return Repair(ranges, removal)
+    return Repair(ranges, removal, left_out)
 
 
-def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, log_rows: LogRows) -> tuple[int, bool]:
-    """How far rows go from `begin` on, and whether there are others behind a gap. Offsets without rows are no gap."""
-    reached = begin
+def _reached(bucket: BucketKey, runs: list[tuple[int, int]], begin: int, marked: int, log_rows: LogRows) -> tuple[int, bool, int]:
+    """How far rows go from `begin` on, whether there are others behind a gap, and how many offsets nobody can tell of.
+
+    Offsets without rows are no gap, nor are those below `marked` that are in no log any more: these are counted.
+    """
+    reached, unknown = begin, 0
     for start, stop in runs:
         if stop <= reached:
             continue
-        if start > reached and log_rows(bucket, reached, start) is not False:
-            return reached, True
+        rows = log_rows(bucket, reached, start) if start > reached else False
+        if rows or (rows is None and start > marked):
+            return reached, True, unknown
+        unknown += start - reached if rows is None else 0
         reached = stop
-    return reached, False
+    return reached, False, unknown
 
 
 def _missing(situation: Situation, bucket: BucketKey, start: int, held: RowOffsets) -> CannotReconcile:

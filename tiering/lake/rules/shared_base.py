@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tiering.errors import LakeRolledBack, PermanentTieringError, RecordAheadOfLake
+from tiering.errors import ForeignTiering, LakeRolledBack, PermanentTieringError, RecordAheadOfLake
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignSnapshot, ForeignWalk, LogRows, SharedRecords
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.foreign_walk import RunningEnds
 from tiering.lake.rules.hints import reconcile_call, tier_call
-from tiering.lake.rules.history import check_newest_round, expired, foreign_tiering, is_foreign_tiering, rolled_back
+from tiering.lake.rules.history import check_newest_round, expired, is_foreign_tiering, rolled_back
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableType
 
@@ -127,20 +127,18 @@ def _walk(
     newest = foreign[-1].snapshot_id if foreign else _newest_before(view, stretch)
     recorded: Offsets = records.cluster.offsets if records.cluster is not None and records.cluster.lake_snapshot_id == newest else {}
     newest_added: int | None = None
-    if stretch.is_whole:
-        ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, log_rows)
-        for snapshot in foreign:
-            contents = read(snapshot.snapshot_id)
-            ends.take(contents, recorded if snapshot.snapshot_id == newest else {})
-            if contents.added and not contents.is_rewrite:
-                newest_added = snapshot.snapshot_id
-    else:
-        ends = _stated_ends(view, table_type, foreign, recorded, read, log_rows)
-        newest_added = newest
+    if not stretch.is_whole:
+        raise _never_seen(view, foreign)
+    ends = RunningEnds(view, table_type, stretch.ranges, stretch.moved_back, log_rows)
+    for snapshot in foreign:
+        contents = read(snapshot.snapshot_id)
+        ends.take(contents, recorded if snapshot.snapshot_id == newest else {})
+        if contents.added and not contents.is_rewrite:
+            newest_added = snapshot.snapshot_id
     beyond = ends.pass_row_less(recorded)
     if beyond and table_type is TableType.LOG:
         raise _record_ahead(view, newest, beyond, ends.ranges)
-    walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back))
+    walk = ForeignWalk(dict(ends.ranges), newest, newest_added, frozenset(ends.moved_back | ends.left_out))
     return _with_telling(view, records, walk)
 
 
@@ -155,21 +153,17 @@ def _newest_before(view: LakeView, stretch: _Stretch) -> int | None:
     return view.tiered
 
 
-def _stated_ends(
-    view: LakeView,
-    table_type: TableType,
-    foreign: list[LakeSnapshot],
-    recorded: Offsets,
-    read: SnapshotReader,
-    log_rows: LogRows,
-) -> RunningEnds:
-    """The first look at a table of which older snapshots are gone: what the other service says is taken for where it stands."""
-    stated = read(foreign[-1].snapshot_id).offsets if foreign else {}
-    offsets = stated or recorded
-    if not offsets:
-        raise foreign_tiering(view, max(view.snapshots.values(), key=lambda snapshot: snapshot.sequence_number))
-    ranges = {bucket: TieredRange(0, offset) for bucket, offset in offsets.items()}
-    return RunningEnds(view, table_type, ranges, frozenset(), log_rows)
+def _never_seen(view: LakeView, foreign: list[LakeSnapshot]) -> ForeignTiering:
+    """The first look at a table of which older snapshots are gone: what they added cannot be judged any more, its rows can."""
+    newest = max(foreign or view.snapshots.values(), key=lambda snapshot: snapshot.sequence_number)
+    return ForeignTiering(
+        f"another tiering service tiered the lake table {view.path} up to snapshot {newest.snapshot_id}; older snapshots expired before "
+        "Lakeward looked at them, so what they added cannot be told from them",
+        hint=f"{reconcile_call(view.path, 'deduplicate')} looks at the rows of a log table and takes it over. A primary-key table: "
+        f"{reconcile_call(view.path, 'retier')} (from its log or KV snapshots), or {reconcile_call(view.path, 'adopt')} (as it is).",
+        table_path=view.path,
+        lake_snapshot_id=newest.snapshot_id,
+    )
 
 
 def _record_ahead(

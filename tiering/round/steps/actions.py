@@ -14,7 +14,7 @@ from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableBucket, TableInfo
-from tiering.round.ports import Grant, WorkDone
+from tiering.round.ports import ProposedCommit, WorkDone
 from tiering.round.steps.plan_splits import Plan
 
 
@@ -86,7 +86,7 @@ class RunSplits:
 class BeginCommit:
     """Asks the coordinator to grant the commit -> CommitGranted; ActionFailed with Fenced if it is not granted."""
 
-    grant: Grant
+    proposed: ProposedCommit
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.rounds import Phase, RoundStats
-from tiering.round.ports import Grant
+from tiering.round.ports import ProposedCommit
 from tiering.round.steps import actions as act
 from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
 from tiering.round.steps.plan_splits import Plan, next_buckets, plan_again
@@ -35,7 +35,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
     if not _is_progress(plan, prefix):
         return failed(state, Cancelled("the round was stopped before any record was read"))
     buckets = next_buckets(plan, prefix)
-    grant = Grant(
+    proposed = ProposedCommit(
         base_round_id=None if base.marker is None else base.marker.round_id,
         base_tag=None if base.view is None else base.view.tiered,
         offsets={bucket: tiered.tiered for bucket, tiered in buckets.items()},
@@ -55,10 +55,10 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             buckets=buckets,
         ),
         committable=Committable(state.assignment.round_id, prefix.kept),
-        whole=grant.offsets == plan.stops,
+        whole=proposed.offsets == plan.stops,
         stats=_committed_stats(work.stats, prefix.kept),
     )
-    return state, act.BeginCommit(grant)
+    return state, act.BeginCommit(proposed)
 
 
 def _is_progress(plan: Plan, prefix: Prefix) -> bool:

@@ -205,3 +205,17 @@ def test_rows_of_a_kv_snapshot_come_before_the_changes(kit: Any) -> None:
     (file,) = decode_files(result.payload).files
     offset = view.handle.schema().find_field("__offset").field_id
     assert file.lower_bounds[offset] == (-1).to_bytes(8, "little", signed=True)
+
+
+@pytest.mark.parametrize("count", [0, 3], ids=["empty", "rows"])
+def test_a_bucket_that_begins_with_a_kv_snapshot_replaces_whatever_stands_in_it(table: PrimaryKeyTable, count: int) -> None:
+    """Rows of keys that the snapshot lacks would stay else: another tiering service may have left them."""
+    table.put(*table.rows(300))
+    table.tier("r1")
+    table.logs = {key: log[:count] for key, log in table.logs.items()}
+    view = table.kit.lake.ensure_table(table.info)
+    bases = table.kit.lake.bucket_files(table.info, view, dict.fromkeys(table.logs))
+    results = [table.write(table.kit.lake, view, "r2", key, 0, count, bases[key], replaces=True) for key in table.logs]
+    changes = [decode_files(result.payload).change for result in results]
+    assert all(change is not None and change.rewritten for change in changes)
+    assert sum(result.records for result in results) == count * len(table.logs)

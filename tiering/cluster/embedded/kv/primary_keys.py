@@ -14,9 +14,14 @@ import pyarrow as pa
 
 from tiering.cluster.embedded.log.batches import fit_columns
 from tiering.cluster.embedded.log.bucketing import may_be_key
+from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
 from tiering.cluster.writable import Rows
-from tiering.errors import InvalidArgument, InvalidData, UnsupportedType
+from tiering.errors import InvalidArgument, InvalidData
 from tiering.model.tables import TableInfo, TableType
+
+_PRIMARY_KEY = KeyRole(
+    "primary-key column", "part of a primary key", may_be_key, "Keys may be integers, decimals, dates, timestamps, strings or binaries."
+)
 
 
 def default_bucket_keys(primary_key: Sequence[str], partition_keys: Sequence[str]) -> tuple[str, ...]:
@@ -26,21 +31,7 @@ def default_bucket_keys(primary_key: Sequence[str], partition_keys: Sequence[str
 
 def check_primary_key(schema: pa.Schema, primary_key: Sequence[str], partition_keys: Sequence[str], bucket_keys: Sequence[str]) -> None:
     """Raises InvalidArgument or UnsupportedType naming the column."""
-    for position, name in enumerate(primary_key):
-        index = schema.get_field_index(name)
-        if index < 0:
-            raise InvalidArgument(f"the primary-key column {name!r} is not a column", hint=f"Columns: {', '.join(schema.names)}.")
-        if name in primary_key[:position]:
-            raise InvalidArgument(f"the primary-key column {name!r} is named twice")
-        field = schema.field(index)
-        if not may_be_key(field.type):
-            raise UnsupportedType(
-                f"column {name!r} of type {field.type} cannot be part of a primary key",
-                hint="Keys may be integers, decimals, dates, timestamps, strings or binaries.",
-                column=name,
-            )
-        if field.nullable:
-            raise InvalidArgument(f"the primary-key column {name!r} is nullable", hint="Declare the column NOT NULL.")
+    check_key_columns(schema, primary_key, _PRIMARY_KEY)
     for name in partition_keys:
         if name not in primary_key:
             raise InvalidArgument(

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.errors import InvalidArgument, UnsupportedType
+from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
 from tiering.library_guards.bucket_hash import bucket_ids_of
 
 _COMBINED_MODULUS = 2_147_483_647
@@ -40,26 +40,17 @@ def bucketing_for(bucket_keys: Sequence[str]) -> Bucketing:
 
 def check_bucket_keys(schema: pa.Schema, bucket_keys: Sequence[str]) -> None:
     """Raises InvalidArgument (unknown, twice, nullable) or UnsupportedType, naming the column (DESIGN 12)."""
-    for position, name in enumerate(bucket_keys):
-        index = schema.get_field_index(name)
-        if index < 0:
-            raise InvalidArgument(f"the bucket key {name!r} is not a column", hint=f"Columns: {', '.join(schema.names)}.")
-        if name in bucket_keys[:position]:
-            raise InvalidArgument(f"the bucket key {name!r} is named twice")
-        field = schema.field(index)
-        if not may_be_key(field.type):
-            raise UnsupportedType(
-                f"column {name!r} of type {field.type} cannot be a bucket key",
-                hint="Bucket keys may be integers, decimals, dates, timestamps, strings or binaries.",
-                column=name,
-            )
-        if field.nullable:
-            raise InvalidArgument(f"the bucket key {name!r} is nullable", hint="Declare the column NOT NULL.")
+    check_key_columns(schema, bucket_keys, _BUCKET_KEY)
 
 
 def may_be_key(kind: pa.DataType) -> bool:
     """Whether a column of that type may be a bucket key, or part of a primary key (DESIGN 12)."""
     return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind))
+
+
+_BUCKET_KEY = KeyRole(
+    "bucket key", "a bucket key", may_be_key, "Bucket keys may be integers, decimals, dates, timestamps, strings or binaries."
+)
 
 
 def bucket_ids(batch: pa.RecordBatch, bucketing: Bucketing, bucket_keys: Sequence[str], bucket_count: int) -> npt.NDArray[np.int32]:

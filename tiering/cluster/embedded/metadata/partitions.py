@@ -14,7 +14,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tiering.cluster.embedded.metadata.database import NO_PARTITION, buckets, partitions
-from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnknownPartition, UnsupportedType
+from tiering.cluster.embedded.metadata.key_columns import KeyRole, check_key_columns
+from tiering.errors import InvalidArgument, InvalidData, InvalidName, UnknownPartition
 from tiering.model.names import check_name
 from tiering.model.tables import Partition, TableInfo
 
@@ -30,31 +31,23 @@ def check_partition_keys(schema: pa.Schema, partition_keys: Sequence[str], bucke
     """Raises InvalidArgument (unknown, twice, nullable, a bucket key, too many) or UnsupportedType, naming the column."""
     if len(partition_keys) > MAX_PARTITION_KEYS:
         raise InvalidArgument(f"a table may have at most {MAX_PARTITION_KEYS} partition columns; this one has {len(partition_keys)}")
-    for position, name in enumerate(partition_keys):
-        index = schema.get_field_index(name)
-        if index < 0:
-            raise InvalidArgument(f"the partition column {name!r} is not a column", hint=f"Columns: {', '.join(schema.names)}.")
-        if name in partition_keys[:position]:
-            raise InvalidArgument(f"the partition column {name!r} is named twice")
+    check_key_columns(schema, partition_keys, _PARTITION_COLUMN)
+    for name in partition_keys:
         if name in bucket_keys:
             raise InvalidArgument(
                 f"the column {name!r} cannot be a partition column and a bucket key",
                 hint="Within a partition it has one value, so all rows would go to one bucket.",
             )
-        field = schema.field(index)
-        if not is_partition_type(field.type):
-            raise UnsupportedType(
-                f"column {name!r} of type {field.type} cannot be a partition column",
-                hint="Partition columns are strings, dates or integers of at most 32 bits.",
-                column=name,
-            )
-        if field.nullable:
-            raise InvalidArgument(f"the partition column {name!r} is nullable", hint="Declare the column NOT NULL.")
 
 
 def is_partition_type(kind: pa.DataType) -> bool:
     """Whether a column of that type may be a partition column."""
     return kind in _KEY_TYPES
+
+
+_PARTITION_COLUMN = KeyRole(
+    "partition column", "a partition column", is_partition_type, "Partition columns are strings, dates or integers of at most 32 bits."
+)
 
 
 def partition_values(column: str, values: pa.Array[Any]) -> list[str]:

@@ -46,7 +46,7 @@ class ServerConnection:
     def __init__(self, address: ServerAddress, options: FlussConnection) -> None:
         """Connects, asks for the server's calls and logs in.
 
-        Raises ConnectionBroken, ClusterUnavailable for a server that is none of Fluss, ClusterAccessDenied, SetupError (no password).
+        Raises ConnectionBroken, also for a server that is none of Fluss; ClusterAccessDenied, SetupError (no password).
         """
         self.address = address
         self._options = options
@@ -121,12 +121,17 @@ class ServerConnection:
             if answer.kind == ERROR:
                 refusal = pb.ErrorResponse.FromString(answer.body)
                 raise error_of(refusal.error_code, refusal.error_message, call=api.name, server=self.address)
-            return api.response.FromString(answer.body)
+            message: Any = api.response.FromString(answer.body)
         except DecodeError as error:
-            raise InvalidAnswer(
-                f"the Fluss server at {self.address} answered {api} with what cannot be read",
-                hint="Fluss 0.9.1 is the version that is known.",
-            ) from error
+            raise self._invalid(api, "what cannot be read") from error
+        if not message.IsInitialized():  # protobuf for Python reads it all the same, and says 0 for what is missing
+            raise self._invalid(api, f"a message without {', '.join(message.FindInitializationErrors())}")
+        return message
+
+    def _invalid(self, api: Api, content: str) -> InvalidAnswer:
+        return InvalidAnswer(
+            f"the Fluss server at {self.address} answered {api} with {content}", hint="Fluss 0.9.1 is the version that is known."
+        )
 
     # ---- The thread that reads ----
 
@@ -186,7 +191,8 @@ class ServerConnection:
             self._socket.sendall(request_frame(api, next(self._request_ids), request))
             answer = read_answer(self._socket, FIRST_ANSWER_BYTES)
         except NotFluss as error:
-            raise ClusterUnavailable(f"{self.address} is not a Fluss server but {error}", hint=NOT_A_FLUSS_SERVER) from error
+            foreign = ClusterUnavailable(f"{self.address} is not a Fluss server but {error}", hint=NOT_A_FLUSS_SERVER)
+            raise ConnectionBroken(foreign, sent=False) from error
         except (EOFError, OSError) as error:
             text = f"{self.address} takes connections, but does not answer as a Fluss server does: {_reason(error)}"
             raise ConnectionBroken(ClusterUnavailable(text, hint=NOT_A_FLUSS_SERVER), sent=True) from error

@@ -77,11 +77,13 @@ class PrimaryKeyWriter:
         with lake_errors(f"fold the changes of bucket {self._context.bucket} of {path}", table_path=path):
             last = last_of_each_key(self._spool.rows, self._spool.batches([key.name for key in self._keys]))
             upserts = last & (self._change_types() != ChangeType.DELETE)
-            dead, left_over = dead_rows(self._place.io, base.data, base.deletes) if last.any() else ({}, False)
-            dying = self._dying(base, dead, self._changed(last))
+            replaced = self._context.replaces and bool(base.data or base.equality_deletes)
+            looks_at_rows = last.any() and not replaced
+            dead, left_over = dead_rows(self._place.io, base.data, base.deletes) if looks_at_rows else ({}, False)
+            dying = {} if replaced else self._dying(base, dead, self._changed(last))
             deletes, added = _count(dying), int(upserts.sum())
-            rewritten = is_to_be_rewritten(base, _count(dead) + deletes, added) if last.any() else False
-            if rewritten:
+            rewritten = is_to_be_rewritten(base, _count(dead) + deletes, added) if looks_at_rows else replaced
+            if rewritten and not replaced:
                 self._add_living(base, _union(dead, dying))
             self._add_upserts(upserts)
             merged = not rewritten and are_deletes_merged(base, deletes, left_over=left_over)
@@ -89,7 +91,7 @@ class PrimaryKeyWriter:
             if not rewritten:
                 files = (*files, *self._delete_files(_union(dead, dying) if merged else dying))
         self._spool.close()
-        change = self._change(base, rewritten, merged) if last.any() else None
+        change = self._change(base, rewritten, merged) if last.any() or replaced else None
         return WriteResult(
             bucket=self._context.bucket,
             starting_offset=starting_offset,

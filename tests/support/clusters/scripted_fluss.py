@@ -1,0 +1,106 @@
+"""A server that frames as Fluss does and answers as a test tells it: for what a real server does too seldom, or of another version."""
+
+from __future__ import annotations
+
+import socketserver
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tiering.cluster.fluss.wire.api import API_VERSIONS, APIS, METADATA
+from tiering.cluster.fluss.wire.frames import ERROR, OK, SERVER_FAILED
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+HANG_UP = b""
+"""An answer that is none: the connection ends."""
+EVERY_CALL = {api.key: (0, 0) for api in APIS}
+_REQUEST = struct.Struct(">ihhi")
+
+Answer = Callable[[Any], "Message | bytes"]
+"""What a call is answered with: a message (an ErrorResponse as an error), or the bytes that come instead."""
+
+
+class ScriptedFluss:
+    """One server, coordinator of its own cluster. `received` has the keys of all requests, `connections` how many there were."""
+
+    def __init__(self, versions: Mapping[int, tuple[int, int]] = EVERY_CALL, answers: Mapping[int, Answer] | None = None) -> None:
+        self.received: list[int] = []
+        self.connections = 0
+        self._versions = versions
+        self._answers = {API_VERSIONS.key: self._api_versions, METADATA.key: self._metadata, **(answers or {})}
+        self._server = _Server(("127.0.0.1", 0), _Connection)
+        self._server.scripted = self
+        self._open: list[Any] = []
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        """Ends every connection and takes no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in self._open:
+            _shut(connection)
+
+    def __enter__(self) -> ScriptedFluss:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _serve(self, connection: Any) -> None:
+        self.connections += 1
+        self._open.append(connection)
+        stream = connection.makefile("rb")
+        while head := stream.read(_REQUEST.size):
+            length, key, _, request_id = _REQUEST.unpack(head)
+            body = stream.read(length - _REQUEST.size + 4)
+            self.received.append(key)
+            threading.Thread(target=self._answer, args=(connection, key, request_id, body), daemon=True).start()
+
+    def _answer(self, connection: Any, key: int, request_id: int, body: bytes) -> None:
+        (api,) = (api for api in APIS if api.key == key)
+        answer = self._answers[key](api.request.FromString(body))
+        if answer == HANG_UP:
+            _shut(connection)
+        elif isinstance(answer, bytes):
+            connection.sendall(answer)
+        else:
+            kind = ERROR if isinstance(answer, pb.ErrorResponse) else OK
+            connection.sendall(frame(kind, request_id, answer.SerializeToString()))
+
+    def _api_versions(self, request: Message) -> Message:
+        versions = [pb.PbApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self._versions.items()]
+        return pb.ApiVersionsResponse(api_versions=versions)
+
+    def _metadata(self, request: Message) -> Message:
+        host, port = self._server.server_address
+        return pb.MetadataResponse(coordinator_server=pb.PbServerNode(node_id=0, host=str(host), port=port))
+
+
+def frame(kind: int, request_id: int, body: bytes) -> bytes:
+    """An answer as it goes over the connection."""
+    head = struct.pack(">b", kind) if kind == SERVER_FAILED else struct.pack(">bi", kind, request_id)
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def _shut(connection: Any) -> None:
+    try:
+        connection.shutdown(2)
+    except OSError:
+        return  # it had ended already
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    scripted: ScriptedFluss
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.server.scripted._serve(self.request)  # type: ignore[attr-defined]

@@ -1,0 +1,264 @@
+"""A random story beside Flink, driven by a seed: two incarnations of its committer, our rounds with lost, late and repeated requests, a
+user who compacts, expires or rolls back and does what errors say, and retention.
+
+`heal` ends the faults. Then every offset, or key, is in the lake once, Fluss names the newest snapshot, and nobody sees an error any
+more. On the way each error is checked: what it names has happened.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from support.background import tick
+from support.clusters.shared_cluster import Record
+from support.flink.beside_flink import AFTER, B0, BEFORE, DELETE, FRESHNESS_MS, INSERT, KEY_TABLE, LOG_TABLE, BesideFlink, appended
+from support.flink.flink_committer import FlinkCommitter, FlinkFailed
+from tiering.coordinator.calls.retry_tiering import RetryTiering, retry_tiering
+from tiering.errors import CannotReconcile, CommitOutcomeUnknown
+from tiering.model.rounds import Assignment, RoundState
+from tiering.model.states import TableState
+from tiering.round.messages import RoundReport, report_to_pb
+from tiering.round.runner import RoundRunner
+from tiering.round.steps.actions import RoundOutcome
+
+LAKE_FAULTS = ("ok", "ok", "ok", "ok", "answer lost", "lost", "late")
+KEYS = 12
+INCARNATIONS = 2
+_NAMED_ACTION = re.compile(r"sys\.reconcile_lake\('[^']*', '(\w+)'\)")
+
+
+class RandomStory:
+    """See the module. `step` does one random thing."""
+
+    def __init__(self, seed: int, *, keyed: bool) -> None:
+        self.random = random.Random(seed)
+        self.keyed = keyed
+        self.world = BesideFlink(KEY_TABLE if keyed else LOG_TABLE, [])
+        self.world.cluster.takes_kv_snapshots = keyed
+        self.world.lake.faults = lambda: self.random.choice(LAKE_FAULTS) if self.faulty else "ok"
+        self.faulty = True
+        self.rolls_back = self.random.random() < 0.4
+        """Either a user rolls back, or retention cuts the log: with both, rows can be lost for good."""
+        self.happened: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.live_keys: set[int] = set()
+        self.flinks: list[tuple[FlinkCommitter, list[str]]] = []
+        self.round: tuple[Assignment, RoundRunner] | None = None
+        self.ended_empty = False
+        self.is_ours = False
+        """Whether Fluss has assigned the table to us."""
+        self.write()
+        self.world.lake.ensure_table(self.world.info)
+
+    def step(self) -> None:
+        things: dict[Callable[[], None], int] = {
+            self.write: 8,
+            self.flink: 30,
+            self.ours: 40,
+            self.world.lake.deliver_late: 4,
+            self.compact: 2,
+            self.roll_back if self.rolls_back else self.cut: 1,
+            self.expire: 1,
+            self.mend: 6,
+            self.kill: 1,
+            self.lapse: 1,
+        }
+        self.random.choices(list(things), weights=list(things.values()))[0]()
+
+    def heal(self, turns: int = 60) -> None:
+        """No more faults, and Flink's rounds end: within `turns` all is whole, and nobody sees an error any more."""
+        self.faulty = False
+        while self.world.lake.late:
+            self.world.lake.deliver_late()
+        while self.flinks:
+            self.flink()
+        for _ in range(turns):
+            self.run_ours()
+            self.mend()
+            if self.ended_empty and self.world.record.error is None and self.is_whole():
+                break
+        else:
+            raise AssertionError(f"not whole: {self.world.record.error}, {self.happened}, {self.outcomes}")
+        self.world.cluster.write(0, *self.records(4))
+        self.world.flink().whole()
+        self.quiet_round()
+        self.quiet_round()
+        self.world.assert_whole() if not self.happened["accepted"] else self.assert_once()
+
+    def quiet_round(self) -> None:
+        outcome = self.world.tier()
+        assert outcome.error is None, f"{outcome.error}"
+
+    def is_whole(self) -> bool:
+        held, truth = self.world.lake.held(), self.world.lake.truth()
+        once = max(self.world.lake.row_counts().values(), default=1) == 1
+        return once and (held == truth or (bool(self.happened["accepted"]) and held.items() <= truth.items()))
+
+    def assert_once(self) -> None:
+        assert max(self.world.lake.row_counts().values(), default=1) == 1
+        assert self.world.lake.held().items() <= self.world.lake.truth().items()
+
+    def records(self, count: int) -> list[Record]:
+        records: list[Record] = []
+        for _ in range(count):
+            if self.random.random() < 0.15:
+                records.append(None)
+            elif not self.keyed:
+                records += appended(1)
+            else:
+                records += self.change(self.random.randrange(KEYS))
+        return records
+
+    def change(self, key: int) -> list[Record]:
+        if key not in self.live_keys:
+            self.live_keys.add(key)
+            return [(INSERT, key)]
+        if self.random.random() < 0.3:
+            self.live_keys.discard(key)
+            return [(DELETE, key)]
+        return [(BEFORE, key), (AFTER, key)]
+
+    def write(self) -> None:
+        self.world.cluster.write(0, *self.records(self.random.randint(1, 6)))
+
+    def flink(self) -> None:
+        """A new incarnation, if the table is not ours, or the next step of one; a step that fails ends it."""
+        if self.faulty and not self.is_ours and len(self.flinks) < INCARNATIONS and self.random.random() < 0.3:
+            compacts = ["compact"] if self.random.random() < 0.2 else []
+            self.flinks.append(
+                (FlinkCommitter(self.world.cluster, self.world.lake), ["plan", "check", "prepare", "append", *compacts, "tell"])
+            )
+        if not self.flinks:
+            return
+        index = self.random.randrange(len(self.flinks))
+        committer, steps = self.flinks[index]
+        try:
+            getattr(committer, steps.pop(0))()
+            self.outcomes["flink"] += not steps
+        except FlinkFailed:
+            self.outcomes["flink failed"] += 1
+            steps.clear()
+        if not steps or (self.faulty and self.random.random() < 0.02):
+            del self.flinks[index]
+
+    def ours(self) -> None:
+        """A step of our round; it begins if Fluss assigns the table, and it is kept while a request of ours is unresolved."""
+        if self.round is not None:
+            self.advance()
+            return
+        if not self.is_ours and self.flinks and self.random.random() < 0.8:
+            return  # theirs, unless Fluss has given it up on them
+        self.world.clock.ms += self.random.choice((FRESHNESS_MS, FRESHNESS_MS, 6 * FRESHNESS_MS))
+        tick(self.world.coordinator)
+        self.round = self.world.next_round()
+        self.is_ours = self.round is not None or self.world.record.unresolved_commit
+
+    def run_ours(self) -> None:
+        for _ in range(20):
+            self.world.clock.ms += 6 * FRESHNESS_MS
+            tick(self.world.coordinator)
+            self.round = self.round or self.world.next_round()
+            if self.round is not None:
+                break
+        while self.round is not None:
+            self.advance()
+
+    def advance(self) -> None:
+        assert self.round is not None
+        assignment, runner = self.round
+        outcome = runner.advance()
+        if outcome is None:
+            return
+        self.check_error(outcome)
+        self.round = None
+        self.outcomes[outcome.state.value] += 1
+        self.ended_empty = outcome.state is RoundState.EMPTY
+        report = RoundReport(assignment, outcome)
+        self.world._beat(**{"finished_tables" if report.finished else "failed_tables": [report_to_pb(report)]})
+        self.is_ours = self.world.record.unresolved_commit
+
+    def check_error(self, outcome: RoundOutcome) -> None:
+        """A permanent error names what has happened: none is false."""
+        error = outcome.error
+        if error is None or error.retryable or outcome.state.value in ("FENCED", "CANCELLED"):
+            return
+        self.outcomes[error.error_class] += 1
+        doubled = max(self.world.lake.row_counts().values(), default=1) > 1
+        reasons = {
+            "ForeignTieringOverlap": doubled,
+            "ForeignTieringGap": bool(self.happened["rolled back"] or self.happened["cut"]),
+            "LakeRolledBack": bool(self.happened["rolled back"]),
+            "RecordAheadOfLake": bool(self.happened["rolled back"]),
+            "HistoryExpired": bool(self.happened["expired"]),
+            "LogTruncated": bool(self.happened["cut"]),
+            "UntrackedLakeTable": bool(self.happened["expired"]),
+            "MarkerLost": bool(self.happened["expired"]),
+            "ForeignTiering": bool(self.happened["expired"]),
+        }
+        assert reasons.get(error.error_class), f"{error.error_class}: {error}"
+
+    def mend(self) -> None:
+        """A user does what the error says; where that is refused, what the refusal says."""
+        record = self.world.record
+        if record.state is not TableState.FAILED or record.error is None or record.error.retryable:
+            return
+        hint, tried = record.error.hint, {"adopt"}
+        for _ in range(4):
+            actions = [action for action in _NAMED_ACTION.findall(hint) if action not in tried]
+            if not actions:  # the log was cut while a round read it
+                retry_tiering(self.world.coordinator.call_parts, RetryTiering(self.world.info.path, caller="alice"))
+                return
+            action = "deduplicate" if "deduplicate" in actions else actions[0]
+            try:
+                self.world.reconcile(action)
+                self.happened["accepted" if action == "accept" else action] += 1
+                return
+            except CannotReconcile as refusal:
+                tried.add(action)
+                self.outcomes["refused"] += 1
+                hint = refusal.hint
+            except CommitOutcomeUnknown:
+                return
+        raise AssertionError(f"no way out of {record.error.error_class}: {record.error.message}; {hint}")
+
+    def compact(self) -> None:
+        self.world.lake.foreign_commit(self.world.info.path)
+
+    def roll_back(self) -> None:
+        table = self.world.lake.table
+        if table.head is None:
+            return
+        parent = table.snapshots[table.head].parent_id
+        if parent is not None and parent in table.snapshots:
+            self.world.lake.roll_back(parent)
+            self.happened["rolled back"] += 1
+
+    def cut(self) -> None:
+        """Retention follows what Fluss was told; here of rows that the lake holds."""
+        held = {offset for _, offset in self.world.lake.held()} if not self.keyed else set()
+        start, end = self.world.cluster.logs[self.world.info.table_id][B0]
+        stop = min(self.world.cluster.highest_told.get(B0, 0), end)
+        records = self.world.cluster.records[B0]
+        if not self.keyed:
+            stop = next((offset for offset in range(start, stop) if records[offset] is not None and offset not in held), stop)
+        if stop > start:
+            self.world.cluster.cut(0, self.random.randint(start, stop))
+            self.happened["cut"] += 1
+
+    def expire(self) -> None:
+        if self.world.lake.table.head is not None:
+            self.world.lake.expire_all_but_head()
+            self.happened["expired"] += 1
+
+    def kill(self) -> None:
+        """Our tierer's process is gone; the table stays with us while its request is unresolved."""
+        if self.round is not None:
+            self.round = None
+            self.outcomes["killed"] += 1
+
+    def lapse(self) -> None:
+        """Our coordinator was away for longer than Fluss waits."""
+        self.is_ours = False
