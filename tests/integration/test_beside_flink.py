@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.running.spark_sessions import spark_session
-from support.worlds.lake_world import LakeWorld
+from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.cli.spark.properties import lake_properties_for_spark
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, reconcile_lake
+from tiering.model.tables import TablePath
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,10 @@ def spark(world: LakeWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     properties = {**lake_properties_for_spark(world.lake_properties), "spark.sql.catalog.lake.cache-enabled": "false"}
     with spark_session(tmp_path_factory.mktemp("warehouse"), properties) as session:
         yield session
+
+
+def keyed(ids: list[int], text: str) -> pa.Table:
+    return pa.table({"id": ids, "text": [f"{text} {number}" for number in ids]}, schema=PRIMARY_KEY_SCHEMA)
 
 
 def test_copies_that_spark_compacted_into_one_file_are_deduplicated(world: LakeWorld, spark: SparkSession) -> None:
@@ -49,3 +56,28 @@ def test_copies_that_spark_compacted_into_one_file_are_deduplicated(world: LakeW
     assert tuple(counted) == (100, 100)
     assert world.tier(table).error is None
     world.assert_exact(table)
+
+
+def test_equality_deletes_and_doubled_keys_of_a_stale_round_are_replayed(world: LakeWorld, spark: SparkSession) -> None:
+    world.storage.drop_table(TablePath("sales", "orders"))
+    table = world.primary_key_table("planes", buckets=1)
+    writer = LogWriter(world.storage, table.path, "writer")
+    writer.upsert(keyed(list(range(50)), "first"))
+    world.tier(table)
+    writer.upsert(keyed([0, 1, 2], "second"))
+    writer.upsert(keyed([100, 101], "new"))
+    stale = FlinkOnIceberg(world, table).plan()
+    writer.upsert(keyed([0, 1, 2], "third"))
+    writer.delete(pa.table({"id": list(range(10, 20))}, schema=pa.schema([PRIMARY_KEY_SCHEMA.field("id")])))
+    world.tier(table)
+    stale.append().tell()
+    assert spark.sql("SELECT * FROM lake.sales.planes WHERE id = 100").count() == 2
+    assert world.tier(table).error is None
+    rows = {row["id"]: row["text"] for row in spark.sql("SELECT id, text FROM lake.sales.planes").collect()}
+    assert rows == {
+        **{number: f"first {number}" for number in range(3, 50) if not 10 <= number < 20},
+        **{number: f"third {number}" for number in range(3)},
+        100: "new 100",
+        101: "new 101",
+    }
+    assert spark.sql("SELECT * FROM lake.sales.planes").count() == len(rows)
