@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
-from tiering.cluster.fluss import native_client
 from tiering.cluster.fluss.connection_options import FlussConnection
-from tiering.cluster.fluss.writing import FlussWriter, fluss_writer
+from tiering.cluster.fluss.writing import native_client
+from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.errors import (
     AlreadyExists,

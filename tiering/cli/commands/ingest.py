@@ -55,7 +55,7 @@ def ingest(
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Load a file into a table of the embedded cluster, or of a Fluss cluster. Nothing is written unless the whole file can be read.
+    """Load a file into a table of the service's cluster, or of a Fluss cluster. Nothing is written unless the whole file can be read.
 
     Fluss remembers no writer: there --writer-id has no effect, and an interrupted run that is repeated appends its rows again.
 
@@ -93,14 +93,14 @@ def ingest(
 @contextmanager
 def _opened(uri: str, fluss: str | None) -> Iterator[WritableCluster]:
     if fluss is None:
-        from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+        from tiering.cli.service_cluster import writable_service_cluster
 
-        with RemoteEmbeddedCluster(uri) as remote:
-            yield remote
+        with writable_service_cluster(uri) as cluster:
+            yield cluster
         return
     from tiering.cluster.fluss.connection_options import FlussConnection
     from tiering.cluster.fluss.settings import USERNAME_VARIABLE
-    from tiering.cluster.fluss.writing import fluss_writer
+    from tiering.cluster.fluss.writing.writer import fluss_writer
 
     with fluss_writer(FlussConnection.parse(fluss, os.environ.get(USERNAME_VARIABLE))) as writer:
         yield writer

@@ -93,13 +93,13 @@ def _validated_here(
     lake_property: list[str] | None,
 ) -> list[dict[str, Any]]:
     from tiering.cli.processes.data_folder import read_data_folder
-    from tiering.cluster.registry import EMBEDDED
+    from tiering.cluster.registry import kind_in
     from tiering.lake.catalog_properties import with_default_catalog
     from tiering.validate.child import FolderValidation
 
     folder = read_data_folder(data)
     properties = with_default_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties)
-    validation = FolderValidation(EMBEDDED, folder.cluster, lake_format, properties, memory_limit or DEFAULT_MEMORY_LIMIT)
+    validation = FolderValidation(kind_in(folder.cluster), folder.cluster, lake_format, properties, memory_limit or DEFAULT_MEMORY_LIMIT)
     return [vars(result) for result in validation.run(path, level.value, snapshot)]
 
 

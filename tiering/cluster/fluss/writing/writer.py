@@ -13,19 +13,18 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
 from tiering.cluster.embedded.kv.primary_keys import check_log_table, check_primary_key_table, fit_keys
 from tiering.cluster.embedded.log.batches import fit_columns
 from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.fluss.connection_options import FlussConnection
-from tiering.cluster.fluss.native_client import NativeClient
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss
-from tiering.cluster.fluss.type_json import type_json
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.writing.native_client import NativeClient
+from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
 from tiering.errors import ClusterUnavailable, InvalidArgument
 from tiering.model.names import check_database, table_path
@@ -244,8 +243,10 @@ def _by_partition(table: TableInfo, batch: pa.RecordBatch) -> list[pa.RecordBatc
     """The rows in batches of one partition each, in their order."""
     if not table.partition_keys:
         return [batch]
-    names = pa.array(_partition_names(table, batch))
-    return [batch.filter(pc.equal(names, name)) for name in names.unique().to_pylist()]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(_partition_names(table, batch)):
+        places.setdefault(name, []).append(place)
+    return [batch.take(rows) for rows in places.values()]
 
 
 def _partition_names(table: TableInfo, batch: pa.RecordBatch) -> list[str]:
