@@ -32,7 +32,6 @@ def writable_service_cluster(uri: str) -> Iterator[WritableCluster]:
     with service_cluster(uri) as cluster:
         if not isinstance(cluster, WritableCluster):
             raise InvalidArgument(
-                f"the cluster of the service at {uri} cannot be written to by this command",
-                hint="Of a Fluss cluster name the servers themselves: `lakeward ingest --fluss HOST:PORT`. Else use its own client.",
+                f"the cluster of the service at {uri} cannot be written to by this command", hint="Use the cluster's own client."
             )
         yield cluster
