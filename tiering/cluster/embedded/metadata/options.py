@@ -48,7 +48,7 @@ class LakeOptions:
 
     enabled: bool = False
     freshness_ms: int = DEFAULT_FRESHNESS_MS
-    format: str = "iceberg"
+    format: str = DEFAULT_LAKE_FORMAT
 
 
 @dataclass(frozen=True)
