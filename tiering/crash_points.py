@@ -25,6 +25,8 @@ IN_ROUND = (IN_SPLIT, AFTER_FILES, BEFORE_FENCE, AFTER_FENCE, AFTER_LAKE_COMMIT,
 STORE_BEFORE_COMMIT = "store_before_commit"
 STORE_AFTER_COMMIT = "store_after_commit"
 ACK_STORED = "ack_stored"
+LAKE_RECORD_PREPARED = "lake_record_prepared"
+"""Of a Fluss cluster: an offsets file is written, and not yet registered."""
 IN_COORDINATOR = (STORE_BEFORE_COMMIT, STORE_AFTER_COMMIT, ACK_STORED)
 """A state transaction before and after its COMMIT; an ack that is in the store and not in the cluster."""
 

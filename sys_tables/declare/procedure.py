@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
 from sys_tables.declare.parameters import CallOptions, Parameter, parameters_of
-from tiering.coordinator.interface import CoordinatorHandle
+from tiering.coordinator.interface import CallHandle
 from tiering.coordinator.requests import CallRequest, Mutation, ResultT
 from tiering.model.call_results import Progress
 
@@ -32,7 +32,7 @@ class Call:
     `options` are the defaults for a procedure that only reads. `procedures` are those being served.
     """
 
-    handle: CoordinatorHandle
+    handle: CallHandle
     caller: str
     options: CallOptions = field(default_factory=CallOptions)
     procedures: tuple[Procedure, ...] = ()

@@ -24,7 +24,7 @@ from sys_tables.offline.relations import CATALOG
 from sys_tables.offline.translate import expression_sql
 from sys_tables.registry import Registry
 from tiering.coordinator.calls.validate_table import ValidateTable, level_of
-from tiering.coordinator.interface import CheckResult, CoordinatorView, OpenCalls
+from tiering.coordinator.interface import CheckResult, NamesView, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.library_guards.duckdb_guard import lock
@@ -68,20 +68,18 @@ class OfflineControl:
 
 @dataclass(frozen=True)
 class OfflineHandle:
-    """A `CoordinatorHandle` without a coordinator."""
+    """A `CallHandle` without a coordinator."""
 
     control: OfflineControl
     open_calls: OpenCalls
-    moment: CoordinatorView
+    names: NamesView
 
-    def view(self) -> CoordinatorView:
+    def view(self) -> NamesView:
         """Returns the moment of the statement."""
-        return self.moment
+        return self.names
 
 
-def call(
-    statement: CallStatement, view: CoordinatorView, registry: Registry, validate: Validate, start_command: str, caller: str
-) -> Answer:
+def call(statement: CallStatement, names: NamesView, registry: Registry, validate: Validate, start_command: str, caller: str) -> Answer:
     """The procedure's rows. Raises UnknownProcedure, InvalidArgument, StatementFailed (it needs the service), and its own errors.
 
     The arguments are read first: what is wrong with them is reported also where there is no service.
@@ -92,7 +90,7 @@ def call(
     control = OfflineControl(validate, procedure.name, start_command)
     if procedure.mutates:
         control.refuse()
-    handle = OfflineHandle(control, OpenCalls(lambda: view.now), view)
+    handle = OfflineHandle(control, OpenCalls(lambda: names.now), names)
     rows = _rows(procedure, Call(handle, caller, procedures=registry.procedures), own_arguments)
     return answer_of(asyncio.run(rows), procedure.output_schema)
 

@@ -18,12 +18,12 @@ from sqlglot import exp
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, queried
 from sys_tables.offline.calls import Validate, call
-from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, parse
+from sys_tables.offline.parsing import CallStatement, Describe, Query, Show, Statement, parse
 from sys_tables.offline.relations import Relations, ResolvedTable, resolve
 from sys_tables.offline.show_and_describe import describe, show
+from sys_tables.offline.statement_view import StatementView
 from sys_tables.offline.translate import duckdb_sql, mentioned_names, mentions_hidden, qualified
 from sys_tables.registry import Registry, default_registry
-from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StatementFailed
 from tiering.lake.base import Lake
 from tiering.library_guards.duckdb_guard import lock
@@ -38,7 +38,7 @@ class OfflineSource:
     `start_command` is the command that starts a service on the same folder, for hints.
     """
 
-    look: Callable[[], CoordinatorView]
+    look: Callable[[], StatementView]
     open_lake: Callable[[str], Lake]
     lake_format: str
     validate: Validate
@@ -56,20 +56,24 @@ class OfflineEngine:
     def execute(self, text: str) -> Answer:
         """All rows. Raises StatementFailed (cannot be parsed, translated or run), BadRequest (unknown names, wrong arguments),
         LakeUnavailable, StoreError, ClusterUnavailable; KeyboardInterrupt ends the work."""
-        statement, source = parse(text), self._source
+        return self.execute_parsed(parse(text))
+
+    def execute_parsed(self, statement: Statement) -> Answer:
+        """As `execute`."""
+        source = self._source
         view = source.look()
         match statement:
             case Query(tree):
                 return self._query(tree, view)
             case Show():
-                return show(statement, view, self._registry)
+                return show(statement, view.names, self._registry)
             case Describe():
-                return describe(statement, view, self._registry, source.open_lake, source.lake_format)
+                return describe(statement, view.names, self._registry, source.open_lake, source.lake_format)
             case CallStatement():
-                return call(statement, view, self._registry, source.validate, source.start_command, getpass.getuser())
+                return call(statement, view.names, self._registry, source.validate, source.start_command, getpass.getuser())
 
-    def _query(self, tree: exp.Query, view: CoordinatorView) -> Answer:
-        full, tables = qualified(tree, lambda parts: resolve(parts, view, self._registry))
+    def _query(self, tree: exp.Query, view: StatementView) -> Answer:
+        full, tables = qualified(tree, lambda parts: resolve(parts, view.names, self._registry))
         sql, hidden, mentioned = duckdb_sql(full), mentions_hidden(tree), mentioned_names(tree)
         try:
             return self._run(sql, view, tables, mentioned, hidden)
@@ -79,7 +83,7 @@ class OfflineEngine:
         # Run once more with all columns, so that the error can list them.
         return self._run(sql, view, tables, None, hidden)
 
-    def _run(self, sql: str, view: CoordinatorView, tables: list[ResolvedTable], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
+    def _run(self, sql: str, view: StatementView, tables: list[ResolvedTable], mentioned: frozenset[str] | None, hidden: bool) -> Answer:
         with self._connection() as connection:
             check_statement(connection, sql)
             relations = Relations(connection, self._registry, view, self._source.open_lake, self._source.lake_format, mentioned)

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from sys_tables.declare.scan import ScanRequest
+from sys_tables.offline.statement_view import StatementView
 from sys_tables.query.data_tables import status_of, why_not_in_lake
 from sys_tables.query.lookup import near_hint, resolve_table
-from sys_tables.query.reading import read_table
 from sys_tables.registry import Registry
-from tiering.coordinator.interface import CoordinatorView
+from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, LakeUnavailable, LakewardError, UnknownTable
 from tiering.lake.base import Lake
 from tiering.lake.duckdb_rows import LakeColumns, live_rows, quoted
@@ -44,7 +44,7 @@ class ResolvedTable:
     hides: bool = False
 
 
-def resolve(parts: Sequence[str], view: CoordinatorView, registry: Registry) -> ResolvedTable:
+def resolve(parts: Sequence[str], view: NamesView, registry: Registry) -> ResolvedTable:
     """The table that `sys.x`, `db.t`, `fluss.db.t` or `lake.db.t` stands for.
 
     Raises UnknownTable, UnknownDatabase, InvalidArgument, InvalidName.
@@ -76,7 +76,7 @@ def _three(parts: Sequence[str]) -> Name:
     )
 
 
-def _spelled(path: TablePath, view: CoordinatorView) -> TablePath:
+def _spelled(path: TablePath, view: NamesView) -> TablePath:
     """Returns the path as the store spells it; the lake may have tables that the store never had."""
     try:
         return resolve_table(view, path).path
@@ -91,7 +91,7 @@ class Relations:
         self,
         connection: duckdb.DuckDBPyConnection,
         registry: Registry,
-        view: CoordinatorView,
+        view: StatementView,
         open_lake: Callable[[str], Lake],
         lake_format: str,
         mentioned: frozenset[str] | None,
@@ -116,7 +116,7 @@ class Relations:
     def _lake_table(self, resolved: ResolvedTable) -> LakeTable:
         """The lake table, looked up once, so that a query reads one snapshot."""
         if resolved not in self._lake_tables:
-            self._lake_tables[resolved] = lake_table(self._view, self._open_lake, self._lake_format, resolved)
+            self._lake_tables[resolved] = lake_table(self._view.names, self._open_lake, self._lake_format, resolved)
         return self._lake_tables[resolved]
 
     def create(self, resolved: ResolvedTable, with_hidden: bool) -> None:
@@ -136,7 +136,7 @@ class Relations:
         names = table.schema.names
         columns = names if self._mentioned is None else [column for column in names if column.lower() in self._mentioned] or names[:1]
         scan = ScanRequest(columns=tuple(columns), procedures=self._registry.procedures)
-        rows = ipc.open_stream(pa.py_buffer(b"".join(read_table(table, self._view, scan)))).read_all()
+        rows = ipc.open_stream(pa.py_buffer(b"".join(self._view.read(table, scan)))).read_all()
         self._connection.register("source_rows", rows)
         self._run(f"CREATE TABLE {CATALOG}.{SYSTEM_DATABASE}.{quoted(name)} AS SELECT * FROM source_rows")
         self._connection.unregister("source_rows")
@@ -180,7 +180,7 @@ class LakeTable:
     files: FileLists
 
 
-def lake_table(view: CoordinatorView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable) -> LakeTable:
+def lake_table(view: NamesView, open_lake: Callable[[str], Lake], lake_format: str, resolved: ResolvedTable) -> LakeTable:
     """The lake's newest snapshot of a table. Raises UnknownTable: not in the lake; InvalidArgument, LakeUnavailable."""
     _, database, name = resolved.name
     path = TablePath(database, name)
@@ -200,6 +200,6 @@ def lake_table(view: CoordinatorView, open_lake: Callable[[str], Lake], lake_for
     return LakeTable(columns, tuple(name for name in names if name in columns.names), lake.file_lists(snapshot, None))
 
 
-def _known_hint(view: CoordinatorView, path: TablePath) -> str:
+def _known_hint(view: NamesView, path: TablePath) -> str:
     known = [str(table.path) for database in view.databases() for table in view.tables(database) if table.lake_enabled]
     return near_hint(str(path), known, "tables that are tiered")

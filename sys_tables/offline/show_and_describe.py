@@ -14,14 +14,14 @@ from sys_tables.offline.relations import CATALOG, LAKE_CATALOG, ResolvedTable, l
 from sys_tables.query.data_tables import describe_data_table
 from sys_tables.query.lookup import resolve_database
 from sys_tables.registry import Registry
-from tiering.coordinator.interface import CoordinatorView
+from tiering.coordinator.interface import NamesView
 from tiering.errors import InvalidArgument, StatementFailed
 from tiering.lake.base import Lake
 from tiering.model.names import SYSTEM_DATABASE
 from tiering.model.tables import TablePath
 
 
-def show(statement: Show, view: CoordinatorView, registry: Registry) -> Answer:
+def show(statement: Show, view: NamesView, registry: Registry) -> Answer:
     """The names of a SHOW. Raises UnknownDatabase, InvalidArgument, StatementFailed."""
     inside = statement.inside[1:] if statement.inside and statement.inside[0].lower() == CATALOG else statement.inside
     if inside and inside[0].lower() == LAKE_CATALOG and inside[0] not in view.databases():
@@ -42,7 +42,7 @@ def show(statement: Show, view: CoordinatorView, registry: Registry) -> Answer:
     raise InvalidArgument(f"{'.'.join(statement.inside)} has no {statement.kind.lower()}", hint="SHOW NAMESPACES; SHOW TABLES IN db")
 
 
-def _tables(database: str, pattern: str | None, view: CoordinatorView, registry: Registry) -> Answer:
+def _tables(database: str, pattern: str | None, view: NamesView, registry: Registry) -> Answer:
     if database.lower() == SYSTEM_DATABASE:
         namespace, names = SYSTEM_DATABASE, [table.name for table in registry.tables]
     else:
@@ -78,7 +78,7 @@ def _fits(name: str, pieces: Sequence[str]) -> bool:
     return name.endswith(last) and len(name) - len(last) >= position
 
 
-def describe(statement: Describe, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:
+def describe(statement: Describe, view: NamesView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str) -> Answer:
     """Columns, and with EXTENDED the properties. Raises UnknownTable, UnknownDatabase, InvalidArgument, LakeUnavailable."""
     table = resolve(statement.name, view, registry)
     schema, properties = _described(table, view, registry, open_lake, lake_format)
@@ -89,7 +89,7 @@ def describe(statement: Describe, view: CoordinatorView, registry: Registry, ope
 
 
 def _described(
-    table: ResolvedTable, view: CoordinatorView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str
+    table: ResolvedTable, view: NamesView, registry: Registry, open_lake: Callable[[str], Lake], lake_format: str
 ) -> tuple[pa.Schema, dict[str, str]]:
     catalog, database, name = table.name
     if catalog == LAKE_CATALOG:

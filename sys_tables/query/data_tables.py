@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sys_tables.query.lookup import resolve_table
-from tiering.coordinator.interface import CoordinatorView
+from tiering.coordinator.interface import NamesView
 from tiering.errors import LakeDisabled
 from tiering.lake_table_options import shown_options
 from tiering.model.names import SYSTEM_DATABASE
@@ -35,7 +35,7 @@ class DataTable:
     partition_keys: Sequence[str]
 
 
-def describe_data_table(view: CoordinatorView, path: TablePath) -> DataTable:
+def describe_data_table(view: NamesView, path: TablePath) -> DataTable:
     """The table that `path` names, in any case, with the user's columns. May ask the cluster.
 
     Values of the table's own options are shown if the option means something here; any other may be a secret.
@@ -83,7 +83,7 @@ def _lake(table: TableInfo, status: TableStatus | None) -> dict[str, str]:
     }
 
 
-def status_of(view: CoordinatorView, table: TableInfo) -> TableStatus | None:
+def status_of(view: NamesView, table: TableInfo) -> TableStatus | None:
     """Returns the status of the table's tiering; None for a table that is not tiered, or that the coordinator does not know yet."""
     statuses = view.table_statuses(table.path.database_name, table.path.table_name) if table.lake_enabled else ()
     return statuses[0] if statuses else None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from sys_tables.declare.procedure import Call
-from tiering.coordinator.interface import CoordinatorHandle, CoordinatorView
+from tiering.coordinator.interface import CallHandle, NamesView
 from tiering.errors import InvalidArgument, UnknownDatabase, UnknownTable
 from tiering.model.names import NAME_LIMIT, SYSTEM_DATABASE
 from tiering.model.tables import TableInfo, TablePath
@@ -50,7 +50,7 @@ def near_hint(name: str, known: Sequence[str], kind: str) -> str:
     return f"Of {len(known)} {kind}, the nearest names are: {', '.join(near)}."
 
 
-def resolve_database(view: CoordinatorView, name: str) -> str:
+def resolve_database(view: NamesView, name: str) -> str:
     """A real database, as it is spelled. Raises UnknownDatabase."""
     known = view.databases()
     if (spelled := resolve_name(name, known)) is None:
@@ -58,7 +58,7 @@ def resolve_database(view: CoordinatorView, name: str) -> str:
     return spelled
 
 
-def resolve_table(view: CoordinatorView, path: TablePath) -> TableInfo:
+def resolve_table(view: NamesView, path: TablePath) -> TableInfo:
     """A data table. Raises UnknownDatabase, UnknownTable."""
     database_name = resolve_database(view, path.database_name)
     tables = {table.path.table_name: table for table in view.tables(database_name)}
@@ -69,7 +69,7 @@ def resolve_table(view: CoordinatorView, path: TablePath) -> TableInfo:
     return tables[spelled]
 
 
-async def find_table(handle: CoordinatorHandle, path: TablePath) -> TableInfo:
+async def find_table(handle: CallHandle, path: TablePath) -> TableInfo:
     """As resolve_table, now and off the event loop: for procedures."""
     return await asyncio.to_thread(resolve_table, handle.view(), path)
 

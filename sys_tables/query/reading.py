@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import chain, islice
 
@@ -22,6 +23,9 @@ from tiering.errors import InvalidArgument
 OBSERVED_TIME_KEY = "observed_time"
 """Metadata of the stream's schema: the moment that the rows show, ISO 8601, UTC."""
 
+MakeRows = Callable[[], Iterable[object] | Columns]
+"""Makes the rows of a system table, or its columns, when they are wanted."""
+
 
 def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, null_columns: bool = False) -> Iterator[bytes]:
     """The pieces, made as they are drawn; columns in the order of the request, all of them if it names none.
@@ -30,19 +34,24 @@ def read_table(table: SystemTable, view: CoordinatorView, scan: ScanRequest, *, 
 
     Raises InvalidArgument, at the first piece, for a column, condition, order, aggregate or limit that the table cannot have.
     """
-    return joined(_pieces(table, view, scan, null_columns))
+    return joined(_pieces(table, lambda: table.rows(view, scan), view.now, scan, null_columns))
 
 
-def _pieces(table: SystemTable, view: CoordinatorView, scan: ScanRequest, null_columns: bool) -> Iterator[bytes]:
+def read_rows(table: SystemTable, make_rows: MakeRows, observed: datetime, scan: ScanRequest) -> Iterator[bytes]:
+    """As `read_table`, of rows that somebody else has made. `observed` is the moment that they show, UTC."""
+    return joined(_pieces(table, make_rows, observed, scan, null_columns=False))
+
+
+def _pieces(table: SystemTable, make_rows: MakeRows, observed: datetime, scan: ScanRequest, null_columns: bool) -> Iterator[bytes]:
     _check(table, scan)
-    moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: view.now.isoformat()}
+    moment: dict[bytes | str, bytes | str] = {OBSERVED_TIME_KEY: observed.isoformat()}
     if scan.is_aggregated:
-        batch = aggregated(_matching(_whole(table, view, scan), table, scan), table.schema, scan).slice(0, scan.limit)
+        batch = aggregated(_matching(_whole(table, make_rows), table, scan), table.schema, scan).slice(0, scan.limit)
         yield from schema_pieces(batch.schema.with_metadata(moment))
         yield from batch_pieces([batch])
         return
     schema = _answer_schema(table, scan.columns)
-    batches = (_batch(source, schema) for source in _limited(_sources(table, view, scan), scan.limit))
+    batches = (_batch(source, schema) for source in _limited(_sources(table, make_rows, scan), scan.limit))
     # Drawn before the stream begins, so that an error in the request comes before any piece.
     first = list(islice(batches, 2 if null_columns else 1))
     if null_columns and len(first) == 1:
@@ -69,14 +78,14 @@ def _check(table: SystemTable, scan: ScanRequest) -> None:
         raise InvalidArgument("groups and aggregates have neither plain columns nor an order beside them")
 
 
-def _sources(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Iterator[Columns]:
+def _sources(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Iterator[Columns]:
     """The matching rows: at once where they are sorted or come by column, else in chunks as they are made."""
     if scan.order:
-        matches = _matching(_whole(table, view, scan), table, scan)
+        matches = _matching(_whole(table, make_rows), table, scan)
         indices = sorted_indices(matches, table.schema, scan.order)
         yield matches.take(indices.slice(0, scan.limit))
         return
-    source = table.rows(view, scan)
+    source = make_rows()
     if isinstance(source, Columns):
         yield _matching(source, table, scan)
         return
@@ -87,8 +96,8 @@ def _sources(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> It
     _matching(RowColumns([], table.schema), table, scan)
 
 
-def _whole(table: SystemTable, view: CoordinatorView, scan: ScanRequest) -> Columns:
-    source = table.rows(view, scan)
+def _whole(table: SystemTable, make_rows: MakeRows) -> Columns:
+    source = make_rows()
     return source if isinstance(source, Columns) else RowColumns(list(source), table.schema)
 
 

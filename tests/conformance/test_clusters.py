@@ -17,7 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.clusters.embedded import PATH, cities, make_table, order_ids, orders, served, split_of
+from support.clusters.embedded import PATH, SCHEMA, cities, make_table, order_ids, orders, served, split_of
+from support.clusters.fluss_owner import opened_owner, opened_source
+from support.clusters.fluss_tables import FlussTables
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from tiering.cluster.base import ClusterOwner, LogOffsets, SplitReader, SplitSource, TableCatalog
 from tiering.cluster.embedded.storage import EmbeddedStorage
@@ -94,6 +96,23 @@ def in_memory(folder: Path) -> Iterator[Subject]:
     table = log_table(1, PATH, 1)
     cluster = MemoryCluster(table)
     yield Subject(cluster, cluster, lambda count: cluster.append(table, 0, count))
+
+
+@contextmanager
+def fluss(folder: Path, servers: str) -> Iterator[Subject]:
+    tables = FlussTables(servers)
+    try:
+        table = tables.create(PATH.table_name, SCHEMA, properties={"table.datalake.enabled": "true"})
+        numbers = itertools.count()
+
+        def append(count: int) -> None:
+            tables.append(table, [orders(next(numbers), count)])
+
+        with opened_owner(servers, folder) as owner, opened_source(servers) as source:
+            yield Subject(source, owner, append)
+        tables.drop(table)
+    finally:
+        tables.close()
 
 
 @dataclass(frozen=True)
@@ -195,11 +214,16 @@ CLUSTERS: Mapping[str, Callable[[Path], AbstractContextManager[Subject]]] = {
     "embedded read-only": embedded_read_only,
     "memory": in_memory,
 }
+"""Those that need nothing but a folder."""
+FLUSS = "fluss"
+"""A real cluster, which is booted once for all tests."""
 
 
-@pytest.fixture(params=CLUSTERS)
+@pytest.fixture(params=[*CLUSTERS, FLUSS])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    with CLUSTERS[request.param](tmp_path / "cluster") as opened:
+    folder = tmp_path / "cluster"
+    is_fluss = request.param == FLUSS
+    with fluss(folder, request.getfixturevalue("fluss").bootstrap_servers) if is_fluss else CLUSTERS[request.param](folder) as opened:
         opened.append(RECORDS)
         yield opened
 
@@ -211,7 +235,7 @@ def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PrimaryKeyS
 
 
 def test_every_kind_of_the_registry_is_here() -> None:
-    assert BUILT_IN.keys() <= CLUSTERS.keys()
+    assert BUILT_IN.keys() <= {*CLUSTERS, FLUSS}
 
 
 def test_a_cluster_offers_a_tierers_view_and_its_owner_the_coordinators(subject: Subject) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 
 from tiering.cluster.kinds import ClusterKind
 from tiering.errors import SetupError
@@ -11,8 +12,12 @@ from tiering.errors import SetupError
 EMBEDDED = "embedded"
 """The kind of a data folder's own cluster."""
 
+FLUSS = "fluss"
+"""Apache Fluss, a cluster that runs elsewhere."""
+
 BUILT_IN: Mapping[str, str] = {
     EMBEDDED: "tiering.cluster.embedded.kind:CLUSTER_KIND",
+    FLUSS: "tiering.cluster.fluss.kind:CLUSTER_KIND",
 }
 """By name, where its `ClusterKind` is; imported when it is used."""
 
@@ -27,6 +32,21 @@ def cluster_kind(name: str) -> ClusterKind:
     module, _, attribute = BUILT_IN[name].partition(":")
     kind: ClusterKind = getattr(import_module(module), attribute)
     return kind
+
+
+def kind_in(folder: Path) -> str:
+    """The kind of the cluster that a data folder's `folder` belongs to; that of a new data folder, where it belongs to none yet."""
+    return next((name for name in BUILT_IN if cluster_kind(name).is_in(folder)), EMBEDDED)
+
+
+def check_folder(folder: Path, kind: str) -> None:
+    """Raises SetupError for a folder that belongs to a cluster of another kind: what the coordinator remembers is about that one."""
+    present = kind_in(folder)
+    if present != kind and cluster_kind(present).is_in(folder):
+        raise SetupError(
+            f"the data folder of {folder} belongs to a cluster of kind {present!r}, not {kind!r}",
+            hint="Start it as before, with --fluss if it was so, or name another data folder with --data.",
+        )
 
 
 def preload_readers() -> None:

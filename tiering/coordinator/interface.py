@@ -19,11 +19,13 @@ from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.validate.results import CheckResult
 
 __all__ = [
+    "CallHandle",
     "CheckResult",
     "Columns",
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
+    "NamesView",
     "OpenCall",
     "OpenCalls",
 ]
@@ -49,8 +51,8 @@ class Columns(Protocol):
         ...
 
 
-class CoordinatorView(Protocol):
-    """A read-only look at one moment. Cheap to make; methods may be called from any thread."""
+class NamesView(Protocol):
+    """What names mean at one moment: the part of a `CoordinatorView` with which statements are resolved."""
 
     @property
     def now(self) -> datetime:
@@ -65,6 +67,14 @@ class CoordinatorView(Protocol):
         """Tables of one database, sorted. Raises UnknownDatabase."""
         ...
 
+    def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
+        """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
+        ...
+
+
+class CoordinatorView(NamesView, Protocol):
+    """A read-only look at one moment. Cheap to make; methods may be called from any thread."""
+
     def table(self, path: TablePath) -> TableInfo:
         """Raises UnknownTable, UnknownDatabase."""
         ...
@@ -78,10 +88,6 @@ class CoordinatorView(Protocol):
 
         Tables that nobody looks at are left out: those that are not tiered.
         """
-        ...
-
-    def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
-        """One status a lake table, sorted by path; exact names narrow it. Unknown names give none."""
         ...
 
     def status_columns(self) -> Columns:
@@ -124,8 +130,8 @@ class CoordinatorControl(Protocol):
         ...
 
 
-class CoordinatorHandle(Protocol):
-    """Both together, as the services get them."""
+class CallHandle(Protocol):
+    """What a CALL works with: the coordinator's control, and what names mean."""
 
     @property
     def control(self) -> CoordinatorControl: ...
@@ -134,6 +140,14 @@ class CoordinatorHandle(Protocol):
     def open_calls(self) -> OpenCalls:
         """Where a service that takes CALLs enters those under way."""
         ...
+
+    def view(self) -> NamesView:
+        """Now."""
+        ...
+
+
+class CoordinatorHandle(CallHandle, Protocol):
+    """Control and view together, as the services get them."""
 
     def view(self) -> CoordinatorView:
         """Now."""

@@ -23,6 +23,7 @@ from support.services.sys_catalog import Client, error_of, pb, serving
 from support.worlds.data_folders import FolderWorld
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.offline.statement_view import statement_view_of
 from sys_tables.registry import default_registry
 from tiering import errors
 from tiering.clock import RandomIds, SystemClock
@@ -171,7 +172,7 @@ def test_drawn_calls_get_clear_answers_and_repeats_the_same_ones(world: CalledWo
 
 def test_drawn_statements_get_clear_answers_from_the_offline_engine(world: CalledWorld) -> None:
     calls = Calls(random.Random(SEED), list)
-    look = world.coordinator.view
+    look = lambda: statement_view_of(world.coordinator.view())  # noqa: E731
     engine = OfflineEngine(OfflineSource(look, lambda _: world.lake, "iceberg", world.validated, "lakeward up"))
     for number in range(EXAMPLES):
         statement = calls.statement()

@@ -30,12 +30,12 @@ def add_column(
     import pyarrow as pa
 
     from sys_tables.declare.sql_types import spark_type
+    from tiering.cli.service_cluster import writable_service_cluster
     from tiering.cli.spark.types import arrow_type
-    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 
     path = parse_table_path(table)
     field = pa.field(name, arrow_type(column_type))
-    with RemoteEmbeddedCluster(uri) as cluster:
+    with writable_service_cluster(uri) as cluster:
         if name in cluster.table(path).schema.names:
             raise InvalidArgument(f"the table {path} has a column {name!r} already", hint="`lakeward tables` shows the columns.")
         cluster.alter_table(path, {}, [field])

@@ -31,6 +31,12 @@ def doctor(
         typer.Option("--uri", envvar="LAKEWARD_URI", help=f"The service: host:port. Default: {DEFAULT_URI}.", show_default=False),
     ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark and read through the plugin; takes some seconds.")] = False,
+    fluss: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT[,HOST:PORT] of a Fluss cluster: look at its servers and at how its lake is shared.", show_default=False
+        ),
+    ] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Look at everything that Lakeward needs, and say how to mend what is wrong. Nothing is changed.
@@ -42,7 +48,7 @@ def doctor(
     from tiering.cli.doctor.service import Service
 
     service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
-    shown = _tell_each(findings(all_checks(service, data, spark)), output)
+    shown = _tell_each(findings(all_checks(service, data, spark, fluss)), output)
     if any(finding.verdict is Verdict.FAIL for finding in shown):
         raise typer.Exit(ExitStatus.FAILED)
 

@@ -32,10 +32,10 @@ def drop(
     Example: lakeward drop sales.orders --yes
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+    from tiering.cli.service_cluster import writable_service_cluster
 
     path = parse_table_path(table)
-    with RemoteEmbeddedCluster(uri) as cluster:
+    with writable_service_cluster(uri) as cluster:
         cluster.table(path)  # an unknown table is an error before the question
         status = _status(uri, path)
         if not yes:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import typer
 
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
@@ -43,7 +44,11 @@ def up(
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
     lake_property: LakePropertyOption = None,
+    fluss: FlussOption = None,
+    fluss_cluster_id: FlussClusterIdOption = None,
+    fluss_mode: FlussModeOption = None,
     fluss_conf: FlussConfOption = None,
+    create_lake_tables: CreateLakeTablesOption = False,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
     slots: SlotsOption = DEFAULT_SLOTS,
@@ -51,6 +56,8 @@ def up(
     log_level: LogLevelOption = "info",
 ) -> None:
     """Run everything on this machine: coordinator, tierer and embedded cluster on one data folder.
+
+    With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
 
     Example: lakeward up --data ./lakeward-data --port 7707
     """
@@ -60,6 +67,18 @@ def up(
 
     configure_logging(log_level)
     keep_files_private()
+    cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
     lake_properties = read_lake(context, lake_property, fluss_conf)
-    settings = CoordinatorSettings(data, host, port, service_timeout_ms, inline_round_bytes, lake_properties, insecure)
+    settings = CoordinatorSettings(
+        data,
+        host,
+        port,
+        service_timeout_ms,
+        inline_round_bytes,
+        lake_properties,
+        insecure,
+        create_lake_tables,
+        cluster_kind,
+        cluster_settings,
+    )
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))

@@ -13,7 +13,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgumen
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
-from tiering.model.tables import TablePath
+from tiering.model.tables import DEFAULT_LAKE_FORMAT, TablePath
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")
@@ -57,7 +57,7 @@ def validate(
         _refuse_folder_options({"--memory-limit": memory_limit, "--lake-format": lake_format, "--lake-property": lake_property})
         rows = _validated_by_service(uri, path, level, snapshot)
     else:
-        rows = _validated_here(data, path, level, snapshot, memory_limit, lake_format or "iceberg", lake_property)
+        rows = _validated_here(data, path, level, snapshot, memory_limit, lake_format or DEFAULT_LAKE_FORMAT, lake_property)
     print_rows(rows, output, COLUMNS, {"ok": _colour})
     if any(row["ok"] is False for row in rows):
         raise typer.Exit(1)
@@ -93,13 +93,13 @@ def _validated_here(
     lake_property: list[str] | None,
 ) -> list[dict[str, Any]]:
     from tiering.cli.processes.data_folder import read_data_folder
-    from tiering.cluster.registry import EMBEDDED
+    from tiering.cluster.registry import kind_in
     from tiering.lake.catalog_properties import with_default_catalog
     from tiering.validate.child import FolderValidation
 
     folder = read_data_folder(data)
     properties = with_default_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties)
-    validation = FolderValidation(EMBEDDED, folder.cluster, lake_format, properties, memory_limit or DEFAULT_MEMORY_LIMIT)
+    validation = FolderValidation(kind_in(folder.cluster), folder.cluster, lake_format, properties, memory_limit or DEFAULT_MEMORY_LIMIT)
     return [vars(result) for result in validation.run(path, level.value, snapshot)]
 
 

@@ -17,12 +17,12 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tiering.cli.demo import data
 from tiering.cli.demo.service import DemoService, start_service
+from tiering.cli.service_cluster import writable_service_cluster
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.spark.reader import open_reader_spark
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.rpc.writer import LogWriter
-from tiering.cluster.writable import TableSpec
+from tiering.cluster.writable import TableSpec, WritableCluster
 from tiering.errors import RoundFailed
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.model.names import table_path
@@ -56,7 +56,7 @@ class Stage:
     console: Console
     service: DemoService
     spark: SparkSession
-    cluster: RemoteEmbeddedCluster
+    cluster: WritableCluster
     client: LakewardClient
     writers: dict[TablePath, LogWriter] = field(default_factory=dict)
 
@@ -208,7 +208,7 @@ def open_stage(console: Console, folder: Path, port: int) -> Iterator[Stage]:
     try:
         spark = open_reader_spark(service.uri, "lakeward demo", master="local[1]")
         try:
-            with RemoteEmbeddedCluster(service.uri) as cluster, LakewardClient(service.uri) as client:
+            with writable_service_cluster(service.uri) as cluster, LakewardClient(service.uri) as client:
                 yield Stage(console, service, spark, cluster, client)
         finally:
             spark.stop()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiering.cli.doctor import folders, machine
+from tiering.cli.doctor import fluss, folders, machine
 from tiering.cli.doctor.findings import Check
 from tiering.cli.doctor.service import Service
 
 
-def all_checks(service: Service, data: Path, spark: bool) -> Iterator[tuple[str, Check]]:
-    """Names and checks. `spark`: start one too."""
+def all_checks(service: Service, data: Path, spark: bool, fluss_servers: str | None = None) -> Iterator[tuple[str, Check]]:
+    """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster."""
     yield "python", machine.python
     yield "java", machine.java
     yield "plugin", machine.plugin
@@ -21,5 +21,8 @@ def all_checks(service: Service, data: Path, spark: bool) -> Iterator[tuple[str,
     yield "port", service.port
     yield "service", service.reachable
     yield "lake", lambda: service.lake(data)
+    if fluss_servers is not None:
+        yield fluss.CHECK, lambda: fluss.fluss_cluster(fluss_servers)
+        yield fluss.SHARING, lambda: fluss.shared_lake(service.lake_properties())
     if spark:
         yield "sql", lambda: machine.spark_reads(service.uri)

@@ -81,6 +81,10 @@ class Service:
             return
         yield opened(lake_format, properties)
 
+    def lake_properties(self) -> Mapping[str, str]:
+        """As it tells everybody; none of a service that does not run."""
+        return {} if self.config is None else self.config.lake_properties
+
     def _of_this_version(self, config: pb.GetServiceConfigResponse) -> Finding:
         service = f"version {config.version} at {self.uri}, cluster {config.cluster_kind} {config.cluster_id}"
         if config.version == version(PACKAGE):

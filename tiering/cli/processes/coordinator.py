@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import grpc.aio
@@ -15,10 +15,12 @@ import structlog
 
 import sys_tables.server.service
 from tiering.cli.processes.data_folder import DataFolder, open_data_folder
+from tiering.cli.processes.lake_check import check_lake_is_the_clusters
 from tiering.cluster.kinds import HostedCluster
-from tiering.cluster.registry import cluster_kind
+from tiering.cluster.registry import EMBEDDED, check_folder, cluster_kind
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.memory.sql_store import SqlStore
+from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.serving import RunningServer, serve
@@ -26,6 +28,7 @@ from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
+from tiering.model.tables import TableInfo
 from tiering.validate.child import FolderValidation
 
 log = structlog.get_logger(__name__)
@@ -42,6 +45,11 @@ class CoordinatorSettings:
     inline_round_bytes: int
     lake_properties: Mapping[str, str] | None = None
     insecure: bool = False
+    create_lake_tables: bool = False
+    """Start although a cluster that others tiered before has none of its tables in this lake."""
+    cluster_kind: str = EMBEDDED
+    cluster_settings: Mapping[str, str] = field(default_factory=dict)
+    """As that kind's `host` takes them."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +122,25 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
     options = CoordinatorOptions(
         service_timeout_ms=settings.service_timeout_ms,
         inline_round_bytes=settings.inline_round_bytes,
+        cluster_kind=settings.cluster_kind,
         lake_properties=lake_properties,
     )
+    check_folder(folder.cluster, settings.cluster_kind)
     store = SqlStore(folder.store_url)
     stack.callback(store.close)
     lake_of = lake_opener(lake_properties)
     kind = cluster_kind(options.cluster_kind)
-    cluster = stack.enter_context(kind.host(folder.cluster, {}, lambda table: lake_of(table.lake_format).check_schema(table)))
+    check_lake = _lake_check(lake_of)
+    cluster = stack.enter_context(kind.host(folder.cluster, settings.cluster_settings, check_lake))
+    if cluster.add_to_server is None and not settings.create_lake_tables:  # it has servers of its own: others may have tiered it
+        check_lake_is_the_clusters(cluster.owner, lake_of)
     options = replace(options, cluster_properties=cluster.properties)
     return Coordinator(store, cluster.owner, lake_of, options, validator=_validator(folder, options)), cluster
+
+
+def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
+    """Raises BadRequest for a table that its lake cannot hold."""
+    return lambda table: lake_of(table.lake_format).check_schema(table)
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:

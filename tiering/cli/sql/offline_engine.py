@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.offline.statement_view import statement_view_of
 from tiering.cli.processes.data_folder import read_data_folder
 from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.clock import SystemClock
-from tiering.cluster.registry import EMBEDDED, cluster_kind
+from tiering.cluster.registry import cluster_kind, kind_in
 from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.lake.catalog_properties import with_default_catalog
@@ -25,17 +26,17 @@ class DuckDbEngine:
         folder = read_data_folder(data)
         properties = with_default_catalog(lake_properties, folder.read_only_lake_properties)
 
-        validation = FolderValidation(EMBEDDED, folder.cluster, lake_format, properties)
+        validation = FolderValidation(kind_in(folder.cluster), folder.cluster, lake_format, properties)
 
         with ExitStack() as opened:
             store = SqlStore.for_reading(folder.store_file)
             opened.callback(store.close)
-            cluster = cluster_kind(EMBEDDED).open_read_only(folder.cluster)
+            cluster = cluster_kind(kind_in(folder.cluster)).open_read_only(folder.cluster)
             opened.callback(cluster.close)
             self._opened = opened.pop_all()
         clock = SystemClock()
         source = OfflineSource(
-            look=lambda: offline_view(store, cluster, clock),
+            look=lambda: statement_view_of(offline_view(store, cluster, clock)),
             open_lake=lake_opener(properties),
             lake_format=lake_format,
             validate=lambda call: validation.run(call.path, call.level, call.snapshot_id),

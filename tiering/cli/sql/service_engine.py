@@ -6,24 +6,24 @@ something are called through Spark: `lakeward sql` without `--engine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import cast
 
-from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
-from sys_tables.offline.parsing import CallStatement, parse
-from sys_tables.registry import Registry, default_registry
+from sys_tables.offline.parsing import CallStatement, Statement, parse
+from sys_tables.offline.statement_view import StatementView
+from sys_tables.query.reading import read_rows
+from sys_tables.registry import default_registry
+from tiering.cli.service_cluster import service_cluster
 from tiering.cli.service_lake import service_lake
 from tiering.cli.sql.engine import Result, errors_of_statements
 from tiering.cli.system_catalog import SystemCatalog
 from tiering.client import LakewardClient
-from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+from tiering.cluster.base import TableCatalog
 from tiering.coordinator.calls.validate_table import ValidateTable
-from tiering.coordinator.interface import CoordinatorView
 from tiering.errors import StatementFailed
 from tiering.lake.registry import lake_opener
 from tiering.model.status import TableStatus
@@ -31,24 +31,24 @@ from tiering.model.tables import TableInfo
 from tiering.validate.results import CheckResult
 
 
-class ServiceView:
-    """What names mean, by the service: the part of a `CoordinatorView` that statements are resolved with."""
+class ServiceNames:
+    """A `NamesView` of a service, now."""
 
-    def __init__(self, cluster: RemoteEmbeddedCluster, client: LakewardClient) -> None:
+    def __init__(self, cluster: TableCatalog, client: LakewardClient) -> None:
         self._cluster = cluster
         self._client = client
         self.now = datetime.now(UTC)
 
     def databases(self) -> Sequence[str]:
-        """As `CoordinatorView.databases`."""
+        """As `NamesView.databases`."""
         return self._cluster.databases()
 
     def tables(self, database_name: str) -> Sequence[TableInfo]:
-        """As `CoordinatorView.tables`."""
+        """As `NamesView.tables`."""
         return self._cluster.tables(database_name)
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
-        """As `CoordinatorView.table_statuses`."""
+        """As `NamesView.table_statuses`."""
         statuses = self._client.list_tiering_statuses(database_name=database_name)
         return [status for status in statuses if table_name in (None, status.table_name)]
 
@@ -60,49 +60,48 @@ class ServiceDuckDbEngine:
         lake = service_lake(uri)
         with ExitStack() as opened:
             self._catalog = opened.enter_context(SystemCatalog(uri))
-            cluster = opened.enter_context(RemoteEmbeddedCluster(uri))
-            client = opened.enter_context(LakewardClient(uri))
+            self._cluster = opened.enter_context(service_cluster(uri))
+            self._client = opened.enter_context(LakewardClient(uri))
             self._opened = opened.pop_all()
-        known = default_registry()
-        tables = [SystemTable(table.name, table.row_class, table.comment, self._rows_of(table)) for table in known.tables]
-        self._registry = Registry(tables, known.procedures)
         source = OfflineSource(
-            look=lambda: cast(CoordinatorView, ServiceView(cluster, client)),
+            look=self._look,
             open_lake=lake_opener(lake.properties),
             lake_format=lake.format,
             validate=self._validate,
             start_command="lakeward up",
         )
+        self._registry = default_registry()
         self._engine = OfflineEngine(source, self._registry)
 
     def execute(self, statement: str) -> Result:
         """See `Engine`."""
         with errors_of_statements():
-            self._refuse_changes(statement)
-            answer = self._engine.execute(statement)
+            parsed = parse(statement)
+            self._refuse_changes(parsed)
+            answer = self._engine.execute_parsed(parsed)
         return Result(answer.columns, answer.rows)
 
     def close(self) -> None:
         """Ends the connections."""
         self._opened.close()
 
-    def _refuse_changes(self, statement: str) -> None:
+    def _refuse_changes(self, statement: Statement) -> None:
         """Raises StatementFailed for a CALL that changes something."""
-        parsed = parse(statement)
-        if isinstance(parsed, CallStatement) and self._registry.procedure(parsed.name[-1]).mutates:
+        if isinstance(statement, CallStatement) and self._registry.procedure(statement.name[-1]).mutates:
             raise StatementFailed(
-                f"CALL {'.'.join(parsed.name)} changes something, which --engine duckdb never does",
+                f"CALL {'.'.join(statement.name)} changes something, which --engine duckdb never does",
                 hint="It answers queries on system tables and lake tables, SHOW, DESCRIBE and CALL sys.validate_table. Leave --engine out.",
             )
 
-    def _rows_of(self, table: SystemTable) -> Callable[[CoordinatorView, ScanRequest], Iterator[object]]:
-        def rows(_view: CoordinatorView, _scan: ScanRequest) -> Iterator[object]:
-            # A column that an older service does not have is unknown (NULL); one that only a newer one has is left out.
-            names = table.schema.names
-            for row in self._catalog.read(table.name):
-                yield table.row_class(**{name: row.get(name) for name in names})
+    def _look(self) -> StatementView:
+        names = ServiceNames(self._cluster, self._client)
+        return StatementView(names, lambda table, scan: read_rows(table, lambda: self._rows(table), names.now, scan))
 
-        return rows
+    def _rows(self, table: SystemTable) -> Iterator[object]:
+        # A column that an older service does not have is unknown (NULL); one that only a newer one has is left out.
+        names = table.schema.names
+        for row in self._catalog.read(table.name):
+            yield table.row_class(**{name: row.get(name) for name in names})
 
     def _validate(self, call: ValidateTable) -> Sequence[CheckResult]:
         rows = self._catalog.call("validate_table", table=str(call.path), level=call.level, snapshot_id=call.snapshot_id)

@@ -30,6 +30,11 @@ FlussConfOption = Annotated[
     ),
 ]
 
+CreateLakeTablesOption = Annotated[
+    bool,
+    typer.Option("--create-lake-tables", help="Start although the cluster says that tables are tiered, and this lake has none of them."),
+]
+
 
 def read_lake(context: typer.Context, lake_property: list[str] | None, fluss_conf: Path | None) -> dict[str, str] | None:
     """The lake's properties; None if no option names a lake, which stands for the data folder's own. `--lake-property` goes before all.

@@ -51,7 +51,8 @@ def foreign_tiering(view: LakeView, snapshot: LakeSnapshot) -> ForeignTiering:
     """The error for `snapshot`."""
     newest = "newest snapshot that it tiered" if view.reference is None else f"snapshot that the {view.reference} names"
     return ForeignTiering(
-        f"another tiering service committed snapshot {snapshot.snapshot_id} to the lake table {view.path} at {snapshot.committed_at}",
+        f"another tiering service (commit user {snapshot.commit_user}, that of Fluss's own) committed snapshot {snapshot.snapshot_id} to "
+        f"the lake table {view.path} at {snapshot.committed_at}",
         hint="Only one service may tier a table: stop the other one. Then take over what it wrote: "
         f"{reconcile_call(view.path, 'adopt')}, or, if its offsets cannot be read, {reconcile_call(view.path, 'retier')}. Or, if Lakeward "
         f"tiered the table before, set its main branch back to the {newest}, then {tier_call(view.path)}.",

@@ -1,0 +1,77 @@
+"""A coordinator and tierers as real processes beside a real Fluss cluster, and what tests do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from support.clusters.fluss_owner import CLUSTER_ID, opened_source
+from support.clusters.fluss_tables import FlussTables
+from support.lakes.lake_proof import assert_every_offset_once
+from support.running.cluster_of_processes import SCHEMA, Deployment, rows
+from support.running.processes import Process
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import TableInfo, TablePath
+
+LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1s"}
+
+
+@dataclass
+class FlussDeployment(Deployment):
+    """Processes on `folder` for the cluster at `servers`; its coordinator is told that nobody else tiers."""
+
+    servers: str = ""
+
+    @property
+    def fluss_options(self) -> tuple[str, ...]:
+        """Also starts where tables are left over that a failed test tiered into a lake of its own."""
+        return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive", "--create-lake-tables")
+
+    def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None) -> Process:
+        return super().start_coordinator(*self.fluss_options, *options, port=port, crash_point=crash_point)
+
+    def restart_coordinator(self) -> None:
+        """A SIGTERM, and a new one on the same port."""
+        port = self.port
+        self.coordinator.close()
+        self.start_coordinator(port=port)
+
+    @property
+    def coordinator(self) -> Process:
+        return next(process for process in reversed(self.processes) if "coordinator" in process.log.name)
+
+    def write(self, tables: FlussTables, table: TableInfo, start: int, count: int, pieces: int = 3) -> None:
+        """Rows `start .. start+count-1` into a log table, in batches that several buckets share."""
+        batches = [batch for piece in range(pieces) for batch in _piece(start, count, piece, pieces).to_batches()]
+        for batch in batches:
+            tables.append(table, [batch])
+        self.appended_at = datetime.now(UTC)
+
+    def wrote(self) -> None:
+        """Says that rows were written otherwise: an older look at the log does not count any more."""
+        self.appended_at = datetime.now(UTC)
+
+    def assert_exact(self, path: TablePath, count: int, lake_properties: Mapping[str, str] | None = None) -> None:
+        with opened_source(self.servers) as source:
+            ends = {bucket.bucket_id: log.log_end for bucket, log in source.offsets(source.table(path)).items()}
+        in_lake = assert_every_offset_once(lake_properties or self.data.lake_properties, path, ends)
+        assert sorted(in_lake["id"].to_pylist()) == list(range(count))
+
+    def recorded(self, path: TablePath) -> RecordedLakeSnapshot | None:
+        """What the cluster remembers of the lake table."""
+        with opened_source(self.servers) as source:
+            return source.lake_snapshot(source.table(path))
+
+
+def _piece(start: int, count: int, piece: int, pieces: int) -> pa.Table:
+    first, last = start + piece * count // pieces, start + (piece + 1) * count // pieces
+    return rows(first, last - first)
+
+
+def make_orders(tables: FlussTables, name: str, buckets: int = 3, **options: Any) -> TableInfo:
+    """A lake-enabled log table of (id, text)."""
+    return tables.create(name, SCHEMA, buckets=buckets, properties=LAKE, **options)

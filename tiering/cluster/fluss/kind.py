@@ -1,0 +1,165 @@
+"""How a Fluss cluster is reached by the coordinator, by tierers and by whoever validates: its line in `tiering.cluster.registry`.
+
+Each process needs one part of it alone, so every function imports its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from tiering.cluster.base import ReadOnlyCluster, SplitSource
+from tiering.cluster.fluss.settings import (
+    BOOTSTRAP_SERVERS,
+    CLUSTER_ID,
+    MODE,
+    USERNAME_VARIABLE,
+    FlussSettings,
+    read_settings,
+)
+from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
+from tiering.model.service_mode import ServiceMode
+from tiering.model.tables import TableInfo
+
+if TYPE_CHECKING:
+    from tiering.cluster.fluss.cluster import FlussCluster
+    from tiering.cluster.fluss.connection_options import FlussConnection
+    from tiering.cluster.fluss.memory import FlussMemory
+
+_log = structlog.get_logger(__name__)
+
+NEEDED_MODULES = ("google_crc32c", "rocksdict")
+"""Of the extra `lakeward[fluss]`; what writes to Fluss needs pyfluss as well."""
+
+
+class FlussKind:
+    """A `ClusterKind`: a cluster with servers of its own. The folder holds what the coordinator remembers of it."""
+
+    @contextmanager
+    def host(self, folder: Path, settings: Mapping[str, str], check_lake: Callable[[TableInfo], None]) -> Iterator[HostedCluster]:
+        """As `ClusterKind.host`.
+
+        Raises SetupError: no extra `lakeward[fluss]`, another cluster id than the folder's, a cluster that refuses the login or lacks
+        calls, and, at the first start, one that does not answer. Later a cluster that is away is waited for.
+        """
+        from tiering.cluster.fluss.cluster import FlussCluster
+        from tiering.cluster.fluss.memory import FlussMemory
+        from tiering.cluster.fluss.wire.client import FlussClient
+
+        _check_extra()
+        chosen = read_settings(settings)
+        if chosen.mode is ServiceMode.SHARED:
+            raise SetupError(
+                "this version cannot share a Fluss cluster with another tiering service yet",
+                hint="If Lakeward is the cluster's only tiering service, say so with --fluss-mode exclusive, and stop every other one "
+                "first, such as Flink's tiering job.",
+            )
+        memory = FlussMemory(folder)
+        client = None
+        try:
+            is_first_start = _check_cluster_id(memory, chosen.cluster_id)
+            connection = _connection(chosen)
+            client = FlussClient(connection)
+            cluster = FlussCluster(connection, client, chosen, memory)
+            _check_reachable(cluster, chosen, is_first_start=is_first_start)
+            memory.set_fact(CLUSTER_ID, chosen.cluster_id)
+            memory.set_fact(BOOTSTRAP_SERVERS, ",".join(chosen.bootstrap_servers))
+            memory.set_fact(MODE, chosen.mode)
+            yield HostedCluster(cluster, properties=chosen.as_text())
+        finally:
+            if client is not None:
+                client.close()
+            memory.close()
+
+    def connect(self, address: ClusterAddress) -> SplitSource:
+        """As `ClusterKind.connect`: tierers ask the cluster's own servers, as the user of their own environment."""
+        from tiering.cluster.fluss.source import FlussSource
+        from tiering.cluster.fluss.wire.client import FlussClient
+
+        _check_extra()
+        settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
+        connection = _connection(settings)
+        return FlussSource(connection, FlussClient(connection), settings)
+
+    def is_in(self, folder: Path) -> bool:
+        """As `ClusterKind.is_in`."""
+        from tiering.cluster.fluss.memory import FILE_NAME
+
+        return (folder / FILE_NAME).is_file()
+
+    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
+        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last."""
+        from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
+        from tiering.cluster.fluss.memory import FlussMemory
+        from tiering.cluster.fluss.wire.client import FlussClient
+
+        _check_extra()
+        memory = FlussMemory(folder, read_only=True)
+        try:
+            known = {name: memory.fact(name) or "" for name in (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE)}
+            settings = read_settings(known)
+            connection = _connection(settings)
+            return ReadOnlyFlussCluster(connection, FlussClient(connection), settings, memory)
+        except BaseException:
+            memory.close()
+            raise
+
+    def preload(self) -> None:
+        """As `ClusterKind.preload`; nothing where the extra is not installed."""
+        if not _missing_modules():
+            import tiering.cluster.fluss.log.reader  # noqa: F401
+
+
+def _connection(settings: FlussSettings) -> FlussConnection:
+    from tiering.cluster.fluss.connection_options import FlussConnection
+
+    return FlussConnection.parse(",".join(settings.bootstrap_servers), os.environ.get(USERNAME_VARIABLE))
+
+
+def _missing_modules() -> list[str]:
+    return [name for name in NEEDED_MODULES if find_spec(name) is None]
+
+
+def _check_extra() -> None:
+    """Raises SetupError naming what to install."""
+    missing = _missing_modules()
+    if missing:
+        raise SetupError(
+            f"a Fluss cluster needs Python packages that are not installed: {', '.join(missing)}",
+            hint="Install them with: pip install 'lakeward[fluss]'. pyfluss, with which `lakeward ingest` writes to Fluss, has no wheel "
+            "for Python 3.13: use Python 3.11 or 3.12 for that.",
+        )
+
+
+def _check_cluster_id(memory: FlussMemory, cluster_id: str) -> bool:
+    """Returns whether this is the first start. Raises SetupError if the folder belongs to another cluster."""
+    known = memory.fact(CLUSTER_ID)
+    if known is not None and known != cluster_id:
+        raise SetupError(
+            f"this data folder belongs to the Fluss cluster {known!r}, and --fluss-cluster-id names {cluster_id!r}",
+            hint="A cluster's id never changes: it stands in every lake table. Give the former one, or another data folder with --data.",
+        )
+    return known is None
+
+
+def _check_reachable(cluster: FlussCluster, settings: FlussSettings, *, is_first_start: bool) -> None:
+    """Lists the cluster's tables once, which tells as well whether it is another one than before."""
+    try:
+        cluster.tables()
+    except ClusterAccessDenied as error:
+        raise SetupError(error.message, hint=error.hint) from error
+    except ClusterUnavailable as error:
+        another = error.ids.get("cluster_id") is not None
+        if is_first_start or another:
+            raise SetupError(f"{error.message}", hint=error.hint or "Is the address that of the Fluss cluster, and does it run?") from error
+        _log.warning("the Fluss cluster does not answer; going on until it does", servers=settings.bootstrap_servers, error=error.message)
+
+
+CLUSTER_KIND: ClusterKind = FlussKind()

@@ -1,0 +1,115 @@
+"""Which KV snapshots a Fluss cluster has, and what it says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
+from tiering.cluster.fluss.kv.snapshot_reader import FlussSnapshotReader
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.errors import ClusterUnavailable, KvSnapshotGone, UnknownPartition, UnknownTable
+from tiering.model.leases import KvSnapshot
+from tiering.model.splits import TieringSnapshotSplit
+from tiering.model.tables import BucketKey, Partition, TableBucket, TableInfo, TableType
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+FORMAT_PROPERTY, FORMAT_VERSION_PROPERTY = "table.kv.format", "table.kv.format-version"
+_READ_FORMAT, _READ_FORMAT_VERSIONS = "COMPACTED", ("", "1", "2")
+_CALLS_AT_ONCE = 8
+"""Questions under way at a time about many partitions or snapshots: their answers take a millisecond or two."""
+
+
+@dataclass(frozen=True)
+class SnapshotMetadata:
+    """A KV snapshot as its cluster describes it."""
+
+    log_offset: int
+    files: tuple[SnapshotFile, ...]
+
+
+def newest_kv_snapshots(
+    client: FlussClient, table: TableInfo, partitions: Callable[[], Sequence[Partition]]
+) -> Mapping[BucketKey, KvSnapshot]:
+    """As `SplitSource.kv_snapshots`; `partitions` lists the table's partitions as they are now.
+
+    None of a table whose rows are stored in a form other than compacted rows: such a table is read from its log. Raises UnknownTable,
+    ClusterUnavailable.
+    """
+    if table.table_type is TableType.LOG or not has_compacted_rows(table):
+        return {}
+    if not table.partition_keys:
+        return dict(_bucket_snapshots(client, table, None))
+    snapshots: dict[BucketKey, KvSnapshot] = {}
+    with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
+        for answers in pool.map(lambda partition: _partition_snapshots(client, table, partition, partitions), partitions()):
+            snapshots.update(answers)
+    return snapshots
+
+
+def has_compacted_rows(table: TableInfo) -> bool:
+    """Whether values of the table's KV snapshots are a schema id and a compacted row."""
+    kv_format = table.properties.get(FORMAT_PROPERTY, _READ_FORMAT)
+    return kv_format.upper() == _READ_FORMAT and table.properties.get(FORMAT_VERSION_PROPERTY, "") in _READ_FORMAT_VERSIONS
+
+
+def snapshot_metadata(client: FlussClient, place: TableBucket, snapshot_id: int) -> SnapshotMetadata:
+    """Raises KvSnapshotGone if the cluster does not have that snapshot (any more), ClusterUnavailable."""
+    request = pb.GetKvSnapshotMetadataRequest(
+        table_id=place.table_id, partition_id=place.bucket.partition_id, bucket_id=place.bucket.bucket_id, snapshot_id=snapshot_id
+    )
+    answer = client.coordinator(request)
+    return SnapshotMetadata(
+        answer.log_offset, tuple(SnapshotFile(file.remote_path, file.local_file_name) for file in answer.snapshot_files)
+    )
+
+
+def log_offsets_of(client: FlussClient, snapshots: Mapping[TableBucket, int]) -> Mapping[TableBucket, int]:
+    """The log offset of each snapshot (bucket -> snapshot id); those that are not there are left out. Raises ClusterUnavailable."""
+
+    def log_offset(place: TableBucket) -> int | None:
+        try:
+            return snapshot_metadata(client, place, snapshots[place]).log_offset
+        except KvSnapshotGone:
+            return None
+
+    with ThreadPoolExecutor(_CALLS_AT_ONCE) as pool:
+        answers = zip(snapshots, pool.map(log_offset, snapshots), strict=True)
+        return {place: offset for place, offset in answers if offset is not None}
+
+
+def open_snapshot_reader(
+    client: FlussClient, table: TableInfo, split: TieringSnapshotSplit, schemas: Mapping[int, bytes], storage: Mapping[str, str]
+) -> FlussSnapshotReader:
+    """How an executor reads `split`. `schemas`: the JSON of each schema id of the table; `storage`: as `open_remote` has it.
+
+    Raises KvSnapshotGone, ClusterUnavailable.
+    """
+    metadata = snapshot_metadata(client, TableBucket(table.table_id, split.bucket), split.snapshot_id)
+    return FlussSnapshotReader(split, table.schema, schemas, metadata.files, storage)
+
+
+def _partition_snapshots(
+    client: FlussClient, table: TableInfo, partition: Partition, partitions: Callable[[], Sequence[Partition]]
+) -> Collection[tuple[BucketKey, KvSnapshot]]:
+    try:
+        return list(_bucket_snapshots(client, table, partition))
+    except (ClusterUnavailable, UnknownPartition):  # 0.9.1 answers with a failure of its own for a partition that vanished
+        if partition in partitions():
+            raise
+        return ()
+
+
+def _bucket_snapshots(client: FlussClient, table: TableInfo, partition: Partition | None) -> Iterator[tuple[BucketKey, KvSnapshot]]:
+    path = pb.PbTablePath(database_name=table.path.database_name, table_name=table.path.table_name)
+    partition_name = None if partition is None else partition.partition_name
+    answer = client.coordinator(pb.GetLatestKvSnapshotsRequest(table_path=path, partition_name=partition_name))
+    if answer.table_id != table.table_id:
+        raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+    if partition is not None and answer.partition_id != partition.partition_id:
+        return  # another partition has its name now
+    for snapshot in answer.latest_snapshots:
+        if snapshot.HasField("snapshot_id"):
+            bucket = BucketKey(None if partition is None else partition.partition_id, snapshot.bucket_id)
+            yield bucket, KvSnapshot(snapshot.snapshot_id, snapshot.log_offset)

@@ -1,0 +1,177 @@
+"""How far the logs of many tables reach: ListOffsets, one question for all buckets of a table or partition that a server leads.
+
+Fluss asks of one table or partition at a time, and of one end of the log; so the questions are sent side by side.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.errors import error_of
+from tiering.errors import ClusterUnavailable, LakewardError, SourceChanged, UnknownTable
+from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo
+from tiering.rpc.fluss import fluss_pb2 as fluss
+
+EARLIEST, LATEST = 0, 1
+"""`offset_type` of ListOffsets."""
+CLIENT = -1
+"""`follower_server_id` of whoever is no replica."""
+THREADS = 16
+"""Questions under way at one time: they wait for servers, and share one connection a server."""
+ATTEMPTS = 2
+"""A bucket whose leader has moved is asked for once more, at its new leader."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """About one end of the log of the buckets that one server leads."""
+
+    table: TableInfo
+    partition_id: int | None
+    server: Any
+    bucket_ids: tuple[int, ...]
+    offset_type: int
+
+
+class FlussLogOffsets:
+    """Asks for offsets. Safe to use from several threads."""
+
+    def __init__(self, client: FlussClient) -> None:
+        self._client = client
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="fluss-offsets")
+
+    def of(self, tables: Sequence[tuple[TableInfo, Sequence[Partition]]]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        """Start and end of every bucket's log, by table id; a table one of whose buckets does not answer is left out.
+
+        Partitions that vanish meanwhile are left out of their table. Raises ClusterUnavailable if no table's log answers.
+        """
+        wanted = {table.table_id: _buckets(table, partitions) for table, partitions in tables}
+        infos = {table.table_id: table for table, _ in tables}
+        ends: dict[tuple[int, BucketKey, int], int] = {}
+        gone: set[tuple[int, int | None]] = set()
+        errors: dict[int, LakewardError] = {}
+        for _ in range(ATTEMPTS):
+            missing = {
+                table_id: [
+                    bucket for bucket in buckets if (table_id, bucket, LATEST) not in ends or (table_id, bucket, EARLIEST) not in ends
+                ]
+                for table_id, buckets in wanted.items()
+            }
+            errors = {}
+            questions = self._questions(infos, missing, gone, errors)
+            for question, answer in zip(questions, self._pool.map(self._ask, questions), strict=True):
+                self._take(question, answer, ends, gone, errors)
+            if not errors:
+                break
+        return _whole(wanted, ends, gone, errors)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _questions(
+        self,
+        infos: Mapping[int, TableInfo],
+        missing: Mapping[int, Sequence[BucketKey]],
+        gone: set[tuple[int, int | None]],
+        errors: dict[int, LakewardError],
+    ) -> list[_Question]:
+        by_server: dict[tuple[int, int | None, Any], list[int]] = defaultdict(list)
+        for table_id, buckets in missing.items():
+            for bucket in buckets:
+                if (table_id, bucket.partition_id) in gone:
+                    continue
+                try:
+                    server = self._client.leader_of(infos[table_id].path, table_id, bucket)
+                except (SourceChanged, UnknownTable):
+                    gone.add((table_id, bucket.partition_id))
+                except ClusterUnavailable as error:
+                    errors[table_id] = error
+                else:
+                    by_server[table_id, bucket.partition_id, server].append(bucket.bucket_id)
+        return [
+            _Question(infos[table_id], partition_id, server, tuple(bucket_ids), offset_type)
+            for (table_id, partition_id, server), bucket_ids in by_server.items()
+            for offset_type in (EARLIEST, LATEST)  # the start first: retention may move it up to an end that was read before
+        ]
+
+    def _ask(self, question: _Question) -> Any:
+        """The answer, or the error of the tree that came instead."""
+        request = fluss.ListOffsetsRequest(
+            follower_server_id=CLIENT,
+            offset_type=question.offset_type,
+            table_id=question.table.table_id,
+            partition_id=question.partition_id,
+            bucket_id=question.bucket_ids,
+        )
+        try:
+            return self._client.call(question.server, request)
+        except LakewardError as error:
+            return error
+
+    def _take(
+        self,
+        question: _Question,
+        answer: Any,
+        ends: dict[tuple[int, BucketKey, int], int],
+        gone: set[tuple[int, int | None]],
+        errors: dict[int, LakewardError],
+    ) -> None:
+        table = question.table
+        if isinstance(answer, LakewardError):
+            for bucket_id in question.bucket_ids:
+                self._doubt(table, BucketKey(question.partition_id, bucket_id), answer, gone, errors)
+            return
+        for of_bucket in answer.buckets_resp:
+            bucket = BucketKey(question.partition_id, of_bucket.bucket_id)
+            if of_bucket.HasField("error_code") and of_bucket.error_code:
+                error = error_of(of_bucket.error_code, f"{table.path} bucket {bucket}: {of_bucket.error_message}")
+                self._doubt(table, bucket, error, gone, errors)
+            else:
+                ends[table.table_id, bucket, question.offset_type] = of_bucket.offset
+
+    def _doubt(
+        self,
+        table: TableInfo,
+        bucket: BucketKey,
+        error: LakewardError,
+        gone: set[tuple[int, int | None]],
+        errors: dict[int, LakewardError],
+    ) -> None:
+        """The leader may have moved, or the partition is gone."""
+        self._client.forget_leader(table.path, table.table_id, bucket)
+        if isinstance(error, UnknownTable | SourceChanged):
+            gone.add((table.table_id, bucket.partition_id))
+        else:
+            errors[table.table_id] = error
+
+
+def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKey]:
+    partition_ids = [partition.partition_id for partition in partitions] if table.partition_keys else [None]
+    return [BucketKey(partition_id, bucket_id) for partition_id in partition_ids for bucket_id in range(table.bucket_count)]
+
+
+def _whole(
+    wanted: Mapping[int, Sequence[BucketKey]],
+    ends: Mapping[tuple[int, BucketKey, int], int],
+    gone: set[tuple[int, int | None]],
+    errors: Mapping[int, LakewardError],
+) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+    """Tables with all buckets of those partitions that are left."""
+    offsets: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
+    for table_id, buckets in wanted.items():
+        if table_id in errors or (table_id, None) in gone:
+            continue
+        offsets[table_id] = {
+            # An end that was read before records came, and a start that retention moved since: nothing is left of what was there.
+            bucket: BucketOffsets(ends[table_id, bucket, EARLIEST], max(ends[table_id, bucket, EARLIEST], ends[table_id, bucket, LATEST]))
+            for bucket in buckets
+            if (table_id, bucket.partition_id) not in gone
+        }
+    if errors and not offsets:
+        raise next(iter(errors.values()))
+    return offsets

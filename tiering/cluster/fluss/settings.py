@@ -1,0 +1,49 @@
+"""What the command line says of a Fluss cluster, as text by name: to the coordinator, and from it to tierers. No secrets are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.errors import InvalidArgument, SetupError
+from tiering.model.service_mode import ServiceMode
+
+BOOTSTRAP_SERVERS = "bootstrap.servers"
+CLUSTER_ID = "cluster-id"
+MODE = "mode"
+DEFAULT_MODE = ServiceMode.SHARED
+USERNAME_VARIABLE = "FLUSS_USERNAME"
+"""Of each process its own, as is `FLUSS_PASSWORD`: user and password never travel."""
+CLUSTER_ID_LIMIT = 200
+
+
+@dataclass(frozen=True)
+class FlussSettings:
+    """Where the cluster is, what it is called for ever, and whether this deployment is its only tiering service."""
+
+    bootstrap_servers: tuple[str, ...]
+    cluster_id: str
+    mode: ServiceMode = DEFAULT_MODE
+
+    def as_text(self) -> dict[str, str]:
+        """The inverse of `read_settings`."""
+        return {BOOTSTRAP_SERVERS: ",".join(self.bootstrap_servers), CLUSTER_ID: self.cluster_id, MODE: self.mode.value}
+
+
+def read_settings(settings: Mapping[str, str]) -> FlussSettings:
+    """Raises SetupError without address or cluster id, InvalidArgument for a value that cannot be."""
+    cluster_id = settings.get(CLUSTER_ID, "").strip()
+    if not cluster_id:
+        raise SetupError(
+            "a Fluss cluster has no name of its own, and none was given",
+            hint="Name it with --fluss-cluster-id, such as --fluss-cluster-id sales-production. It is written into every lake table and "
+            "never changes.",
+        )
+    if len(cluster_id) > CLUSTER_ID_LIMIT or not cluster_id.isprintable():
+        raise InvalidArgument(f"the cluster id {cluster_id[:60]!r} is too long or holds a control character")
+    mode = settings.get(MODE) or DEFAULT_MODE
+    if mode not in tuple(ServiceMode):
+        raise InvalidArgument(f"--fluss-mode is {mode[:60]!r}", hint=f"It may be: {', '.join(ServiceMode)}.")
+    servers = FlussConnection.parse(settings.get(BOOTSTRAP_SERVERS, "")).bootstrap_servers
+    return FlussSettings(servers, cluster_id, ServiceMode(mode))

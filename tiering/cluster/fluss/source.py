@@ -1,0 +1,132 @@
+"""A Fluss cluster as a tierer sees it: tables, offsets, KV snapshots, and readers of splits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from tiering.cluster.base import SplitReader
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
+from tiering.cluster.fluss.lake_record import LakeRecord
+from tiering.cluster.fluss.log.reader import open_log_reader
+from tiering.cluster.fluss.log.schema_history import SchemaHistory
+from tiering.cluster.fluss.log.timestamps import oldest_timestamps
+from tiering.cluster.fluss.log_offsets import FlussLogOffsets
+from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.tables import FlussTables
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.errors import LakeRecordUnreadable, UnknownTable
+from tiering.model.leases import KvSnapshot
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.service_mode import ServiceMode
+from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
+
+NO_REMOTE_PROPERTIES: Mapping[str, str] = {}
+UNREADABLE = RecordedLakeSnapshot(-1, {})
+"""A record whose file is gone: it is behind whatever the lake holds, so the next base check has the cluster told anew (H1)."""
+
+
+class FlussSource:
+    """A `SplitSource`. `tables` lists its tables; the client is its own to close."""
+
+    def __init__(
+        self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, tables: FlussTables | None = None
+    ) -> None:
+        self._connection = connection
+        self._client = client
+        self._settings = settings
+        self._tables = tables or FlussTables(client)
+        self._offsets = FlussLogOffsets(client)
+        self._schemas = SchemaHistory(client)
+        self._lake_record = LakeRecord(client)
+        self._bounds_lock = threading.Lock()
+        self._known_bounds: dict[int, Mapping[BucketKey, BucketOffsets]] = {}
+
+    @property
+    def cluster_id(self) -> str:
+        """The name that the operator gave it (`--fluss-cluster-id`)."""
+        return self._settings.cluster_id
+
+    @property
+    def service_mode(self) -> ServiceMode:
+        """As `ServiceModes.service_mode`."""
+        return self._settings.mode
+
+    def databases(self) -> Sequence[str]:
+        """As `TableCatalog.databases`."""
+        return self._tables.databases()
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """As `TableCatalog.tables`."""
+        return self._tables.tables(database_name)
+
+    def table(self, path: TablePath) -> TableInfo:
+        """As `TableCatalog.table`."""
+        return self._tables.table(path)
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """As `TableCatalog.partitions`."""
+        return self._tables.partitions(table)
+
+    def lake_snapshot(self, table: TableInfo) -> RecordedLakeSnapshot | None:
+        """As `TableCatalog.lake_snapshot`. Raises LakeRecordUnreadable, but not where this is the only tiering service."""
+        try:
+            return self._lake_record.read(table)
+        except LakeRecordUnreadable:
+            if self.service_mode is not ServiceMode.EXCLUSIVE:
+                raise
+            return UNREADABLE
+
+    def offsets(self, table: TableInfo) -> Mapping[BucketKey, BucketOffsets]:
+        """As `LogOffsets.offsets`."""
+        partitions = self.partitions(table)
+        offsets = self._offsets.of([(table, partitions)])
+        if table.table_id not in offsets:
+            raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+        with self._bounds_lock:
+            self._known_bounds[table.table_id] = offsets[table.table_id]
+        return offsets[table.table_id]
+
+    def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
+        """As `LogOffsets.offsets_of`."""
+        wanted: list[tuple[TableInfo, Sequence[Partition]]] = []
+        for table in tables:
+            try:
+                wanted.append((table, self.partitions(table) if table.partition_keys else ()))
+            except UnknownTable:
+                continue
+        return self._offsets.of(wanted)
+
+    def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
+        """As `LogOffsets.oldest_timestamps`."""
+        return oldest_timestamps(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+
+    def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
+        """As `SplitSource.kv_snapshots`."""
+        return newest_kv_snapshots(self._client, table, lambda: self.partitions(table))
+
+    def reader(self, table: TableInfo, split: TieringSplit) -> SplitReader:
+        """As `SplitSource.reader`."""
+        schemas = self._schemas.of(table)
+        if isinstance(split, TieringSnapshotSplit):
+            return open_snapshot_reader(self._client, table, split, schemas, NO_REMOTE_PROPERTIES)
+        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, NO_REMOTE_PROPERTIES)
+
+    def _bounds(self, table: TableInfo, split: TieringLogSplit) -> BucketOffsets | None:
+        """What the bucket's log holds; None = there is no such bucket.
+
+        As its round was planned, if that holds all of the split: a reader meets by itself what retention removed since.
+        """
+        with self._bounds_lock:
+            known = self._known_bounds.get(table.table_id, {}).get(split.bucket)
+        if known is None or not known.log_start <= split.starting_offset <= split.stopping_offset <= known.log_end:
+            known = self.offsets(table).get(split.bucket)
+        return known
+
+    def close(self) -> None:
+        """As `SplitSource.close`."""
+        self._offsets.close()
+        self._client.close()
