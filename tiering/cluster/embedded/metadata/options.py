@@ -59,6 +59,13 @@ class MaintenanceOptions:
     kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS
 
 
+def check_new_options(properties: Mapping[str, str]) -> None:
+    """Raises InvalidArgument naming the option that a new table cannot have."""
+    parse_lake_options(properties)
+    parse_maintenance_options(properties)
+    check_table_options(properties)
+
+
 def parse_maintenance_options(properties: Mapping[str, str]) -> MaintenanceOptions:
     """Raises InvalidArgument naming the option."""
     interval_ms = _positive_ms(properties, KV_SNAPSHOT_INTERVAL)
