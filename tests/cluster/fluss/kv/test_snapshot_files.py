@@ -7,9 +7,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import fsspec
@@ -193,19 +191,6 @@ class TestReader:
         assert {(row["__bucket"], row["__offset"], row["__timestamp"].timestamp(), row["__change_type"]) for row in system} == {
             (3, -1, -0.001, 1)
         }
-
-    def test_300_000_rows_a_second(self, tmp_path: Path) -> None:
-        schema = pa.schema([*self.SCHEMA, ("quantity", pa.int32()), ("price", pa.decimal128(12, 2)), ("at", pa.timestamp("us", "UTC"))])
-        value = encode_value(1, schema.types, (10**6, "the name of a customer", 700, Decimal("12.34"), 1_700_000_000_000_000))
-        snapshot = write_kv_snapshot(tmp_path / "remote", [value] * 60_000)
-        reader = FlussSnapshotReader(SPLIT, schema, {1: schema_json(schema)}, snapshot, {})
-
-        def seconds() -> float:
-            began = time.thread_time()
-            assert sum(batch.num_rows for batch in reader.read()) == 60_000
-            return time.thread_time() - began
-
-        assert min(seconds() for _ in range(3)) < 0.2
 
     def test_executors_import_it_ahead_of_work(self) -> None:
         program = "import sys; from tiering.cluster.registry import preload_readers; preload_readers(); print(*sys.modules)"
