@@ -43,6 +43,16 @@ ensure_java() {
   command -v mvn >/dev/null || apt_install "Maven was not found" maven
 }
 
+# Tests run a PostgreSQL of their own; everything else does without.
+ensure_postgresql() {
+  command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt_install "PostgreSQL was not found" postgresql
+  else
+    say "PostgreSQL was not found: tests that need one will fail until it is installed (Debian: postgresql)"
+  fi
+}
+
 find_python() {
   local candidate
   for candidate in "${PYTHON:-}" python3 python3.11 python3.12 python3.13; do
@@ -138,6 +148,7 @@ sys.exit(bool(missing_jars()))' || {
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
 unset LAKEWARD_SETUP_ALONE
 ensure_java
+ensure_postgresql
 ensure_venv
 ensure_packages
 ensure_project

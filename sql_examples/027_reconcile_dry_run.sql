@@ -4,6 +4,6 @@
 CALL fluss.sys.reconcile_lake(table => 'demo.flights', action => 'accept', dry_run => true);
 
 -- Expected:
--- | table | action | round_id | lake_snapshot_id | outcome | records_left_out |
--- | --- | --- | --- | --- | --- | --- |
--- | demo.flights | accept | NULL | * | not_needed | 0 |
+-- | table | action | round_id | lake_snapshot_id | outcome | records_left_out | records_removed |
+-- | --- | --- | --- | --- | --- | --- | --- |
+-- | demo.flights | accept | NULL | * | not_needed | 0 | NULL |

@@ -41,7 +41,7 @@ class Output:
     records_left_out: int | None = column(
         "How many records of the log the lake lacks and will not be given: of a primary-key table, changes. NULL if it cannot be told."
     )
-    rows_removed: int | None = column(
+    records_removed: int | None = column(
         "How many rows of the lake were removed: those there twice, or behind a gap. NULL if it was not counted."
     )
 
@@ -64,5 +64,5 @@ async def run(call: Call, arguments: Parameters) -> AsyncIterator[str | Output]:
         result.lake_snapshot_id,
         result.outcome,
         result.records_left_out,
-        result.rows_removed,
+        result.records_removed,
     )

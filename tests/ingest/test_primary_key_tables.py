@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from support.clusters.changelog import SIGNS
 from support.clusters.embedded import PATH, LoopbackServer, scan_all
-from tiering.cli.main import main
 from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.errors import InvalidArgument, InvalidData, UnknownTable, UnsupportedType
@@ -141,18 +139,3 @@ def test_keys_are_not_deleted_from_a_log_table(cluster: RemoteEmbeddedCluster, t
     ingest_file(cluster, PATH, written(tmp_path, "planes.csv", PLANES))
     with pytest.raises(InvalidArgument, match="is a log table"):
         ingest_file(cluster, PATH, written(tmp_path, "gone.csv", "tail\nN1\n"), IngestOptions(deletes=True))
-
-
-def test_the_command_says_what_it_did(
-    server: LoopbackServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planes, gone = written(tmp_path, "planes.csv", PLANES), written(tmp_path, "gone.csv", "tail\nN1\nN9\n")
-    for arguments, summary in (
-        ([str(planes), "--primary-key", "tail"], "sales.orders: made, 3 rows upserted; offsets by bucket: 0: [0, 2)"),
-        ([str(gone), "--deletes"], "sales.orders: 1 of 2 keys deleted; offsets by bucket: 0: [2, 3)"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["lakeward", "ingest", "sales.orders", *arguments, "--uri", server.uri])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        *_, last_line = capsys.readouterr().out.strip().splitlines()  # the server of this process logs before it
-        assert (ended.value.code, last_line) == (0, summary)

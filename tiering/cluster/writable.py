@@ -43,6 +43,19 @@ class AppendedRange:
 class WritableCluster(TableCatalog, Protocol):
     """A cluster whose tables are made and written by us. Every call may raise InvalidName."""
 
+    @property
+    def remembers_writers(self) -> bool:
+        """Whether a repeated (writer_id, sequence) is known again.
+
+        Where it is not, as on Fluss, a repeat is written once more, a write that failed may have been written in part, and the ranges
+        of a write are what the logs grew by meanwhile.
+        """
+        ...
+
+    def check_options(self, properties: Mapping[str, str]) -> None:
+        """Looks at the options of a new table before its rows are read. Raises InvalidArgument for one that is known to be wrong."""
+        ...
+
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Raises AlreadyExists, also for a name that differs in case only."""
         ...

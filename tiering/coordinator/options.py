@@ -62,7 +62,7 @@ class CoordinatorOptions:
     """How long the record of a dropped table is kept, so that one that a cluster lists again by then goes on with its epochs."""
 
     cluster_kind: str = "embedded"
-    """What tierers are told of the cluster: `embedded` or `fluss`."""
+    """What tierers are told of the cluster: a name in `tiering.cluster.registry`."""
 
     cluster_properties: Mapping[str, str] = field(default_factory=dict)
     """What tierers connect to the cluster with (`HostedCluster.properties`)."""

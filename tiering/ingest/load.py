@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
 from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
-from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options, parse_maintenance_options
+from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import format_duration
 from tiering.errors import InvalidArgument, LakewardError, UnknownDatabase, UnknownTable
 from tiering.ingest.files import FileFormat, ParsedFile, Shape, parsed_file
-from tiering.lake_table_options import check_table_options
 from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
@@ -94,7 +93,7 @@ def ingest_file(
     with parsed_file(file, options.file_format, _shape(existing, options)) as parsed:
         table = _create(cluster, path, parsed.schema, options) if existing is None else _widened(cluster, existing, parsed.schema)
         writer = LogWriter(cluster, path, options.writer_id or (ids or RandomIds()).new_id())
-        ranges = _write_all(writer, _write(writer, table, options), parsed, progress or _no_progress)
+        ranges = _write_all(writer, _write(writer, table, options), parsed, progress or _no_progress, cluster.remembers_writers)
     records = sum(written.stopping_offset - written.starting_offset for written in ranges)
     return IngestResult(
         table, existing is None, parsed.rows, writer.sequence, writer.writer_id, _by_bucket(ranges), records, options.deletes
@@ -107,17 +106,10 @@ def _find(cluster: WritableCluster, path: TablePath, options: IngestOptions) -> 
     except (UnknownTable, UnknownDatabase):
         if not options.create or options.deletes:
             raise
-        _check_options(_properties(options))
+        cluster.check_options(_properties(options))
         return None
     _check_agrees(table, options)
     return table
-
-
-def _check_options(properties: Mapping[str, str]) -> None:
-    """Checks the options as the cluster will, before the file is read. Raises InvalidArgument naming the option."""
-    parse_lake_options(properties)
-    parse_maintenance_options(properties)
-    check_table_options(properties)
 
 
 def _shape(existing: TableInfo | None, options: IngestOptions) -> Shape:
@@ -189,7 +181,7 @@ def _write(writer: LogWriter, table: TableInfo, options: IngestOptions) -> Write
     return writer.append if table.table_type is TableType.LOG else writer.upsert
 
 
-def _write_all(writer: LogWriter, write: Write, parsed: ParsedFile, progress: Progress) -> Sequence[AppendedRange]:
+def _write_all(writer: LogWriter, write: Write, parsed: ParsedFile, progress: Progress, remembers_writers: bool) -> Sequence[AppendedRange]:
     ranges: list[AppendedRange] = []
     rows = 0
     for batch in parsed.batches():
@@ -197,12 +189,18 @@ def _write_all(writer: LogWriter, write: Write, parsed: ParsedFile, progress: Pr
             ranges += write(batch)
         except LakewardError as error:
             if writer.sequence or error.retryable:
-                done = f"{rows} of {parsed.rows} rows were written for certain."
-                error.hint = f"{error.hint} {done} Repeat it with --writer-id {writer.writer_id}: that writes only the rest.".lstrip()
+                error.hint = f"{error.hint} {_progress_hint(writer, remembers_writers, rows, parsed.rows)}".lstrip()
             raise
         rows += batch.num_rows
         progress(rows, parsed.rows)
     return ranges
+
+
+def _progress_hint(writer: LogWriter, remembers_writers: bool, done: int, total: int) -> str:
+    written = f"{done} of {total} rows were written for certain."
+    if remembers_writers:
+        return f"{written} Repeat it with --writer-id {writer.writer_id}: that writes only the rest."
+    return f"{written} The cluster remembers no writer: a repeat writes all rows again, which changes nothing in a primary-key table alone."
 
 
 def _by_bucket(ranges: Sequence[AppendedRange]) -> dict[BucketKey, tuple[int, int]]:

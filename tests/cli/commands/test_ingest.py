@@ -14,6 +14,7 @@ from tiering.model.names import table_path
 
 ROWS = 300_000
 LOADED = table_path("shelf", "loaded")
+PLANES = table_path("shelf", "planes")
 SAID = f"shelf.loaded: made, {ROWS} rows appended; offsets by bucket: 0: [0, {ROWS})"
 
 
@@ -39,3 +40,16 @@ def test_on_a_terminal_a_bar_shows_what_is_read_and_written_and_is_gone_at_the_e
 def test_elsewhere_only_what_was_done_is_written(lakeward: Lakeward, numbers: Path) -> None:
     ended = lakeward("ingest", str(LOADED), str(numbers))
     assert (ended.status, ended.out, ended.err) == (0, f"{SAID}\n", "")
+
+
+def test_rows_are_upserted_and_keys_deleted(stocked: Deployment, lakeward: Lakeward, tmp_path: Path) -> None:
+    planes, gone = tmp_path / "planes.csv", tmp_path / "gone.csv"
+    planes.write_text("tail,year,model\nN1,2004,A320\nN2,NA,B737\nN1,2005,A321\n")
+    gone.write_text("tail\nN1\nN9\n")
+    try:
+        upserted = lakeward("ingest", str(PLANES), str(planes), "--primary-key", "tail")
+        assert (upserted.status, upserted.out) == (0, f"{PLANES}: made, 3 rows upserted; offsets by bucket: 0: [0, 2)\n")
+        deleted = lakeward("ingest", str(PLANES), str(gone), "--deletes")
+        assert (deleted.status, deleted.out) == (0, f"{PLANES}: 1 of 2 keys deleted; offsets by bucket: 0: [2, 3)\n")
+    finally:
+        stocked.drop(PLANES)

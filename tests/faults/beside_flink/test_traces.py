@@ -244,7 +244,7 @@ def test_1_rows_of_a_round_that_slept_are_named_and_deduplicated() -> None:
     assert world.record.error is not None
     assert "[50, 100)" in world.record.error.message
     done = world.reconcile("deduplicate")
-    assert (done.outcome, done.rows_removed) == ("reconciled", 50)
+    assert (done.outcome, done.records_removed) == ("reconciled", 50)
     world.quiet()
 
 
@@ -272,7 +272,7 @@ def test_3_retier_removes_what_is_behind_the_gap() -> None:
     with pytest.raises(CannotReconcile, match="lacks the offsets 50 to 99"):
         world.reconcile("deduplicate")
     done = world.reconcile("retier")
-    assert (done.rows_removed, dict(done.offsets)) == (20, {"0": 50})
+    assert (done.records_removed, dict(done.offsets)) == (20, {"0": 50})
     world.quiet()
 
 
@@ -385,7 +385,7 @@ def test_history_that_expired_is_told_by_the_rows() -> None:
     world.lake.expire_all_but_head()
     assert world.refuse() == "HistoryExpired"
     done = world.reconcile("deduplicate")
-    assert (done.rows_removed, dict(done.offsets)) == (0, {"0": 100})
+    assert (done.records_removed, dict(done.offsets)) == (0, {"0": 100})
     world.quiet()
 
 
@@ -401,7 +401,7 @@ def test_a_table_whose_snapshots_expired_before_the_first_look_is_judged_by_its_
     assert world.refuse() == "ForeignTiering"
     with pytest.raises(CannotReconcile, match="twice"):
         world.reconcile("adopt")
-    assert world.reconcile("deduplicate").rows_removed == 50
+    assert world.reconcile("deduplicate").records_removed == 50
     world.quiet()
 
 

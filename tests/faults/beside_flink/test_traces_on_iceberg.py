@@ -65,7 +65,7 @@ def test_1_rows_of_a_round_that_slept_are_deduplicated(world: LakeWorld) -> None
     late.append().tell()
     assert refused(world, table) == "ForeignTieringOverlap"
     done = reconcile(world, table, "deduplicate")
-    assert (done.outcome, done.rows_removed) == ("reconciled", 50)
+    assert (done.outcome, done.records_removed) == ("reconciled", 50)
     world.assert_exact(table)
     assert_quiet(world, table)
 
@@ -93,7 +93,7 @@ def test_3_rows_behind_a_roll_back(world: LakeWorld) -> None:
     late.append().tell()
     assert refused(world, table) == "ForeignTieringGap"
     done = reconcile(world, table, "retier")
-    assert (done.rows_removed, dict(done.offsets)) == (20, {"0": 25, "1": 25})
+    assert (done.records_removed, dict(done.offsets)) == (20, {"0": 25, "1": 25})
     assert_quiet(world, table)
 
 

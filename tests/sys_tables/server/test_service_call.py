@@ -234,6 +234,7 @@ def test_a_lake_is_reconciled_and_a_table_retried_for_the_caller(run: Run) -> No
             "lake_snapshot_id": 77,
             "outcome": "reconciled",
             "records_left_out": 3,
+            "records_removed": None,
         }
         assert retried.to_pylist() == [{"table": "demo.Flights", "status": "Pending", "next_retry_time": None}]
         path = TablePath("demo", "Flights")

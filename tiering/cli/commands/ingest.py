@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 
 if TYPE_CHECKING:
+    from tiering.cluster.writable import WritableCluster
     from tiering.ingest.load import IngestResult
 
 SHOWN_BUCKETS = 16
@@ -33,6 +35,10 @@ def ingest(
     table: Annotated[str, typer.Argument(help="db.table; made on demand.")],
     file: Annotated[Path, typer.Argument(help="A parquet, csv or ndjson file.")],
     uri: UriOption = DEFAULT_URI,
+    fluss: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT[,HOST:PORT] of an Apache Fluss cluster, which is written to itself.", show_default=False),
+    ] = None,
     file_format: Annotated[FileFormat | None, typer.Option(help="Default: by the file's ending.")] = None,
     buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
     bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
@@ -49,14 +55,15 @@ def ingest(
     writer_id: Annotated[str | None, typer.Option(help="Of an interrupted run: repeating it doubles nothing.")] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Load a file into a table of the cluster. Nothing is written unless the whole file can be read.
+    """Load a file into a table of the service's cluster, or of a Fluss cluster. Nothing is written unless the whole file can be read.
+
+    Fluss remembers no writer: there --writer-id has no effect, and an interrupted run that is repeated appends its rows again.
 
     Example: lakeward ingest sales.orders orders.csv --buckets 4 --freshness '30 s'
 
     Example: lakeward ingest sales.customers customers.csv --primary-key id
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.service_cluster import writable_service_cluster
     from tiering.ingest.load import IngestOptions, ingest_file
 
     path = parse_table_path(table)
@@ -75,12 +82,28 @@ def ingest(
         deletes,
         read_pairs(option or (), "--option"),
     )
-    with writable_service_cluster(uri) as cluster, _bar(path, file) as progress:
+    with _opened(uri, fluss) as cluster, _bar(path, file) as progress:
         result = ingest_file(cluster, path, file, options, progress)
     if output is OutputFormat.TABLE:
         print(_summary(path, result))
     else:
         print_rows([_row(path, result)], output)
+
+
+@contextmanager
+def _opened(uri: str, fluss: str | None) -> Iterator[WritableCluster]:
+    if fluss is None:
+        from tiering.cli.service_cluster import writable_service_cluster
+
+        with writable_service_cluster(uri) as cluster:
+            yield cluster
+        return
+    from tiering.cluster.fluss.connection_options import FlussConnection
+    from tiering.cluster.fluss.settings import USERNAME_VARIABLE
+    from tiering.cluster.fluss.writing.writer import fluss_writer
+
+    with fluss_writer(FlussConnection.parse(fluss, os.environ.get(USERNAME_VARIABLE))) as writer:
+        yield writer
 
 
 def _names(columns: str | None) -> tuple[str, ...] | None:

@@ -19,6 +19,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption, r
 from tiering.cli.terminal.output import OutputFormat
 from tiering.errors import InvalidArgument, InvalidData
 from tiering.model.names import SYSTEM_DATABASE
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 
 if TYPE_CHECKING:
     from tiering.cli.sql.statements import Statement
@@ -36,7 +37,7 @@ class EngineOptions:
     """What an engine may need to start."""
 
     uri: str
-    master: str
+    master: str | None
     conf: Mapping[str, str]
     lake: bool
     data: Path | None
@@ -51,7 +52,7 @@ def sql(
     output: FormatOption = OutputFormat.TABLE,
     engine: Annotated[EngineKind, typer.Option(help="What runs the statements.")] = EngineKind.SPARK,
     lake: Annotated[bool, typer.Option("--lake", help="Read lake tables too; `lakeward fetch-jars` first, once.")] = False,
-    master: Annotated[str, typer.Option(help="Spark master of the session.")] = "local[*]",
+    master: Annotated[str | None, typer.Option(help="Spark master of the session; local[*] if left out.")] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="NAME=VALUE for that Spark; repeat it.")] = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="With --engine duckdb: read this data folder; no service is asked.", show_default=False)
@@ -152,12 +153,14 @@ def _check_engine(kind: EngineKind, options: EngineOptions) -> None:
     """Raises InvalidArgument for options that are the other engine's."""
     if kind is EngineKind.DUCKDB and options.data is None and (options.lake_properties or options.lake_format is not None):
         raise InvalidArgument("--lake-format and --lake-property are for --data: the service goes by its own", hint="Leave them out.")
-    if kind is EngineKind.DUCKDB and options.conf:
-        raise InvalidArgument("--conf is for Spark, and --engine duckdb starts none", hint="Leave it out.")
-    if kind is EngineKind.SPARK and (options.data is not None or options.lake_properties):
-        raise InvalidArgument(
-            "--data and --lake-property are for --engine duckdb: Spark asks the service", hint="Add --engine duckdb, or leave them out."
-        )
+    of_spark = {"--conf": options.conf, "--master": options.master, "--lake": options.lake}
+    if kind is EngineKind.DUCKDB and any(of_spark.values()):
+        named = next(name for name, value in of_spark.items() if value)
+        raise InvalidArgument(f"{named} is for Spark, and --engine duckdb starts none", hint="Leave it out.")
+    of_duckdb = {"--data": options.data, "--lake-format": options.lake_format, "--lake-property": options.lake_properties}
+    if kind is EngineKind.SPARK and any(of_duckdb.values()):
+        named = next(name for name, value in of_duckdb.items() if value)
+        raise InvalidArgument(f"{named} is for --engine duckdb: Spark asks the service", hint="Add --engine duckdb, or leave it out.")
 
 
 def _open(kind: EngineKind, options: EngineOptions) -> Engine:
@@ -170,7 +173,7 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
 
             lake = catalog_lake_properties(service_lake_properties(options.uri)) if options.lake else {}
 
-            return SparkEngine(options.uri, options.master, {**lake, **options.conf})
+            return SparkEngine(options.uri, options.master or "local[*]", {**lake, **options.conf})
         case EngineKind.DUCKDB:
             if options.data is None:
                 from tiering.cli.sql.service_engine import ServiceDuckDbEngine
@@ -178,4 +181,4 @@ def _open(kind: EngineKind, options: EngineOptions) -> Engine:
                 return ServiceDuckDbEngine(options.uri)
             from tiering.cli.sql.offline_engine import DuckDbEngine
 
-            return DuckDbEngine(options.data, options.lake_format or "iceberg", options.lake_properties)
+            return DuckDbEngine(options.data, options.lake_format or DEFAULT_LAKE_FORMAT, options.lake_properties)

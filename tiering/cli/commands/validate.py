@@ -13,7 +13,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgumen
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
-from tiering.model.tables import TablePath
+from tiering.model.tables import DEFAULT_LAKE_FORMAT, TablePath
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
 
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")
@@ -57,7 +57,7 @@ def validate(
         _refuse_folder_options({"--memory-limit": memory_limit, "--lake-format": lake_format, "--lake-property": lake_property})
         rows = _validated_by_service(uri, path, level, snapshot)
     else:
-        rows = _validated_here(data, path, level, snapshot, memory_limit, lake_format or "iceberg", lake_property)
+        rows = _validated_here(data, path, level, snapshot, memory_limit, lake_format or DEFAULT_LAKE_FORMAT, lake_property)
     print_rows(rows, output, COLUMNS, {"ok": _colour})
     if any(row["ok"] is False for row in rows):
         raise typer.Exit(1)

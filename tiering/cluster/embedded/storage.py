@@ -32,7 +32,7 @@ from tiering.cluster.embedded.metadata import lease_rows, snapshot_rows, table_r
 from tiering.cluster.embedded.metadata.database import Metadata, partitions, segments, tables
 from tiering.cluster.embedded.metadata.lake_record import write_lake_record
 from tiering.cluster.embedded.metadata.listing import TableListing
-from tiering.cluster.embedded.metadata.options import check_documented_option
+from tiering.cluster.embedded.metadata.options import check_documented_option, check_new_options
 from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.table_changes import TableChanges, check_path
@@ -80,6 +80,15 @@ class EmbeddedStorage(StoredCluster):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def remembers_writers(self) -> bool:
+        """As `WritableCluster.remembers_writers`: for ever."""
+        return True
+
+    def check_options(self, properties: Mapping[str, str]) -> None:
+        """As `WritableCluster.check_options`: all of them."""
+        check_new_options(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """As `WritableCluster.create_database`."""

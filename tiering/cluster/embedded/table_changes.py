@@ -115,7 +115,7 @@ class TableChanges:
                     table_id=info.table_id,
                 )
             # What an older version let in may still be altered in other ways, such as to disable the lake.
-            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema):
+            if info.lake_enabled and (not before.lake_enabled or info.schema != before.schema or info.lake_format != before.lake_format):
                 self._check_lake(info)
             if dry_run:
                 connection.rollback()

@@ -114,6 +114,7 @@ class FlussKind:
     def preload(self) -> None:
         """As `ClusterKind.preload`; nothing where the extra is not installed."""
         if not _missing_modules():
+            import tiering.cluster.fluss.kv.snapshot_reader
             import tiering.cluster.fluss.log.reader  # noqa: F401
 
 

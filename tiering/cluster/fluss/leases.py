@@ -11,11 +11,16 @@ from tiering.cluster.fluss.kv.snapshots import log_offsets_of
 from tiering.cluster.fluss.lease_ledger import LeaseLedger, SnapshotEntry
 from tiering.cluster.fluss.wire.api import LEASES
 from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.errors import UNKNOWN_TABLE_OR_BUCKET, error_code
 from tiering.cluster.lease_rules import check_lease, check_room
-from tiering.errors import PeerTooOld, UnknownLease
+from tiering.errors import ClusterUnavailable, PeerTooOld, UnknownLease
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.tables import TableBucket
 from tiering.rpc.fluss import fluss_pb2 as pb
+
+_UNKNOWN_FAILURE = -1
+_NULL_TABLE_LEASE = "KvSnapshotTableLease"
+"""Of the failure with which 0.9.1 answers a release when the lease holds nothing of the table."""
 
 
 class FlussLeases:
@@ -59,10 +64,9 @@ class FlussLeases:
         self._check_offered()
         with self._changing:
             held = self._ledger.entries(lease_id) or {}
-            released = [place for place in buckets if place in held]
-            if released:  # Fluss refuses to release buckets of a log table, which nobody can have leased
-                self._let_go(lease_id, released)
-            return released
+            released = {place: held[place].snapshot_id for place in buckets if place in held}
+            self._let_go(lease_id, released)
+            return list(released)
 
     def drop_lease(self, lease_id: str) -> bool:
         """As `KvSnapshotLeases.drop_lease`. Raises PeerTooOld, StoreError."""
@@ -97,13 +101,26 @@ class FlussLeases:
         gone = [place for place in wanted if place not in offsets]
         lost = {place: replace(held[place], is_gone=True) for place in gone if place in held and held[place].snapshot_id == wanted[place]}
         self._ledger.renew(lease_id, ttl_ms, owner, now, lost)
-        if missed := [place for place in gone if place in there and place not in lost]:
-            self._let_go(lease_id, missed)
+        self._let_go(lease_id, {place: there[place] for place in gone if place in there and place not in lost})
         return [place for place in gone if place in named]
 
-    def _let_go(self, lease_id: str, places: Collection[TableBucket]) -> None:
-        self._client.coordinator(pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=map(_place_to_pb, places)))
-        self._ledger.remove(lease_id, places)
+    def _let_go(self, lease_id: str, snapshots: Mapping[TableBucket, int]) -> None:
+        """Releases buckets, table by table: 0.9.1 refuses all of a request for one table that it does not know (any more)."""
+        for table_id in {place.table_id for place in snapshots}:
+            of_table = {place: snapshot_id for place, snapshot_id in snapshots.items() if place.table_id == table_id}
+            request = pb.ReleaseKvSnapshotLeaseRequest(lease_id=lease_id, buckets_to_release=map(_place_to_pb, of_table))
+            try:
+                self._client.coordinator(request)
+            except ClusterUnavailable as error:
+                if not self._holds_nothing(error, of_table):
+                    raise
+            self._ledger.remove(lease_id, list(of_table))
+
+    def _holds_nothing(self, error: ClusterUnavailable, snapshots: Mapping[TableBucket, int]) -> bool:
+        """Whether a refused release says that there is nothing to release."""
+        if error_code(error) == UNKNOWN_TABLE_OR_BUCKET:  # dropped; or just after a start of Fluss's coordinator
+            return not log_offsets_of(self._client, snapshots)
+        return error_code(error) == _UNKNOWN_FAILURE and _NULL_TABLE_LEASE in error.message
 
 
 def _leased_to_pb(snapshots: Mapping[TableBucket, int]) -> list[pb.PbKvSnapshotLeaseForTable]:

@@ -60,7 +60,7 @@ class ReconcileResult:
     """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
 
     A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
-    `rows_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
+    `records_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
     """
 
     path: TablePath
@@ -70,7 +70,7 @@ class ReconcileResult:
     outcome: str
     offsets: Mapping[str, int]
     records_left_out: int | None = None
-    rows_removed: int | None = None
+    records_removed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Decision:
         return to_text({bucket: tiered.tiered for bucket, tiered in self.ranges.items()})
 
     @property
-    def rows_removed(self) -> int:
+    def records_removed(self) -> int:
         return 0 if self.removal is None else self.removal.rows
 
 
@@ -161,7 +161,7 @@ class _Reconciler:
         if inspection.passes and decision.removal is None and is_same(inspection.situation, decision.ranges, inspection.ranges):
             return self._not_needed(request, inspection)
         if request.dry_run:
-            left_out, removed = decision.records_left_out, decision.rows_removed
+            left_out, removed = decision.records_left_out, decision.records_removed
             return ReconcileResult(request.path, request.action, None, None, WOULD, decision.offsets, left_out, removed)
         if inspection.survey is None:
             inspection = self._with_new_table(inspection)
@@ -311,17 +311,17 @@ class _Reconciler:
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
         self._send(inspection, view, marker, decision.removal)
         crash_points.reach(crash_points.RECONCILE_SENT)
-        return self._settle(request, info, row, self._read_again(inspection, row), decision.rows_removed)
+        return self._settle(request, info, row, self._read_again(inspection, row), decision.records_removed)
 
     def _settle(
-        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, rows_removed: int | None = None
+        self, request: ReconcileLake, info: TableInfo, row: LakeCommitRecord, in_lake: Reconciled, records_removed: int | None = None
     ) -> ReconcileResult:
         """The lake holds it: tells the cluster, then records it together with the answer."""
         recorded = RecordedLakeSnapshot(in_lake.snapshot_id, from_text(in_lake.offsets))
         self._cluster.rewind_lake_snapshot(info, recorded)  # before the record: until then no round passes the base check
         left_out = row.records_left_out
         result = ReconcileResult(
-            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, rows_removed
+            request.path, request.action, row.round_id, in_lake.snapshot_id, DONE, in_lake.offsets, left_out, records_removed
         )
         crash_points.reach(crash_points.RECONCILE_TOLD)
         with self._table_records.changing():

@@ -29,7 +29,7 @@ from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
-from tiering.model.states import TableState
+from tiering.model.states import LASTING
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
 from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
 from tiering.wire.common import time_to_pb
@@ -118,10 +118,12 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
         if request.page_token:
             return self._listings.next(request.page_token, request.page_size)
         statuses = set(request.statuses)
-        unknown = statuses - {state.value for state in TableState}
+        unknown = statuses - set(LASTING)
         if unknown:
-            known = ", ".join(state.value for state in TableState)
-            raise InvalidArgument(f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is not a status", hint=f"Statuses are {known}.")
+            raise InvalidArgument(
+                f"{cut_message(sorted(unknown)[0], NAME_LIMIT)!r} is no status that a table is ever seen in",
+                hint=f"These are {', '.join(LASTING)}.",
+            )
         database = request.database_name if request.HasField("database_name") else None
         table = None
         if request.HasField("table_path"):

@@ -10,11 +10,12 @@ import pytest
 
 from support.clusters.embedded import PATH, SCHEMA, EmbeddedCluster, ManualClock, make_table, served
 from tiering.clock import RandomIds
+from tiering.cluster.embedded.metadata import options
 from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.errors import InvalidName, UnknownTable
+from tiering.errors import BadRequest, InvalidName, UnknownTable
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.registry import local_lake_properties
-from tiering.model.tables import TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 ENABLED = {"table.datalake.enabled": "true"}
 TAKEN = pa.schema([*SCHEMA, ("id_bucket", pa.int32())])
@@ -67,3 +68,17 @@ def test_what_an_older_version_let_in_can_be_altered_in_other_ways(checked: Embe
         assert not storage.alter_table(PATH, {"table.datalake.enabled": "false"}).lake_enabled
         with pytest.raises(InvalidName, match="id_bucket"):
             storage.alter_table(PATH, ENABLED)
+
+
+def test_a_table_that_moves_to_another_lake_format_is_checked_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "has_format", lambda name: name in ("iceberg", "narrow"))
+
+    def check(table: TableInfo) -> None:
+        if table.lake_format == "narrow":
+            raise BadRequest("the format holds no such table")
+
+    with EmbeddedStorage(tmp_path / "moving", check_lake=check) as storage:
+        table = make_table(storage, properties=ENABLED)
+        with pytest.raises(BadRequest, match="holds no such table"):
+            storage.set_table_option(PATH, "table.datalake.format", "narrow")
+        assert storage.table(PATH) == table

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -204,3 +206,8 @@ class TestReader:
             return time.thread_time() - began
 
         assert min(seconds() for _ in range(3)) < 0.2
+
+    def test_executors_import_it_ahead_of_work(self) -> None:
+        program = "import sys; from tiering.cluster.registry import preload_readers; preload_readers(); print(*sys.modules)"
+        modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+        assert FlussSnapshotReader.__module__ in modules

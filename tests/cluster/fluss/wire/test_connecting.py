@@ -157,6 +157,13 @@ def test_what_answers_at_a_wrong_port_is_said(server: type, text: str, opened: O
     assert "port" in raised.value.hint
 
 
+def test_a_foreign_server_does_not_matter_beside_a_right_one(fluss: LocalFlussCluster, opened: Opened) -> None:
+    with grpc_service() as address:
+        client = opened(FlussConnection((address, fluss.bootstrap_servers)))
+
+        assert list(client.servers().tablet_servers) == [0]
+
+
 def test_an_http_server_at_a_wrong_port_is_said(opened: Opened) -> None:
     with http_server() as address, pytest.raises(ClusterUnavailable) as raised:
         opened(FlussConnection((address,), connect_timeout_s=1)).coordinator(pb.ListDatabasesRequest())

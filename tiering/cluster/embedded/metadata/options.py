@@ -48,7 +48,7 @@ class LakeOptions:
 
     enabled: bool = False
     freshness_ms: int = DEFAULT_FRESHNESS_MS
-    format: str = "iceberg"
+    format: str = DEFAULT_LAKE_FORMAT
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,13 @@ class MaintenanceOptions:
 
     log_ttl_ms: int | None = None
     kv_snapshot_interval_ms: int = DEFAULT_KV_SNAPSHOT_INTERVAL_MS
+
+
+def check_new_options(properties: Mapping[str, str]) -> None:
+    """Raises InvalidArgument naming the option that a new table cannot have."""
+    parse_lake_options(properties)
+    parse_maintenance_options(properties)
+    check_table_options(properties)
 
 
 def parse_maintenance_options(properties: Mapping[str, str]) -> MaintenanceOptions:

@@ -18,6 +18,7 @@ import tenacity
 from tiering.cluster.base import offsets_one_by_one
 from tiering.cluster.embedded.kv.snapshot_reader import EmbeddedSnapshotReader, open_snapshot_reader
 from tiering.cluster.embedded.log.split_reader import EmbeddedSplitReader, ListedRange, open_reader
+from tiering.cluster.embedded.metadata.options import check_new_options
 from tiering.cluster.embedded.rpc.messages import (
     bounds_from_pb,
     range_from_pb,
@@ -95,6 +96,15 @@ class RemoteEmbeddedCluster:
         """As `TableCatalog.cluster_id`; asked once."""
         request = pb.DescribeClusterRequest()
         return self._repeatable(partial(self._stub.DescribeCluster, request, timeout=CALL_TIMEOUT_S)).cluster_id
+
+    @property
+    def remembers_writers(self) -> bool:
+        """As `WritableCluster.remembers_writers`: for ever."""
+        return True
+
+    def check_options(self, properties: Mapping[str, str]) -> None:
+        """As `WritableCluster.check_options`: all of them."""
+        check_new_options(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """As `WritableCluster.create_database`."""

@@ -77,6 +77,7 @@ class FlussClient:
         """
         leaders = self.leaders_of(path, table_id, [bucket])
         if bucket not in leaders:
+            self._check_there(path, table_id, [bucket])
             raise ClusterUnavailable(
                 f"bucket {bucket} of {path} has no leader now",
                 hint="It gets one when a tablet server with a replica of it is up.",
@@ -135,9 +136,9 @@ class FlussClient:
         return connection
 
     def _check_there(self, path: TablePath, table_id: int, buckets: Collection[BucketKey]) -> None:
-        """Raises UnknownTable or UnknownPartition if that is why Metadata was refused.
+        """Raises UnknownTable or UnknownPartition if that is why Metadata knows no leader.
 
-        Servers answer it with any failure for a table that is gone, and just after a start for tables that are there.
+        For a table that is gone servers answer it with any failure, or without leaders; just after a start also for tables that are there.
         """
         table_path = pb.PbTablePath(database_name=path.database_name, table_name=path.table_name)
         if self.coordinator(pb.GetTableInfoRequest(table_path=table_path)).table_id != table_id:

@@ -46,7 +46,7 @@ class ServerConnection:
     def __init__(self, address: ServerAddress, options: FlussConnection) -> None:
         """Connects, asks for the server's calls and logs in.
 
-        Raises ConnectionBroken, ClusterUnavailable for a server that is none of Fluss, ClusterAccessDenied, SetupError (no password).
+        Raises ConnectionBroken, also for a server that is none of Fluss; ClusterAccessDenied, SetupError (no password).
         """
         self.address = address
         self._options = options
@@ -191,7 +191,8 @@ class ServerConnection:
             self._socket.sendall(request_frame(api, next(self._request_ids), request))
             answer = read_answer(self._socket, FIRST_ANSWER_BYTES)
         except NotFluss as error:
-            raise ClusterUnavailable(f"{self.address} is not a Fluss server but {error}", hint=NOT_A_FLUSS_SERVER) from error
+            foreign = ClusterUnavailable(f"{self.address} is not a Fluss server but {error}", hint=NOT_A_FLUSS_SERVER)
+            raise ConnectionBroken(foreign, sent=False) from error
         except (EOFError, OSError) as error:
             text = f"{self.address} takes connections, but does not answer as a Fluss server does: {_reason(error)}"
             raise ConnectionBroken(ClusterUnavailable(text, hint=NOT_A_FLUSS_SERVER), sent=True) from error

@@ -21,7 +21,10 @@ from pyiceberg.manifest import (
     ManifestWriter,
     ManifestWriterV2,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.typedef import TableVersion
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 MERGE_COUNT = 100
 """Small manifests of one partition spec that are merged into one (Iceberg's `commit.manifest.min-count-to-merge`)."""
@@ -31,6 +34,9 @@ TARGET_BYTES = 8 << 20
 AVRO_COMPRESSION: Final = "deflate"
 """Every reader has it."""
 
+
+EQUALITY_IDS = 135
+"""Field id of `equality_ids` in a manifest's entries."""
 
 _DATA = (DataFileContent.DATA,)
 _DELETES = (DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
@@ -71,8 +77,26 @@ def _bins(manifests: Sequence[ManifestFile]) -> list[list[ManifestFile]]:
     return bins
 
 
+def _with_int_ids(schema: Schema) -> Schema:
+    """`schema` of manifest entries with the field ids of equality deletes as ints (spec, "Manifests"): pyiceberg writes longs, and no
+    reader in Java takes them. In Avro both have the same bytes."""
+    ids = ListType(element_id=136, element_type=IntegerType(), element_required=True)
+
+    def mended(field: NestedField) -> NestedField:
+        if field.field_id == EQUALITY_IDS:
+            return field.model_copy(update={"field_type": ids})
+        if isinstance(field.field_type, StructType):
+            return field.model_copy(update={"field_type": StructType(*(mended(nested) for nested in field.field_type.fields))})
+        return field
+
+    return Schema(*(mended(field) for field in schema.fields), schema_id=schema.schema_id)
+
+
 class _DeleteManifestWriter(ManifestWriterV2):
     """pyiceberg writes manifests of data files only: one of delete files differs in what it says of itself (spec, "Manifests")."""
+
+    def _with_partition(self, format_version: TableVersion) -> Schema:
+        return _with_int_ids(super()._with_partition(format_version))
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES

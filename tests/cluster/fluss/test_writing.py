@@ -1,0 +1,152 @@
+"""Writing to a real Fluss cluster: tables, partitions, columns, rows of both kinds; and what it says of wrong input."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cli.main import app
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.writing import native_client
+from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
+from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
+from tiering.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    InvalidData,
+    SetupError,
+    UnknownDatabase,
+    UnknownPartition,
+    UnknownTable,
+    UnsupportedType,
+)
+from tiering.model.tables import TablePath
+
+NAMES = itertools.count(1)
+PLACES = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def writer(fluss: LocalFlussCluster) -> Iterator[FlussWriter]:
+    with fluss_writer(FlussConnection.parse(fluss.bootstrap_servers)) as writer:
+        writer.create_database("written", ignore_if_exists=True)
+        yield writer
+
+
+@pytest.fixture
+def path() -> TablePath:
+    return TablePath("written", f"places{next(NAMES)}")
+
+
+def records(ranges: Sequence[AppendedRange]) -> int:
+    return sum(appended.stopping_offset - appended.starting_offset for appended in ranges)
+
+
+def test_it_is_a_writable_cluster(writer: FlussWriter) -> None:
+    assert isinstance(writer, WritableCluster)
+    assert not writer.remembers_writers
+
+
+def test_rows_are_appended_and_their_ranges_are_what_the_log_grew_by(writer: FlussWriter, path: TablePath) -> None:
+    table = writer.create_table(path, TableSpec(PLACES, 3, properties={"table.datalake.freshness": "30 s"}))
+    assert (table.schema, table.bucket_count, table.freshness_ms) == (PLACES, 3, 30_000)
+
+    first = writer.append(path, pa.table({"id": range(1_000), "name": ["x"] * 1_000}), "w", 0)
+    assert records(first) == 1_000
+    assert records(writer.append(path, pa.table({"id": [1]}), "w", 1)) == 1
+    assert writer.append(path, PLACES.empty_table(), "w", 2) == []
+
+
+def test_rows_go_to_buckets_by_their_key(writer: FlussWriter, path: TablePath) -> None:
+    writer.create_table(path, TableSpec(PLACES, 4, bucket_keys=("id",)))
+    ranges = writer.append(path, pa.table({"id": range(1_000), "name": ["x"] * 1_000}), "w", 0)
+    assert records(ranges) == 1_000
+    assert len(ranges) == 4
+
+
+def test_upserts_and_deletes_are_logged_as_changes(writer: FlussWriter, path: TablePath) -> None:
+    writer.create_table(path, TableSpec(PLACES, 1, primary_key=("id",)))
+    assert records(writer.upsert(path, pa.table({"id": [1, 2], "name": ["a", "b"]}), "w", 0)) == 2
+    assert records(writer.upsert(path, pa.table({"id": [1], "name": ["c"]}), "w", 1)) == 2
+    assert records(writer.delete(path, pa.table({"id": [2]}), "w", 2)) == 1
+    with pytest.raises(InvalidArgument, match="has a primary key"):
+        writer.append(path, pa.table({"id": [1], "name": ["x"]}), "w", 3)
+
+
+def test_partitions_are_made_with_their_first_row_and_can_be_dropped(writer: FlussWriter, path: TablePath) -> None:
+    schema = pa.schema([*PLACES, ("region", pa.string())])
+    table = writer.create_table(path, TableSpec(schema, 1, partition_keys=("region",)))
+    ranges = writer.append(path, pa.table({"id": [1, 2, 3], "name": ["a"] * 3, "region": ["eu", "us", "eu"]}), "w", 0)
+    names = {partition.partition_id: partition.partition_name for partition in writer.partitions(table)}
+    assert {names[appended.bucket.partition_id or 0]: appended.stopping_offset for appended in ranges} == {"eu": 2, "us": 1}
+    writer.drop_partition(path, "us")
+    assert [partition.partition_name for partition in writer.partitions(table)] == ["eu"]
+    with pytest.raises(UnknownPartition):
+        writer.drop_partition(path, "us")
+
+
+def test_columns_are_added_behind_the_others_and_a_repeat_does_no_harm(writer: FlussWriter, path: TablePath) -> None:
+    writer.create_table(path, TableSpec(PLACES, 1))
+    nested = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.list_(pa.field("element", pa.string())))])
+    added = [pa.field("price", pa.decimal128(10, 2)), pa.field("seen_at", pa.timestamp("us", "UTC")), pa.field("nested", nested)]
+    for _ in range(2):
+        table = writer.alter_table(path, {"table.datalake.freshness": "5 min"}, added)
+        assert table.schema == pa.schema([*PLACES, *added])
+        assert table.freshness_ms == 300_000
+    rows = pa.table({"id": [1], "price": pa.array([Decimal("1.25")], pa.decimal128(10, 2))})
+    assert records(writer.append(path, rows, "w", 0)) == 1
+    with pytest.raises(InvalidArgument, match="NOT NULL"):
+        writer.alter_table(path, {}, [pa.field("strict", pa.int8(), nullable=False)])
+    with pytest.raises(InvalidArgument, match="of type int64, not"):
+        writer.alter_table(path, {}, [pa.field("id", pa.string())])
+    with pytest.raises(InvalidArgument, match="does not alter"):
+        writer.alter_table(path, {"table.log.ttl": "1 d"})
+    with pytest.raises(InvalidArgument, match="does not keep"):
+        writer.alter_table(path, {"iceberg.comment": "x"})
+
+
+def test_what_is_wrong_is_named(writer: FlussWriter, path: TablePath) -> None:
+    writer.create_table(path, TableSpec(PLACES, 1))
+    with pytest.raises(AlreadyExists):
+        writer.create_table(path, TableSpec(PLACES, 1))
+    writer.create_table(path, TableSpec(PLACES, 1), ignore_if_exists=True)
+    with pytest.raises(AlreadyExists):
+        writer.create_database("written")
+    with pytest.raises(UnknownDatabase):
+        writer.create_table(TablePath("nowhere", "places"), TableSpec(PLACES, 1))
+    with pytest.raises(UnsupportedType, match="'id' has type uint8"):
+        writer.create_table(TablePath("written", "unsigned"), TableSpec(pa.schema([("id", pa.uint8())]), 1))
+    with pytest.raises(InvalidArgument, match=r"table\.nonsense"):
+        writer.create_table(TablePath("written", "nonsense"), TableSpec(PLACES, 1, properties={"table.nonsense": "1"}))
+    with pytest.raises(InvalidData, match="'nope'"):
+        writer.append(path, pa.table({"nope": [1]}), "w", 0)
+    writer.drop_table(path)
+    with pytest.raises(UnknownTable):
+        writer.drop_table(path)
+
+
+def test_a_file_is_ingested_into_fluss(fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, tmp_path: Path) -> None:
+    file = tmp_path / "places.csv"
+    file.write_text("id,name\n1,Aachen\n2,Bonn\n")
+    words = ["ingest", str(path), str(file), "--fluss", fluss.bootstrap_servers, "--freshness", "30 s"]
+    ended = CliRunner().invoke(app, [*words, "--primary-key", "id"], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    assert "2 rows upserted" in ended.output
+    table = writer.table(path)
+    assert (table.primary_key, table.lake_enabled, table.freshness_ms) == (("id",), True, 30_000)
+
+
+def test_without_pyfluss_it_is_said_what_to_install(fluss: LocalFlussCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fluss", None)
+    native = native_client.NativeClient(FlussConnection.parse(fluss.bootstrap_servers))
+    with pytest.raises(SetupError, match="pyfluss") as caught:
+        native.create_database("x", True)
+    assert "lakeward[fluss]" in caught.value.hint

@@ -1,0 +1,191 @@
+"""Fluss's own Python client, pyfluss, called from ordinary threads: one event loop, time-outs on everything, errors of our tree.
+
+It makes tables and writes rows. What it cannot do goes through `wire`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.wire.errors import error_of
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError, SetupError
+from tiering.model.tables import TablePath
+
+_CLIENT_SIDE = -2
+"""Code of errors that pyfluss raises by itself."""
+_FLUSH_SECONDS = 120.0
+"""For all rows of a write to be acknowledged. pyfluss itself waits without end, for a partition that is not there among others."""
+
+
+class NativeClient:
+    """Connects at the first call. Safe for several threads. Raises SetupError where pyfluss is not installed."""
+
+    def __init__(self, options: FlussConnection) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection: Any = None
+
+    def create_database(self, name: str, ignore_if_exists: bool) -> None:
+        """Raises AlreadyExists, InvalidArgument, ClusterUnavailable."""
+        self._ask(lambda admin: admin.create_database(name, None, ignore_if_exists))
+
+    def drop_database(self, name: str) -> None:
+        """Drops it with all its tables. Raises UnknownDatabase, ClusterUnavailable."""
+        self._ask(lambda admin: admin.drop_database(name, False, True))
+
+    def create_table(self, path: TablePath, schema: pa.Schema, primary_key: Sequence[str], ignore_if_exists: bool, **shape: Any) -> None:
+        """`shape`: as `fluss.TableDescriptor` takes it; what is empty is left to it.
+
+        Raises AlreadyExists, UnknownDatabase, InvalidArgument, ClusterUnavailable.
+        """
+        native, parts = _pyfluss(), {name: value for name, value in shape.items() if value}
+        try:
+            descriptor = native.TableDescriptor(native.Schema(schema, list(primary_key) or None), **parts)
+        except native.FlussError as error:
+            raise _ours(error) from error
+        self._ask(lambda admin: admin.create_table(_path(path), descriptor, ignore_if_exists))
+
+    def drop_table(self, path: TablePath) -> None:
+        """Raises UnknownTable, UnknownDatabase, ClusterUnavailable."""
+        self._ask(lambda admin: admin.drop_table(_path(path), False))
+
+    def create_partition(self, path: TablePath, values: Mapping[str, str]) -> None:
+        """Makes a partition if it is not there. Raises UnknownTable, InvalidArgument, ClusterUnavailable."""
+        self._ask(lambda admin: admin.create_partition(_path(path), dict(values), True))
+
+    def drop_partition(self, path: TablePath, values: Mapping[str, str]) -> None:
+        """Raises UnknownPartition, UnknownTable, ClusterUnavailable."""
+        self._ask(lambda admin: admin.drop_partition(_path(path), dict(values), False))
+
+    def append(self, path: TablePath, batches: Sequence[pa.RecordBatch]) -> None:
+        """Appends rows in the table's columns, a partition a batch; all of them are acknowledged when this returns."""
+
+        async def write(table: Any) -> None:
+            writer = table.new_append().create_writer()
+            for batch in batches:
+                writer.write_arrow_batch(batch.cast(table.arrow_schema))
+            await writer.flush()
+
+        self._write(path, write)
+
+    def upsert(self, path: TablePath, rows: pa.RecordBatch) -> None:
+        """Upserts whole rows in their order, likewise. pyfluss takes them one by one: some 60,000 a second."""
+
+        async def write(table: Any) -> None:
+            writer = table.new_upsert().create_writer()
+            for row in _tuples(rows):
+                writer.upsert(row)
+            await writer.flush()
+
+        self._write(path, write)
+
+    def delete(self, path: TablePath, keys: pa.RecordBatch) -> None:
+        """Deletes the rows of the keys, whose columns are in the primary key's order, likewise."""
+
+        async def write(table: Any) -> None:
+            writer = table.new_upsert().create_writer()
+            for key in _tuples(keys):
+                writer.delete(key)
+            await writer.flush()
+
+        self._write(path, write)
+
+    def close(self) -> None:
+        """Ends its connections."""
+        with self._lock:
+            loop, connection = self._loop, self._connection
+            self._loop = self._connection = None
+        if loop is None:
+            return
+        if connection is not None:
+            _result(connection.close, loop, self._options.request_timeout_s)
+        loop.call_soon_threadsafe(loop.stop)
+
+    def _ask(self, question: Callable[[Any], Awaitable[Any]]) -> None:
+        connection, loop = self._connected()
+        _result(lambda: question(connection.get_admin()), loop, self._options.request_timeout_s)
+
+    def _write(self, path: TablePath, write: Callable[[Any], Awaitable[None]]) -> None:
+        connection, loop = self._connected()
+
+        async def whole() -> None:
+            await write(await connection.get_table(_path(path)))
+
+        _result(whole, loop, _FLUSH_SECONDS)
+
+    def _connected(self) -> tuple[Any, asyncio.AbstractEventLoop]:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(self._loop,), name="pyfluss", daemon=True).start()
+            if self._connection is None:
+                native, settings = _pyfluss(), self._settings()
+                seconds = self._options.connect_timeout_s + self._options.request_timeout_s
+                self._connection = _result(lambda: native.FlussConnection.create(native.Config(settings)), self._loop, seconds)
+            return self._connection, self._loop
+
+    def _settings(self) -> dict[str, str]:
+        settings = {"bootstrap.servers": ",".join(self._options.bootstrap_servers)}
+        if self._options.username is not None:
+            settings |= {
+                "security.protocol": "sasl",
+                "security.sasl.mechanism": "PLAIN",
+                "security.sasl.username": self._options.username,
+                "security.sasl.password": self._options.password(),
+            }
+        return settings
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def _result(work: Callable[[], Awaitable[Any]], loop: asyncio.AbstractEventLoop, seconds: float) -> Any:
+    """`work` is called within the loop, where pyfluss wants to be called."""
+
+    async def bounded() -> Any:
+        return await asyncio.wait_for(work(), seconds)
+
+    try:
+        return asyncio.run_coroutine_threadsafe(bounded(), loop).result()
+    except TimeoutError as error:
+        raise ClusterUnavailable(
+            f"the Fluss cluster did not answer within {seconds:g} s", hint="Are its coordinator and all its tablet servers up?"
+        ) from error
+    except _pyfluss().FlussError as error:
+        raise _ours(error) from error
+
+
+def _pyfluss() -> Any:
+    try:
+        import fluss
+    except ImportError as error:
+        raise SetupError(
+            "writing to a Fluss cluster needs the Python package pyfluss, which is not installed",
+            hint="Install it with Python 3.11 or 3.12, for which there are wheels: pip install 'lakeward[fluss]'.",
+        ) from error
+    return fluss
+
+
+def _ours(error: Any) -> LakewardError:
+    message = str(error.message).splitlines()[0] if error.message else ""
+    if error.error_code != _CLIENT_SIDE:
+        return error_of(error.error_code, message)
+    kind: type[LakewardError] = InvalidArgument if "illegal argument" in message else ClusterUnavailable
+    return kind(f"Fluss's client: {message}")
+
+
+def _path(path: TablePath) -> Any:
+    return _pyfluss().TablePath(path.database_name, path.table_name)
+
+
+def _tuples(rows: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in rows.columns), strict=True)

@@ -1,0 +1,261 @@
+"""A `WritableCluster` on Fluss: tables and rows through pyfluss, changes of a table through AlterTable.
+
+What Fluss does not give, and nothing here pretends to: it remembers no writer across connections, so a write that is repeated is written
+again (`remembers_writers`); a write that failed may have been written in part; and no offsets are answered, so the ranges of a write are
+what its buckets' logs grew by meanwhile, rows of others included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from tiering.cluster.base import SplitSource
+from tiering.cluster.embedded.kv.primary_keys import check_log_table, check_primary_key_table, fit_keys
+from tiering.cluster.embedded.log.batches import fit_columns
+from tiering.cluster.embedded.metadata.types import storable_schema
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.settings import FlussSettings
+from tiering.cluster.fluss.source import FlussSource
+from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.writing.native_client import NativeClient
+from tiering.cluster.fluss.writing.type_json import type_json
+from tiering.cluster.writable import AppendedRange, Rows, TableSpec
+from tiering.errors import ClusterUnavailable, InvalidArgument
+from tiering.model.names import check_database, table_path
+from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
+from tiering.rpc.fluss import fluss_pb2 as pb
+
+PARTITION_SEPARATOR = "$"
+"""Between the values of a partition's columns in its name."""
+_SET, _LAST = 0, 0
+"""AlterTable: `op_type` of an option, position of a column."""
+READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
+"""How long a new table's buckets are waited for, until each has a leader."""
+
+
+@contextmanager
+def fluss_writer(options: FlussConnection) -> Iterator[FlussWriter]:
+    """Writes to a cluster that no coordinator of ours needs to know. Raises SetupError where pyfluss is not installed."""
+    client = FlussClient(options)
+    with ExitStack() as stack:
+        stack.callback(client.close)
+        settings = FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
+        writer = FlussWriter(options, FlussSource(options, client, settings), client)
+        stack.callback(writer.close)
+        yield writer
+
+
+class FlussWriter:
+    """`source` is the same cluster as it is read, the client its own; both are the caller's to close."""
+
+    remembers_writers = False
+
+    def __init__(self, options: FlussConnection, source: SplitSource, client: FlussClient) -> None:
+        self._source = source
+        self._client = client
+        self._native = NativeClient(options)
+
+    @property
+    def cluster_id(self) -> str:
+        """As `TableCatalog.cluster_id`."""
+        return self._source.cluster_id
+
+    def databases(self) -> Sequence[str]:
+        """As `TableCatalog.databases`."""
+        return self._source.databases()
+
+    def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        """As `TableCatalog.tables`."""
+        return self._source.tables(database_name)
+
+    def table(self, path: TablePath) -> TableInfo:
+        """As `TableCatalog.table`."""
+        return self._source.table(path)
+
+    def partitions(self, table: TableInfo) -> Sequence[Partition]:
+        """As `TableCatalog.partitions`."""
+        return self._source.partitions(table)
+
+    def lake_snapshot(self, table: TableInfo) -> Any:
+        """As `TableCatalog.lake_snapshot`."""
+        return self._source.lake_snapshot(table)
+
+    def check_options(self, properties: Mapping[str, str]) -> None:
+        """As `WritableCluster.check_options`: the cluster alone knows the options of a new table, and refuses what it does not know."""
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """As `WritableCluster.create_database`; names that differ in case alone are different ones to Fluss."""
+        self._native.create_database(check_database(name), ignore_if_exists)
+
+    def drop_database(self, name: str) -> None:
+        """Drops a database with all its tables. Raises UnknownDatabase."""
+        self._native.drop_database(check_database(name))
+
+    def create_table(self, path: TablePath, spec: TableSpec, ignore_if_exists: bool = False) -> TableInfo:
+        """As `WritableCluster.create_table`; returns when each bucket has a leader."""
+        path = table_path(path.database_name, path.table_name)
+        keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
+        schema = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in storable_schema(spec.schema)])
+        own = {name: in_fluss_words(name, value) for name, value in spec.properties.items() if is_of_fluss(name)}
+        self._native.create_table(
+            path,
+            schema,
+            spec.primary_key,
+            ignore_if_exists,
+            bucket_count=spec.bucket_count,
+            bucket_keys=list(spec.bucket_keys),
+            partition_keys=list(spec.partition_keys),
+            properties=own,
+            custom_properties={name: value for name, value in spec.properties.items() if name not in own},
+        )
+        table = self.table(path)
+        self._wait_for_leaders(table)
+        return table
+
+    def drop_table(self, path: TablePath) -> None:
+        """As `WritableCluster.drop_table`."""
+        self._native.drop_table(path)
+
+    def drop_partition(self, path: TablePath, partition_name: str) -> None:
+        """As `WritableCluster.drop_partition`."""
+        self._native.drop_partition(path, _partition_values(self.table(path), partition_name))
+
+    def alter_table(self, path: TablePath, set_properties: Mapping[str, str], add_columns: Sequence[pa.Field[Any]] = ()) -> TableInfo:
+        """As `WritableCluster.alter_table`, but columns first and options then: Fluss takes no request with both.
+
+        Options that are not Fluss's are the coordinator's to keep: InvalidArgument.
+        """
+        table = self.table(path)
+        options, columns = _alteration(path), _alteration(path)
+        for name, value in set_properties.items():
+            if not is_of_fluss(name):
+                raise InvalidArgument(
+                    f"Fluss does not keep the option {name!r}",
+                    hint=f"Set it with `lakeward set-option`. Fluss alters {', '.join(ALTERABLE)}.",
+                )
+            check_option(name, value)
+            options.config_changes.add(config_key=name, config_value=in_fluss_words(name, value), op_type=_SET)
+        for field in _new_columns(table, add_columns):
+            described = type_json(field.name, field.type)
+            columns.add_columns.add(column_name=field.name, data_type_json=described, column_position_type=_LAST)
+        for request in (columns, options):
+            if request.config_changes or request.add_columns:
+                self._client.coordinator(request)
+        return self.table(path)
+
+    def append(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `WritableCluster.append`, within what the module says."""
+        table = self.table(path)
+        check_log_table(table)
+        batch = fit_columns(rows, table.schema, _nullable(table))
+        self._make_partitions(table, batch)
+        before = self._source.offsets(table)
+        if batch.num_rows:
+            self._native.append(path, _by_partition(table, batch))
+        return self._grown(table, before)
+
+    def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `WritableCluster.upsert`, within what the module says."""
+        table = self.table(path)
+        check_primary_key_table(table)
+        batch = fit_columns(rows, table.schema, _nullable(table))
+        self._make_partitions(table, batch)
+        before = self._source.offsets(table)
+        self._native.upsert(path, batch)
+        return self._grown(table, before)
+
+    def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
+        """As `WritableCluster.delete`, within what the module says. Keys of partitions that are not there are passed by."""
+        table = self.table(path)
+        check_primary_key_table(table)
+        batch = fit_keys(keys, table)
+        if table.partition_keys:
+            present = {partition.partition_name for partition in self.partitions(table)}
+            names = _partition_names(table, batch)
+            batch = batch.filter(pa.array([name in present for name in names]))
+        before = self._source.offsets(table)
+        self._native.delete(path, batch)
+        return self._grown(table, before)
+
+    def close(self) -> None:
+        """Ends the connections of pyfluss."""
+        self._native.close()
+
+    def _make_partitions(self, table: TableInfo, batch: pa.RecordBatch) -> None:
+        if not table.partition_keys:
+            return
+        present = {partition.partition_name for partition in self.partitions(table)}
+        new = sorted(set(_partition_names(table, batch)) - present)
+        for name in new:
+            self._native.create_partition(table.path, _partition_values(table, name))
+        if new:
+            self._wait_for_leaders(table)
+
+    def _wait_for_leaders(self, table: TableInfo) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            try:
+                self._source.offsets(table)
+                return
+            except ClusterUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
+    def _grown(self, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:
+        after = self._source.offsets(table)
+        start = {bucket: before[bucket].log_end if bucket in before else offsets.log_start for bucket, offsets in after.items()}
+        grown = [bucket for bucket, offsets in after.items() if offsets.log_end > start[bucket]]
+        return [AppendedRange(bucket, start[bucket], after[bucket].log_end) for bucket in sorted(grown, key=BucketKey.sort_key)]
+
+
+def _alteration(path: TablePath) -> pb.AlterTableRequest:
+    name = pb.PbTablePath(database_name=path.database_name, table_name=path.table_name)
+    return pb.AlterTableRequest(table_path=name, ignore_if_not_exists=False)
+
+
+def _nullable(table: TableInfo) -> list[str]:
+    """Columns that a write may leave out. Fluss does not say which of them were added later."""
+    return [field.name for field in table.schema if field.nullable]
+
+
+def _new_columns(table: TableInfo, added: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
+    """Those that the table lacks. Raises InvalidArgument for one that is NOT NULL, or is there with another type."""
+    new: list[pa.Field[Any]] = []
+    for field in storable_schema(pa.schema(list(added))) if added else ():
+        if field.name not in table.schema.names:
+            if not field.nullable:
+                raise InvalidArgument(f"the column {field.name!r} is NOT NULL", hint="Rows before it have NULL there: make it nullable.")
+            new.append(field)
+        elif table.schema.field(field.name).type != field.type:
+            have = table.schema.field(field.name).type
+            raise InvalidArgument(f"the table {table.path} has a column {field.name!r} of type {have}, not {field.type}")
+    return new
+
+
+def _by_partition(table: TableInfo, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The rows in batches of one partition each, in their order."""
+    if not table.partition_keys:
+        return [batch]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(_partition_names(table, batch)):
+        places.setdefault(name, []).append(place)
+    return [batch.take(rows) for rows in places.values()]
+
+
+def _partition_names(table: TableInfo, batch: pa.RecordBatch) -> list[str]:
+    columns = [batch.column(name).to_pylist() for name in table.partition_keys]
+    return [PARTITION_SEPARATOR.join(map(str, values)) for values in zip(*columns, strict=True)]
+
+
+def _partition_values(table: TableInfo, name: str) -> dict[str, str]:
+    values = name.split(PARTITION_SEPARATOR)
+    if len(values) != len(table.partition_keys):
+        raise InvalidArgument(f"{name!r} is no partition of {table.path}, which has {', '.join(table.partition_keys) or 'none'}")
+    return dict(zip(table.partition_keys, values, strict=True))
