@@ -1,0 +1,136 @@
+"""Rounds of a real Fluss cluster, of which this deployment is the only tiering service, while its tables change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from support.clusters.fluss_tables import FlussTables
+from support.lakes.lake_proof import lake_rows, marker_of
+from support.running.cluster_of_processes import rows
+from support.running.fluss_deployment import LAKE, FlussDeployment, make_orders
+from support.running.processes import wait_for
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cluster.fluss.lake_record import OFFSETS_KEY
+from tiering.lake.marker import TieredRange
+from tiering.model.tables import BucketKey, TablePath
+
+COUNT = 300
+
+
+@pytest.fixture
+def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
+    tables = FlussTables(fluss.bootstrap_servers)
+    yield tables
+    tables.close()
+
+
+@pytest.fixture
+def deployment(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussDeployment]:
+    """A coordinator that runs; tierers are the test's."""
+    deployment = FlussDeployment(tmp_path, servers=fluss.bootstrap_servers)
+    try:
+        deployment.start_coordinator()
+        yield deployment
+    finally:
+        deployment.close()
+
+
+def test_a_log_table_is_tiered_exactly_and_the_cluster_knows_how_far(deployment: FlussDeployment, tables: FlussTables) -> None:
+    table = make_orders(tables, "whole")
+    deployment.write(tables, table, 0, COUNT)
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, COUNT)
+    deployment.restart_coordinator()
+    deployment.write(tables, table, COUNT, COUNT)
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, 2 * COUNT)
+    lake = load_catalog("lake", **deployment.data.lake_properties).load_table(str(table.path))
+    head = lake.current_snapshot()
+    assert head is not None
+    recorded, marker = deployment.recorded(table.path), marker_of(deployment.data.lake_properties, table.path)
+    assert recorded is not None
+    assert marker is not None
+    assert recorded.lake_snapshot_id == head.snapshot_id
+    assert {bucket: at for bucket, at in recorded.offsets.items() if at} == {b: r.tiered for b, r in marker.buckets.items() if r.tiered}
+    assert head.summary is not None
+    assert Path(str(head.summary[OFFSETS_KEY])).is_file()
+    tables.drop(table)
+
+
+def test_keys_are_tiered_from_their_changes(deployment: FlussDeployment, tables: FlussTables) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+    table = tables.create("keyed", schema, ["id"], buckets=2, properties=LAKE)
+    tables.upsert(table, ({"id": number, "text": "first"} for number in range(100)))
+    deployment.wrote()
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    tables.upsert(table, ({"id": number, "text": "second"} for number in range(50, 120)))
+    tables.delete(table, ({"id": number} for number in range(0, 20)))
+    deployment.wrote()
+    deployment.wait_tiered(table.path)
+    in_lake = lake_rows(deployment.data.lake_properties, table.path)
+    texts = dict(zip(in_lake["id"].to_pylist(), in_lake["text"].to_pylist(), strict=True))
+    assert texts == {number: "first" if number < 50 else "second" for number in range(20, 120)}
+    assert in_lake.num_rows == len(texts)
+    tables.drop(table)
+
+
+def test_partitions_come_and_go_and_a_column_is_added(deployment: FlussDeployment, tables: FlussTables) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("region", pa.string())])
+    table = tables.create("regions", schema, buckets=1, partition_keys=["region"], properties=LAKE)
+    north = tables.add_partition(table, {"region": "north"})
+    tables.append(table, [pa.RecordBatch.from_pydict({"id": [1, 2], "region": ["north"] * 2}, schema=schema)])
+    deployment.wrote()
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    south = tables.add_partition(table, {"region": "south"})
+    wider = tables.add_column(table, pa.field("note", pa.string()))
+    note = pa.RecordBatch.from_pydict({"id": [3], "region": ["south"], "note": ["new"]}, schema=wider.schema)
+    tables.append(wider, [note])
+    tables.drop_partition(table, {"region": "north"})
+    deployment.wrote()
+    wait_for("the new partition is tiered", lambda: _tiered_partitions(deployment, table.path) == {south: 1})
+    in_lake = lake_rows(deployment.data.lake_properties, table.path).sort_by("id")
+    assert in_lake.select(["id", "region", "note"]).to_pylist() == [
+        {"id": 1, "region": "north", "note": None},
+        {"id": 2, "region": "north", "note": None},
+        {"id": 3, "region": "south", "note": "new"},
+    ]
+    recorded = deployment.recorded(table.path)
+    assert recorded is not None
+    assert {bucket.partition_id for bucket in recorded.offsets} == {south} != {north}
+    tables.drop(table)
+
+
+def test_a_table_made_anew_under_its_name_is_not_taken_for_the_former_one(deployment: FlussDeployment, tables: FlussTables) -> None:
+    table = make_orders(tables, "anew")
+    deployment.write(tables, table, 0, COUNT)
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    again = make_orders(tables, "anew")
+    tables.append(again, rows(0, 10).to_batches())
+    # A round of the former table may end first, for its table is gone.
+    wait_for("the new table's round fails", lambda: _failed(deployment, again.path) == "TableMismatch")
+    assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT
+    assert deployment.recorded(again.path) is None
+    tables.drop(again)
+
+
+def _failed(deployment: FlussDeployment, path: TablePath) -> str | None:
+    try:
+        status = deployment.status(path)
+    except ValueError:
+        return None
+    return status.error_class if status.status == "Failed" else None
+
+
+def _tiered_partitions(deployment: FlussDeployment, path: TablePath) -> dict[int | None, int]:
+    marker = marker_of(deployment.data.lake_properties, path)
+    buckets: dict[BucketKey, TieredRange] = {} if marker is None else dict(marker.buckets)
+    return {bucket.partition_id: tiered.tiered for bucket, tiered in buckets.items()}
