@@ -51,7 +51,7 @@ def test_copies_that_spark_compacted_into_one_file_are_deduplicated(world: LakeW
     assert outcome.error is not None
     assert outcome.error.error_class == "ForeignTieringOverlap"
     done = reconcile_lake(world.coordinator.call_parts, ReconcileLake(table.path, "deduplicate", caller="alice"))
-    assert done.rows_removed == 50
+    assert done.records_removed == 50
     counted = spark.sql("SELECT count(*), count(DISTINCT __bucket, __offset) FROM lake.sales.orders").collect()[0]
     assert tuple(counted) == (100, 100)
     assert world.tier(table).error is None
