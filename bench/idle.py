@@ -60,7 +60,7 @@ def make_tables(folder: Path, database: str, count: int, freshness: str, created
     spec = TableSpec(SCHEMA, BUCKETS, properties=properties)
     with EmbeddedStorage(open_data_folder(folder).cluster) as cluster:
         cluster.create_database(database, ignore_if_exists=True)
-        with cluster._metadata.write() as connection:
+        with cluster.metadata.write() as connection:
             first = table_rows.insert_table(connection, TablePath(database, _name(0)), spec, False, created).info
             table_row = connection.execute(sa.select(tables).where(tables.c.table_id == first.table_id)).mappings().one()
             copies = [
