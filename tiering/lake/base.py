@@ -26,6 +26,9 @@ from tiering.lake.foreign import ForeignWalk
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
+FLUSS_COMMIT_USER_KEY = "commit-user"
+FLUSS_OFFSETS_KEY = "fluss-offsets"
+"""In a snapshot's summary: by this user, and the path of this offsets file, Fluss's committers and readers know a tiering commit."""
 FLUSS_COMMIT_USER = "__fluss_lake_tiering"
 """Commit user of Fluss's own tiering (FLUSS.md): such a snapshot is a tiering commit, never a foreign one."""
 

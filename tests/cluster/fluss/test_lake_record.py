@@ -13,9 +13,9 @@ from support.clusters.fluss_owner import opened_owner, opened_source
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.cluster import FlussCluster
-from tiering.cluster.fluss.lake_record import COMMIT_USER_KEY, OFFSETS_KEY
 from tiering.cluster.fluss.source import UNREADABLE
 from tiering.errors import Fenced, LakeRecordUnreadable, UnknownTable
+from tiering.lake.base import FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
@@ -54,8 +54,8 @@ def offsets_files(fluss: LocalFlussCluster, table: TableInfo) -> list[Path]:
 
 def test_a_lake_snapshot_names_flusss_commit_user_and_an_offsets_file_of_its_own(owner: FlussCluster, table: TableInfo) -> None:
     properties = owner.prepare_lake_commit(table, {B0: 5, B1: 0})
-    assert properties[COMMIT_USER_KEY] == "__fluss_lake_tiering"
-    document = json.loads(Path(properties[OFFSETS_KEY]).read_text())
+    assert properties[FLUSS_COMMIT_USER_KEY] == "__fluss_lake_tiering"
+    document = json.loads(Path(properties[FLUSS_OFFSETS_KEY]).read_text())
     assert document == {"version": 1, "table_id": table.table_id, "bucket_offsets": [5, 0]}
     assert owner.lake_snapshot(table) is None
 
@@ -63,7 +63,7 @@ def test_a_lake_snapshot_names_flusss_commit_user_and_an_offsets_file_of_its_own
 def test_the_file_that_a_snapshot_names_is_never_the_one_that_is_registered_and_outlives_all_of_them(
     fluss: LocalFlussCluster, owner: FlussCluster, table: TableInfo
 ) -> None:
-    in_snapshot = Path(owner.prepare_lake_commit(table, {B0: 5})[OFFSETS_KEY])
+    in_snapshot = Path(owner.prepare_lake_commit(table, {B0: 5})[FLUSS_OFFSETS_KEY])
     for number in range(1, 6):
         owner.record_lake_snapshot(table, RecordedLakeSnapshot(number, {B0: 5 + number}))
     assert in_snapshot.is_file()

@@ -15,7 +15,7 @@ from support.running.cluster_of_processes import rows
 from support.running.fluss_deployment import LAKE, FlussDeployment, make_orders
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.lake_record import OFFSETS_KEY
+from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, TablePath
 
@@ -59,7 +59,7 @@ def test_a_log_table_is_tiered_exactly_and_the_cluster_knows_how_far(deployment:
     assert recorded.lake_snapshot_id == head.snapshot_id
     assert {bucket: at for bucket, at in recorded.offsets.items() if at} == {b: r.tiered for b, r in marker.buckets.items() if r.tiered}
     assert head.summary is not None
-    assert Path(str(head.summary[OFFSETS_KEY])).is_file()
+    assert Path(str(head.summary[FLUSS_OFFSETS_KEY])).is_file()
     tables.drop(table)
 
 

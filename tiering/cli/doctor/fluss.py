@@ -9,6 +9,7 @@ from itertools import islice
 
 from tiering.cli.doctor.findings import Finding, fail, ok, warn
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
+from tiering.cluster.fluss.settings import USERNAME_VARIABLE
 from tiering.cluster.fluss.table_json import LAKE_FORMAT
 from tiering.cluster.fluss.wire.api import LEASES
 from tiering.cluster.fluss.wire.client import FlussClient
@@ -16,7 +17,6 @@ from tiering.errors import LakewardError
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 CHECK, SHARING = "fluss", "shared lake"
-USERNAME_VARIABLE = "FLUSS_USERNAME"
 LOOKED_AT = 20
 """Tables whose description is read: the cluster writes its lake format into each that it makes."""
 

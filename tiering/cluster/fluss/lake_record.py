@@ -16,15 +16,13 @@ from typing import Any
 from tiering import crash_points
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, error_code, error_of
-from tiering.errors import Fenced, LakeRecordUnreadable, LakewardError, UnknownTable
+from tiering.cluster.lake_record_rules import check_goes_on
+from tiering.errors import LakeRecordUnreadable, LakewardError, UnknownTable
+from tiering.lake.base import FLUSS_COMMIT_USER, FLUSS_COMMIT_USER_KEY, FLUSS_OFFSETS_KEY
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
-OFFSETS_KEY = "fluss-offsets"
-COMMIT_USER_KEY = "commit-user"
-COMMIT_USER = "__fluss_lake_tiering"
-"""By this user and that path Fluss's own committers and readers know a tiering commit (FLUSS.md, lake layout)."""
 UNKNOWN_SERVER_ERROR = -1
 NO_FILE_SIGNS = ("FileNotFoundException", "NoSuchFileException", "NoSuchKey")
 """Fluss has no code of its own for an offsets file that is gone, on a disk or in an object store: it stands in its stack trace."""
@@ -86,7 +84,7 @@ class LakeRecord:
         if recorded is not None and _same(recorded, snapshot):
             return
         if recorded is not None and not may_go_back:
-            _check_not_back(table, recorded, snapshot, living)
+            check_goes_on(table, recorded, snapshot, living)
         path = self.prepare(table, snapshot.offsets)
         crash_points.reach(crash_points.LAKE_RECORD_PREPARED)
         self._commit(table, snapshot, path, _keep(recorded, snapshot))
@@ -120,7 +118,7 @@ def bucket_of(message: Any) -> BucketKey:
 
 def summary_properties(path: str) -> Mapping[str, str]:
     """What the summary of a lake snapshot carries for Fluss, whose offsets file is at `path`."""
-    return {COMMIT_USER_KEY: COMMIT_USER, OFFSETS_KEY: path}
+    return {FLUSS_COMMIT_USER_KEY: FLUSS_COMMIT_USER, FLUSS_OFFSETS_KEY: path}
 
 
 def _same(recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot) -> bool:
@@ -137,21 +135,6 @@ def _keep(recorded: RecordedLakeSnapshot | None, snapshot: RecordedLakeSnapshot)
     if recorded is None or recorded.lake_snapshot_id == snapshot.lake_snapshot_id:
         return KEEP_ALL
     return recorded.lake_snapshot_id
-
-
-def _check_not_back(
-    table: TableInfo, recorded: RecordedLakeSnapshot, snapshot: RecordedLakeSnapshot, living: Collection[int] | None
-) -> None:
-    for bucket, offset in recorded.offsets.items():
-        if living is not None and bucket.partition_id is not None and bucket.partition_id not in living:
-            continue  # a marker drops the entries of partitions that vanished
-        new = snapshot.offsets.get(bucket, 0)
-        if new < offset:
-            raise Fenced(
-                f"the lake record of {table.path} would go back in bucket {bucket}, from offset {offset} to {new}",
-                table_id=table.table_id,
-                lake_snapshot_id=snapshot.lake_snapshot_id,
-            )
 
 
 def _check(of_table: Any, table: TableInfo) -> None:

@@ -6,8 +6,7 @@ import decimal
 import itertools
 import multiprocessing
 import pickle
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from support.clusters.fluss_tables import FlussTables
+from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log import fetch
@@ -32,7 +32,6 @@ from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath,
 B0 = BucketKey(None, 0)
 ORDERS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("price", pa.float64())])
 IMPATIENT_S = 1.0
-WAIT_S = 60.0
 
 
 def orders(start: int, stop: int) -> pa.RecordBatch:
@@ -53,13 +52,6 @@ def rows(reader: FlussLogSplitReader) -> pa.Table:
     return table
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.2)
-
-
 def error_in_time(reader: FlussLogSplitReader, kind: type[LakewardError]) -> str:
     """The message of the error with which reading ends once the servers know what happened."""
     messages: list[str] = []
@@ -71,7 +63,7 @@ def error_in_time(reader: FlussLogSplitReader, kind: type[LakewardError]) -> str
             messages.append(error.message)
         return bool(messages)
 
-    wait_for(fails)
+    wait_for(f"reading to end with {kind.__name__}", fails)
     return messages[0]
 
 
@@ -294,7 +286,7 @@ def write_segments(tables: FlussTables, name: str, properties: Mapping[str, str]
 
 def test_records_in_remote_storage_are_read_with_those_on_the_server(tables: FlussTables) -> None:
     table = write_segments(tables, "remote")
-    wait_for(lambda: is_remote(tables, table, 10_500))
+    wait_for("the log to be remote", lambda: is_remote(tables, table, 10_500))
     for start, stop in [(0, 20_000), (10_500, 19_999), (1_234, 1_235)]:
         assert rows(reader(tables, table, start, stop))["id"].to_pylist() == list(range(start, stop))
     read = rows(reader(tables, table))
@@ -306,7 +298,7 @@ def test_records_in_remote_storage_are_read_with_those_on_the_server(tables: Flu
 
 def test_a_remote_segment_that_is_not_there_is_named(tables: FlussTables) -> None:
     table = write_segments(tables, "lost")
-    wait_for(lambda: is_remote(tables, table, 0))
+    wait_for("the log to be remote", lambda: is_remote(tables, table, 0))
     info = answer_at(tables, table, 0).remote_log_fetch_info
     first = info.remote_log_segments[0]
     file = Path(info.remote_log_tablet_dir) / first.remote_log_segment_id / f"{first.remote_log_start_offset:020d}.log"
@@ -325,7 +317,7 @@ def test_a_log_whose_start_moved_is_truncated(tables: FlussTables) -> None:
     table = write_segments(tables, "retained", {"table.log.ttl": "6 s"})
     planned = reader(tables, table)
     log = BucketLog(tables.client, table.path, table.table_id, B0)
-    wait_for(lambda: log.bounds().log_start > 0)
+    wait_for("the log to be cut", lambda: log.bounds().log_start > 0)
     with pytest.raises(LogTruncated, match=r"bucket 0 of sales\.retained starts at offset \d+, after 0"):
         rows(planned)
     assert oldest_timestamps(tables.client, table, {B0: 0}, {}) == {}

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from tiering.cluster.embedded.metadata.database import lake_snapshots
 from tiering.cluster.embedded.metadata.partitions import living_partition_ids
 from tiering.cluster.embedded.metadata.table_rows import table_exists
-from tiering.errors import Fenced, UnknownTable
+from tiering.cluster.lake_record_rules import check_goes_on
+from tiering.errors import UnknownTable
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo
 
@@ -30,17 +31,8 @@ def write_lake_record(connection: sa.Connection, table: TableInfo, snapshot: Rec
     recorded = read_lake_record(connection, table.table_id)
     if recorded == snapshot:
         return
-    living = living_partition_ids(connection, table.table_id)
-    for bucket, offset in ({} if recorded is None or may_go_back else recorded.offsets).items():
-        if bucket.partition_id is not None and bucket.partition_id not in living:
-            continue  # a marker drops the entries of partitions that vanished
-        new = snapshot.offsets.get(bucket, 0)
-        if new < offset:
-            raise Fenced(
-                f"the lake record of {table.path} would go back in bucket {bucket}, from offset {offset} to {new}",
-                table_id=table.table_id,
-                lake_snapshot_id=snapshot.lake_snapshot_id,
-            )
+    if recorded is not None and not may_go_back:
+        check_goes_on(table, recorded, snapshot, living_partition_ids(connection, table.table_id))
     values = {
         "lake_snapshot_id": snapshot.lake_snapshot_id,
         "offsets": {str(bucket): offset for bucket, offset in snapshot.offsets.items()},

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyiceberg.table import Table
 
 from tiering.errors import CannotReconcile, MarkerCorrupt
-from tiering.lake.base import LakeView
+from tiering.lake.base import FLUSS_OFFSETS_KEY, LakeView
 from tiering.lake.iceberg.errors import lake_errors
 from tiering.lake.iceberg.primary_key.bucket_files import PartitionValue, live_bucket_files
 from tiering.lake.iceberg.reading.view import marker_in, summary_of, view_of
@@ -24,8 +24,6 @@ from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import Place, RowOffsets
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, BucketKey, TableInfo, TablePath, TableType
 
-OFFSETS_KEY = "fluss-offsets"
-"""Summary key of Fluss's tiering: where the offsets of the snapshot are."""
 OFFSETS_LIMIT_BYTES = 64 << 20
 _OFFSETS_FILE = re.compile(r"[A-Za-z0-9_-]+\.offsets")
 
@@ -122,7 +120,7 @@ def foreign_offsets(view: LakeView, snapshot_id: int) -> ForeignOffsets:
     """See `LakeMaintenance.foreign_offsets`: version 1 of the file, with or without partitions; -1 = unknown."""
     table = cast(Table, view.handle)
     snapshot = table.snapshot_by_id(snapshot_id)
-    path = summary_of(snapshot).get(OFFSETS_KEY)
+    path = summary_of(snapshot).get(FLUSS_OFFSETS_KEY)
     if path is None or not is_offsets_path(path):
         raise _unreadable(view, snapshot_id, f"it names no file of offsets: {path!r}")
     with lake_errors(f"read the offsets {path}", table_path=view.path):

@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import (
 )
 
 from tiering.errors import MarkerCorrupt
-from tiering.lake.base import LakeSnapshot, LakeView
+from tiering.lake.base import FLUSS_COMMIT_USER_KEY, LakeSnapshot, LakeView
 from tiering.lake.iceberg.commit.marker_files import read_marker_file
 from tiering.lake.marker import ROUND_ID_KEY, Marker, decode
 from tiering.lake.rules.hints import reconcile_call
@@ -29,8 +29,6 @@ TAG = "lakeward-tiered"
 """Names the newest tiering commit; moved in that commit itself, kept for ever (DESIGN 6)."""
 SET_HEAD_COMMAND = "in Spark: CALL <lake catalog>.system.set_current_snapshot"
 _COUNT = re.compile(r"[0-9]{1,19}")
-COMMIT_USER_KEY = "commit-user"
-"""Summary key by which Fluss's tiering names itself (FLUSS.md)."""
 
 
 def view_of(path: TablePath, table: Table, *, lenient: bool = False) -> LakeView:
@@ -75,7 +73,7 @@ def _snapshot(snapshot: Snapshot) -> LakeSnapshot:
         sequence_number=snapshot.sequence_number or 0,
         committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1_000, UTC),
         operation="unknown" if snapshot.summary is None else snapshot.summary.operation.value,
-        commit_user=summary.get(COMMIT_USER_KEY),
+        commit_user=summary.get(FLUSS_COMMIT_USER_KEY),
         round_id=summary.get(ROUND_ID_KEY),
     )
 
