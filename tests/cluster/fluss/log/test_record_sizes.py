@@ -115,10 +115,13 @@ def test_large_records_in_the_midst_of_a_remote_log_are_known_by_its_segments(ta
     wait_for("the large records are remote", lambda: estimate() > 1_000)
 
 
-def test_what_cannot_be_learned_is_not_known(tables: FlussTables) -> None:
+def test_what_cannot_be_learned_is_not_known_and_what_has_vanished_is_forgotten(tables: FlussTables) -> None:
     table = tables.create("unknown", SCHEMA)
     tables.append(table, [noise(10)])
     bounds = {B0: BucketOffsets(0, 10), B1: BucketOffsets(0, 10)}  # there is no second bucket
-    sizes = RecordSizes(tables.client).sampled(table, bounds)
-    assert sizes[B0].bytes_per_record
-    assert sizes[B1].bytes_per_record is None
+    sizes = RecordSizes(tables.client)
+    sampled = sizes.sampled(table, bounds)
+    assert sampled[B0].bytes_per_record
+    assert sampled[B1].bytes_per_record is None
+    assert sizes.attached(table.table_id, {B1: bounds[B1]}) == {B1: bounds[B1]}
+    assert sizes.attached(table.table_id, bounds)[B0].bytes_per_record is None

@@ -55,9 +55,12 @@ class RecordSizes:
         self._samples: dict[int, dict[BucketKey, _Samples]] = {}
 
     def attached(self, table_id: int, bounds: Bounds) -> Bounds:
-        """`bounds` with the averages that are known; asks nobody."""
+        """`bounds`, which are of all of the table's buckets, with the averages that are known; asks nobody. Those of other buckets,
+        whose partitions have vanished, are forgotten."""
         with self._lock:
-            samples = dict(self._samples.get(table_id, {}))
+            samples = {bucket: known for bucket, known in self._samples.get(table_id, {}).items() if bucket in bounds}
+            if table_id in self._samples:
+                self._samples[table_id] = samples
         return {
             bucket: replace(log, bytes_per_record=samples[bucket].bytes_per_record) if bucket in samples and _has_records(log) else log
             for bucket, log in bounds.items()
@@ -81,7 +84,7 @@ class RecordSizes:
             earlier = known[bucket].newest if bucket in known else first.get(bucket, sample)
             known[bucket] = _Samples(sample, earlier)
         with self._lock:
-            self._samples[table.table_id] = {bucket: samples for bucket, samples in known.items() if bucket in bounds}
+            self._samples[table.table_id] = known
         return self.attached(table.table_id, bounds)
 
     def note(self, table_id: int, headers: Mapping[BucketKey, BatchHeader]) -> None:
