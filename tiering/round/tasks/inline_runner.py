@@ -21,7 +21,7 @@ MOST_THREADS = 4
 
 def usable_threads() -> int:
     """How many tasks of a round this process can work on at once."""
-    return min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    return min(os.cpu_count() or 1, MOST_THREADS)
 
 
 @dataclass
