@@ -101,7 +101,8 @@ class FlussSource:
                 wanted.append((table, self.partitions(table) if table.partition_keys else ()))
             except UnknownTable:
                 continue
-        return {table_id: self._sizes.attached(table_id, bounds) for table_id, bounds in self._offsets.of(wanted).items()}
+        offsets = self._offsets.of(wanted)
+        return {table.table_id: self._sizes.attached(table, offsets[table.table_id]) for table, _ in wanted if table.table_id in offsets}
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""

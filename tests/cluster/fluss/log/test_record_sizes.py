@@ -49,7 +49,7 @@ class CountingClient(FlussClient):
 
 
 def test_an_estimate_is_near_what_the_files_have(cluster: LocalFlussCluster, tables: FlussTables) -> None:
-    table = tables.create("sized", SCHEMA, buckets=2)
+    table = tables.create("sized", SCHEMA, buckets=2, properties={"table.log.arrow.compression.type": "NONE"})
     with opened_source(cluster.bootstrap_servers) as source:
         assert {log.bytes_per_record for log in source.offsets(table).values()} == {None}
         for count in (1_000, 1_000, 1_000, 3):
@@ -63,6 +63,14 @@ def test_an_estimate_is_near_what_the_files_have(cluster: LocalFlussCluster, tab
         assert all((log.bytes_per_record is None) == (log.log_end == 0) for log in offsets.values())
 
 
+def test_records_that_compress_well_count_what_they_take_in_memory(cluster: LocalFlussCluster, tables: FlussTables) -> None:
+    table = tables.create("even", SCHEMA)
+    tables.append(table, [pa.record_batch([pa.array([1] * 10_000), pa.array([2.0] * 10_000)], schema=SCHEMA)])
+    assert bytes_per_record(cluster, table, 10_000) < 8
+    with opened_source(cluster.bootstrap_servers) as source:
+        assert source.offsets(table)[B0].bytes_per_record == 16
+
+
 def test_a_log_is_looked_at_again_only_when_it_has_grown(cluster: LocalFlussCluster, tables: FlussTables) -> None:
     table = tables.create("grown", SCHEMA)
     client = CountingClient(FlussConnection.parse(cluster.bootstrap_servers))
@@ -70,7 +78,7 @@ def test_a_log_is_looked_at_again_only_when_it_has_grown(cluster: LocalFlussClus
     tables.append(table, [noise(500)])
     first = sizes.sampled(table, {B0: BucketOffsets(0, 500)})
     assert client.fetches == 2  # its end and, the first time, its start
-    assert sizes.sampled(table, {B0: BucketOffsets(0, 500)}) == first == sizes.attached(table.table_id, {B0: BucketOffsets(0, 500)})
+    assert sizes.sampled(table, {B0: BucketOffsets(0, 500)}) == first == sizes.attached(table, {B0: BucketOffsets(0, 500)})
     assert client.fetches == 2
     tables.append(table, [noise(500)])
     sizes.sampled(table, {B0: BucketOffsets(0, 1_000)})
@@ -123,5 +131,5 @@ def test_what_cannot_be_learned_is_not_known_and_what_has_vanished_is_forgotten(
     sampled = sizes.sampled(table, bounds)
     assert sampled[B0].bytes_per_record
     assert sampled[B1].bytes_per_record is None
-    assert sizes.attached(table.table_id, {B1: bounds[B1]}) == {B1: bounds[B1]}
-    assert sizes.attached(table.table_id, bounds)[B0].bytes_per_record is None
+    assert sizes.attached(table, {B1: bounds[B1]}) == {B1: bounds[B1]}
+    assert sizes.attached(table, bounds)[B0].bytes_per_record is None

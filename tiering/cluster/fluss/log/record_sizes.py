@@ -3,7 +3,8 @@
 The newest batch of a bucket is looked at when its log has grown, and the one that was newest before counts as well: so an estimate is of
 both ends of what came meanwhile. The first time the batch at the log's start stands for the other end. A batch counts by its records, so
 that a small one, which is mostly header, does not stand for large ones. Of a log that lies in remote storage Fluss names the segments
-with their sizes, which are exact.
+with their sizes, which are exact. Logs are compressed, and work goes by rows that are not: so a record counts at least what its columns of
+fixed width take in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 import structlog
 
 from tiering.cluster.fluss.log.batches import BatchHeader, read_header
@@ -21,6 +23,9 @@ from tiering.errors import LakewardError
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 
 _log = structlog.get_logger(__name__)
+
+_OFFSET_BITS = 32
+"""Of Arrow's strings and lists: where the value of a row ends."""
 
 Bounds = Mapping[BucketKey, BucketOffsets]
 
@@ -54,17 +59,16 @@ class RecordSizes:
         self._lock = threading.Lock()
         self._samples: dict[int, dict[BucketKey, _Samples]] = {}
 
-    def attached(self, table_id: int, bounds: Bounds) -> Bounds:
+    def attached(self, table: TableInfo, bounds: Bounds) -> Bounds:
         """`bounds`, which are of all of the table's buckets, with the averages that are known; asks nobody. Those of other buckets,
         whose partitions have vanished, are forgotten."""
         with self._lock:
-            samples = {bucket: known for bucket, known in self._samples.get(table_id, {}).items() if bucket in bounds}
-            if table_id in self._samples:
-                self._samples[table_id] = samples
-        return {
-            bucket: replace(log, bytes_per_record=samples[bucket].bytes_per_record) if bucket in samples and _has_records(log) else log
-            for bucket, log in bounds.items()
-        }
+            samples = {bucket: known for bucket, known in self._samples.get(table.table_id, {}).items() if bucket in bounds}
+            if table.table_id in self._samples:
+                self._samples[table.table_id] = samples
+        least = _bytes_in_memory(table.schema)
+        sizes = {bucket: max(least, known.bytes_per_record) for bucket, known in samples.items() if _has_records(bounds[bucket])}
+        return {bucket: replace(log, bytes_per_record=sizes.get(bucket)) for bucket, log in bounds.items()}
 
     def sampled(self, table: TableInfo, bounds: Bounds) -> Bounds:
         """`bounds` with averages, for which logs that have grown are looked at: a small fetch a tablet server, of new buckets two.
@@ -85,7 +89,7 @@ class RecordSizes:
             known[bucket] = _Samples(sample, earlier)
         with self._lock:
             self._samples[table.table_id] = known
-        return self.attached(table.table_id, bounds)
+        return self.attached(table, bounds)
 
     def note(self, table_id: int, headers: Mapping[BucketKey, BatchHeader]) -> None:
         """Takes headers that were read for something else."""
@@ -109,6 +113,18 @@ class RecordSizes:
 
 def _has_records(log: BucketOffsets) -> bool:
     return log.log_end > log.log_start
+
+
+def _bytes_in_memory(schema: pa.Schema) -> float:
+    """Of a row at least: columns of fixed width, and an offset for each other one."""
+    return sum(_least_bits(field.type) for field in schema) / 8
+
+
+def _least_bits(kind: pa.DataType) -> int:
+    try:
+        return kind.bit_width
+    except ValueError:  # of no fixed width
+        return _OFFSET_BITS
 
 
 def _sample(answer: HeaderAnswer) -> _Sample | None:
