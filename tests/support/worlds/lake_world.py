@@ -106,7 +106,7 @@ class LakeWorld:
         self.clock = HandClock()
         self.lake_properties = local_lake_properties(folder)
         self.lake = IcebergLake(self.lake_properties)
-        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds(), self.lake.check_schema)
+        self.storage = self._open_cluster(folder / "cluster")
         self.store = store or MemoryStore()
         self.coordinator = self._start()
         self.transport = DirectTransport(lambda: self.coordinator)
@@ -114,6 +114,9 @@ class LakeWorld:
         self._epoch = 0
         self.spark: TaskRunner | None = None
         """Runs all rounds if it is given; else they run inline."""
+
+    def _open_cluster(self, folder: Path) -> EmbeddedStorage:
+        return EmbeddedStorage(folder, self.clock, RandomIds(), self.lake.check_schema)
 
     def _start(self) -> Coordinator:
         coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
