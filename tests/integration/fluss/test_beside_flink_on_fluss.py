@@ -70,9 +70,10 @@ def test_1_a_round_that_slept_doubles_rows_and_deduplicate_removes_them(world: F
     table = at_fifty(world, "slept")
     world.append(table, 50, 50)
     late = world.flink(table).assign().plan().check().prepare()
+    late.fail()  # its job starts again, its committer sleeps on
     world.tier(table)
     world.assert_told(table)
-    late.append().tell().finish()
+    late.append().tell()
     # Fluss calls the lake caught up: 150 rows of 100 offsets.
     assert world.fluss_record(table) == RecordedLakeSnapshot(world.newest_tiering(table).snapshot_id, {B0: 100})
     assert world.iceberg(table).scan().to_arrow().num_rows == 150
@@ -87,7 +88,7 @@ def test_2_two_incarnations_that_planned_the_same_are_named(world: FlussLakeWorl
     table = at_fifty(world, "twice")
     world.append(table, 50, 50)
     first = world.flink(table).assign().plan().check()
-    first.fail()  # its job starts again, its committer goes on
+    first.fail()
     second = world.flink(table).assign().plan().check()
     first.prepare().append().tell()
     second.prepare().append().tell().finish()
@@ -120,11 +121,12 @@ def test_8_a_stale_round_sets_keys_back_and_ours_replays_them(world: FlussLakeWo
     world.upsert(table, [0, 1, 2], "second")
     world.upsert(table, [100, 101], "new")
     stale = world.flink(table).assign().plan().check().prepare()
+    stale.fail()
     world.upsert(table, [0, 1, 2], "third")
     world.delete(table, range(10, 20))
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert faults(check(world, table)) == []
-    stale.append().tell().finish()
+    stale.append().tell()
     assert faults(check(world, table)) != []
     assert world.tier(table).state is RoundState.SUCCEEDED
     assert "BUCKETS_REPLAYED" in {event.event_type for event in world.store.events()}

@@ -17,6 +17,7 @@ from support.background import tick
 from support.clusters.fluss_owner import settings_of
 from support.clusters.fluss_tables import FlussTables
 from support.flink.flink_on_fluss import FlinkOnFluss
+from support.running.processes import wait_for
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, SCHEMA, LakeWorld
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.fluss.cluster import FlussCluster
@@ -30,8 +31,10 @@ from tiering.lake.marker import TieredRange
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.rpc.fluss import fluss_pb2 as fluss
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
-LAKE_ENABLED = {"table.datalake.enabled": "true", "table.datalake.freshness": "1s"}
+LONG_SILENCE_S = 600
 
 
 class OwnTables(FlussCluster):
@@ -75,16 +78,17 @@ class FlussLakeWorld(LakeWorld):
         self._other_client.close()
         self.written.close()
 
-    def table(self, name: str, buckets: int = 1, **_: Any) -> TableInfo:  # type: ignore[override]
+    def table(self, name: str, buckets: int = 1, freshness: str = "1s", **_: Any) -> TableInfo:  # type: ignore[override]
         """A new lake-enabled log table, in place of one of that name."""
-        return self._new(name, SCHEMA, (), buckets)
+        return self._new(name, SCHEMA, (), buckets, freshness)
 
     def primary_key_table(self, name: str, buckets: int = 1, **_: Any) -> TableInfo:  # type: ignore[override]
         """A new lake-enabled primary-key table, in place of one of that name."""
         return self._new(name, PRIMARY_KEY_SCHEMA, ("id",), buckets)
 
-    def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int) -> TableInfo:
-        self._made.append(self.written.create(name, schema, key, buckets=buckets, properties=LAKE_ENABLED))
+    def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int, freshness: str = "1s") -> TableInfo:
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
+        self._made.append(self.written.create(name, schema, key, buckets=buckets, properties=properties))
         self.cluster.names |= {name}
         tick(self.coordinator)
         return self.cluster.table(TablePath("sales", name))
@@ -104,6 +108,39 @@ class FlussLakeWorld(LakeWorld):
     def flink(self, table: TableInfo) -> FlinkOnFluss:
         """An incarnation of the other service."""
         return FlinkOnFluss(self._other_client, self._other_source, self, table)
+
+    def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
+        """Where Fluss assigns, it takes its time."""
+
+        def answer() -> pb.LakeTieringHeartbeatResponse | None:
+            response = self.beat(request_table=True)
+            if response.HasField("tiering_table"):
+                return response
+            self.clock.advance(1)
+            tick(self.coordinator)
+            return None
+
+        return wait_for(f"{table.path} is assigned to us", answer)
+
+    def take_for_dead(self) -> None:
+        """Our tierer is silent for so long that its round has failed, and the back-off behind that is over, too."""
+        for _ in range(2):
+            self.clock.advance(LONG_SILENCE_S)
+            tick(self.coordinator)
+
+    def is_due_in_fluss(self, table: TableInfo) -> bool:
+        """Whether Fluss would assign the table now. Whatever it does assign is handed back."""
+        assigned: dict[int, fluss.PbHeartbeatReqForTable] = {}
+        while True:
+            answer = self._other_client.coordinator(fluss.LakeTieringHeartbeatRequest(request_table=True))
+            if not answer.HasField("tiering_table"):
+                break
+            given_out = answer.tiering_table
+            assigned[given_out.table_id] = fluss.PbHeartbeatReqForTable(
+                table_id=given_out.table_id, coordinator_epoch=answer.coordinator_epoch, tiering_epoch=given_out.tiering_epoch
+            )
+        self._other_client.coordinator(fluss.LakeTieringHeartbeatRequest(failed_tables=assigned.values()))
+        return table.table_id in assigned
 
     def fluss_record(self, table: TableInfo) -> RecordedLakeSnapshot | None:
         """What Fluss says to everybody. Raises LakeRecordUnreadable if it cannot read it itself."""

@@ -189,7 +189,7 @@ class LakeWorld:
 
     def begin(self, table: TableInfo, **changes: Any) -> SteppedRound:
         """The table's next round, not begun yet: it must be due, and the only one. `changes` are made to its assignment."""
-        answer = self.beat(request_table=True)
+        answer = self._request_table(table)
         assert answer.HasField("tiering_table"), self.record(table).state
         assert answer.tiering_table.table_id == table.table_id
         assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
@@ -199,6 +199,9 @@ class LakeWorld:
             self.transport, self.storage, lambda _: self.lake, *runners, self.clock, RandomIds(), limit, keeper(self.transport)
         )
         return SteppedRound(self, assignment, RoundRunner(world, assignment))
+
+    def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
+        return self.beat(request_table=True)
 
     def tier(self, table: TableInfo) -> act.RoundOutcome:
         """A whole round, now."""
