@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.flink.flink_committer import FlinkFailed
-from support.worlds.fluss_lake_world import FlussLakeWorld
+from support.flink.fluss_lake_world import FlussLakeWorld
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult, reconcile_lake

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.flink.flink_committer import FlinkFailed
-from support.worlds.fluss_lake_world import FlussLakeWorld
+from support.flink.fluss_lake_world import FlussLakeWorld
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.decisions.round_lifecycle import RoundRef
@@ -63,11 +63,11 @@ def test_h2_what_fluss_does_not_fence_the_lake_does(world: FlussLakeWorld) -> No
     sleeper = world.begin(table).advance_to(act.CommitLake)
     world.take_for_dead()
     assert world.tier(table).state is RoundState.SUCCEEDED
-    told = world.fluss_record(table)
+    recorded = world.fluss_record(table)
     assert sleeper.runner.run().state is not RoundState.SUCCEEDED
     world.assert_exact(table)
     world.assert_told(table)
-    assert world.fluss_record(table) == told
+    assert world.fluss_record(table) == recorded
 
 
 def test_h2_another_service_beside_one_that_is_to_be_alone_is_named(world: FlussLakeWorld) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.worlds.fluss_lake_world import FlussLakeWorld
+from support.flink.fluss_lake_world import FlussLakeWorld
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.errors import LakeRecordUnreadable
