@@ -126,14 +126,14 @@ def is_stale(record: TableRecord) -> bool:
     return record.assignment is not None and not record.assignment.certain and not record.unresolved_commit
 
 
-def told(record: TableRecord) -> Change:
+def released(record: TableRecord) -> Change:
     """The cluster knows how the assignment ended, or has no such assignment: it is over on both sides."""
     return Change(record).update(assignment=None)
 
 
 def lose(ctx: Context, record: TableRecord, why: str) -> Change:
     """The table is not ours any more. A round that was not granted its commit is fenced; one that was goes on, and the lake decides."""
-    change = told(record).note(ctx, "ASSIGNMENT_LOST", why, Level.WARN)
+    change = released(record).note(ctx, "ASSIGNMENT_LOST", why, Level.WARN)
     if record.running is None or record.granted:
         return change
     lost = errors.Fenced(why, hint="Nothing to do: the table goes on when the cluster assigns it again.")
@@ -150,7 +150,7 @@ def end_session(ctx: Context, record: TableRecord) -> Change:
     if held is None:
         return Change(record, durable=False)
     if not ctx.options.assigned_by_cluster or (held.end is not None and not record.unresolved_commit):
-        return told(record)
+        return released(record)
     if record.unresolved_commit:
         return Change(record, durable=False) if not held.certain else Change(record).update(assignment=replace(held, certain=False))
     return lose(ctx, record, "the connection to the cluster's coordinator, over which the table was assigned, has ended")

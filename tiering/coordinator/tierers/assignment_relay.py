@@ -101,7 +101,7 @@ class AssignmentRelay:
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
                 if assignments.is_stale(record):
-                    self._put(assignments.told(record))
+                    self._put(assignments.released(record))
             tierers = self._tierers()
             connected = any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in tierers)
             back = assignments.to_hand_back(self._assigned(), options, now, connected=connected)
@@ -129,7 +129,7 @@ class AssignmentRelay:
             for judged in answer.renewed:
                 self._renewed(judged, session)
             for judged in (*answer.finished, *answer.failed):
-                self._told(judged)
+                self._release(judged)
             if new is not None:
                 self._assign(new, session)
 
@@ -143,7 +143,7 @@ class AssignmentRelay:
             why = f"the cluster says that the table is not assigned to this service any more: {judged.reason}"
             self._put(assignments.lose(self._context(), record, why))
 
-    def _told(self, judged: JudgedAssignment) -> None:
+    def _release(self, judged: JudgedAssignment) -> None:
         if judged.judgement is Judgement.UNDECIDED:
             return
         if judged.ref in self._unknown:
@@ -152,7 +152,7 @@ class AssignmentRelay:
         if record is not None:
             if judged.judgement is Judgement.GONE:
                 _log.warning("the cluster had taken an assigned table away", table=str(record.path), reason=judged.reason)
-            self._put(assignments.told(record))
+            self._put(assignments.released(record))
 
     def _assign(self, new: NewAssignment, session: str) -> None:
         record = self._table_records.get(new.ref.table_id)
