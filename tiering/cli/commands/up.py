@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussHeldTablesOption, FlussModeOption, FlussOption, read_cluster
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS, CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
@@ -47,6 +47,7 @@ def up(
     fluss: FlussOption = None,
     fluss_cluster_id: FlussClusterIdOption = None,
     fluss_mode: FlussModeOption = None,
+    fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables,
     fluss_conf: FlussConfOption = None,
     create_lake_tables: CreateLakeTablesOption = False,
     master: MasterOption = "local[*]",
@@ -80,5 +81,6 @@ def up(
         create_lake_tables,
         cluster_kind,
         cluster_settings,
+        fluss_held_tables,
     )
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))
