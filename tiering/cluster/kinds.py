@@ -1,7 +1,7 @@
-"""What a kind of cluster is: how each of its four users gets at it. Which kinds there are is in `registry`.
+"""What a kind of cluster is: how each of its users gets at it. Which kinds there are is in `registry`.
 
-The users are the coordinator, which hosts it; a tierer, which connects to it; whoever reads its folder while nothing runs; and the
-executors' processes, which import its readers ahead of work.
+The users are the coordinator, which hosts it; a tierer, which connects to it; a command that writes to it; whoever reads its folder
+while nothing runs; and the executors' processes, which import its readers ahead of work.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tiering.cluster.base import ClusterOwner, ReadOnlyCluster, SplitSource
+from tiering.cluster.writable import WritableCluster
 from tiering.model.tables import TableInfo
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class ClusterKind(Protocol):
 
     def connect(self, address: ClusterAddress) -> SplitSource:
         """The cluster as a tierer reads it; connects on first use. Raises SetupError: this machine lacks what it takes."""
+        ...
+
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """The cluster as it is written to, open while the context is. Raises SetupError: this machine lacks what it takes."""
         ...
 
     def is_in(self, folder: Path) -> bool:

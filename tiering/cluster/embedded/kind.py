@@ -6,11 +6,12 @@ Each process needs one part of it alone, so every function imports its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
 from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.writable import WritableCluster
 from tiering.model.tables import TableInfo
 
 
@@ -32,6 +33,12 @@ class EmbeddedKind:
         from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
 
         return RemoteEmbeddedCluster(address.uri)
+
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """As `ClusterKind.open_writer`."""
+        from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+
+        return closing(RemoteEmbeddedCluster(address.uri))
 
     def is_in(self, folder: Path) -> bool:
         """As `ClusterKind.is_in`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from tiering.cluster.fluss.settings import (
     read_settings,
 )
 from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
@@ -87,6 +88,14 @@ class FlussKind:
         settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
         connection = _connection(settings)
         return FlussSource(connection, FlussClient(connection), settings)
+
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """As `ClusterKind.open_writer`: commands write to the cluster's own servers, as the user of their own environment."""
+        from tiering.cluster.fluss.writing.writer import fluss_writer
+
+        _check_extra()
+        settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
+        return fluss_writer(_connection(settings), settings)
 
     def is_in(self, folder: Path) -> bool:
         """As `ClusterKind.is_in`."""
