@@ -1,5 +1,5 @@
 # The two commands of the README are `make demo` and `make test`; `make setup` is their common first part.
-.PHONY: setup demo test test-fresh check lint unit integration plugin-test clean
+.PHONY: setup demo fluss-demo test test-fresh check lint unit integration plugin-test clean
 
 VENV := .venv/bin
 # Two workers: most Spark tests wait for one core while the other is free. `make test WORKERS=0` runs one after the other.
@@ -12,9 +12,14 @@ setup:
 demo: setup
 	@$(VENV)/lakeward demo
 
+# The same job on a real Apache Fluss cluster, which is booted for it on this machine and stopped again.
+fluss-demo: setup
+	@$(VENV)/lakeward demo --fluss
+
 test: setup plugin-test unit integration
 
-# Before a release: the README's commands in a clone of the last commit, with nothing cached. `FRESH=setup` runs the first part alone.
+# Before a release: the README's commands in a clone of the last commit, with nothing cached. `FRESH=setup` runs the first part alone, `FRESH=fluss-demo` times that
+# demo with empty caches.
 FRESH := demo test
 test-fresh:
 	@.ci/test-fresh.sh $(FRESH)

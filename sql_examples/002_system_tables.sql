@@ -8,5 +8,6 @@ SHOW TABLES IN fluss.sys;
 -- | --- | --- | --- |
 -- | sys | kv_snapshot_lease_buckets | false |
 -- | sys | kv_snapshot_leases | false |
+-- | sys | lake_commits | false |
 -- | sys | lake_tiering_status | false |
 -- | ... |

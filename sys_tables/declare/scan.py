@@ -7,11 +7,12 @@ afterwards in any case.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from sys_tables.declare.procedure import Procedure
-from sys_tables.declare.sql_types import Value
+from sys_tables.declare.sql_types import Instant, Value
 
 
 class Operator(Enum):
@@ -131,6 +132,19 @@ class ScanRequest:
         )
         return frozenset(named).union(*(columns_of(condition) for condition in conditions))
 
+    def time_bounds(self, column: str) -> tuple[datetime | None, datetime | None]:
+        """The earliest and the latest moment, both inclusive, that `column` can have in the answer; None = no bound is known."""
+        since: datetime | None = None
+        until: datetime | None = None
+        for condition in self.filters:
+            if condition.column != column or (moment := _only_moment(condition)) is None:
+                continue
+            if condition.operator in (Operator.EQUAL, Operator.GREATER, Operator.GREATER_OR_EQUAL):
+                since = max(since or moment, moment)
+            if condition.operator in (Operator.EQUAL, Operator.LESS, Operator.LESS_OR_EQUAL):
+                until = min(until or moment, moment)
+        return since, until
+
     def equals(self, column: str) -> Any:
         """The value, never NULL, that `column` must have in every row of the answer; None = several values are possible."""
         for condition in self.filters:
@@ -139,6 +153,17 @@ class ScanRequest:
                 if len(values) == 1:
                     return values.pop()
         return None
+
+
+def _only_moment(condition: Filter) -> datetime | None:
+    """The moment that a condition compares with, if Python has one for it."""
+    match condition.values:
+        case (Instant() as instant,):
+            try:
+                return instant.as_datetime()
+            except OverflowError:
+                return None
+    return None
 
 
 def columns_of(condition: Condition) -> frozenset[str]:

@@ -9,14 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 
 from sys_tables.declare.columns import schema_of
-from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.scan import Order, ScanRequest
 from tiering.coordinator.interface import Columns, CoordinatorView
 
 RowT = TypeVar("RowT")
@@ -28,12 +28,21 @@ class SystemTable:
 
     `rows` runs in a thread and may take its time. The scan's conditions and limit are applied to what it yields. For a table
     with very many rows it may return whole columns instead.
+
+    `newest_first`: columns without NULLs, by which `rows` yields the largest first. A scan that asks for this order, or for its beginning,
+    is not sorted, and draws no more rows than its limit.
     """
 
     name: str
     row_class: type
     comment: str
     rows: Callable[[CoordinatorView, ScanRequest], Iterable[object] | Columns]
+    newest_first: tuple[str, ...] = ()
+
+    def is_ordered(self, order: Sequence[Order]) -> bool:
+        """Whether `rows` come in that order."""
+        wanted = tuple(key.column for key in order if key.descending)
+        return len(wanted) == len(order) and wanted == self.newest_first[: len(wanted)]
 
     @property
     def schema(self) -> pa.Schema:
@@ -42,11 +51,11 @@ class SystemTable:
 
 
 def system_table(
-    name: str, row_class: type[RowT], *, comment: str
+    name: str, row_class: type[RowT], *, comment: str, newest_first: tuple[str, ...] = ()
 ) -> Callable[[Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]], SystemTable]:
     """A decorator for a function that yields rows of `row_class`, or returns columns of the same names: the table `sys.<name>`."""
 
     def define(rows: Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]) -> SystemTable:
-        return SystemTable(name, row_class, comment, rows)
+        return SystemTable(name, row_class, comment, rows, newest_first)
 
     return define

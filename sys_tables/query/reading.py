@@ -80,7 +80,7 @@ def _check(table: SystemTable, scan: ScanRequest) -> None:
 
 def _sources(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Iterator[Columns]:
     """The matching rows: at once where they are sorted or come by column, else in chunks as they are made."""
-    if scan.order:
+    if scan.order and not table.is_ordered(scan.order):
         matches = _matching(_whole(table, make_rows), table, scan)
         indices = sorted_indices(matches, table.schema, scan.order)
         yield matches.take(indices.slice(0, scan.limit))
@@ -89,8 +89,9 @@ def _sources(table: SystemTable, make_rows: MakeRows, scan: ScanRequest) -> Iter
     if isinstance(source, Columns):
         yield _matching(source, table, scan)
         return
-    rows = iter(source)
-    while chunk := list(islice(rows, ROWS_AT_ONCE)):
+    rows, at_once = iter(source), min(scan.limit or ROWS_AT_ONCE, ROWS_AT_ONCE)
+    while chunk := list(islice(rows, at_once)):
+        at_once = ROWS_AT_ONCE
         yield _matching(RowColumns(chunk, table.schema), table, scan)
     # A condition that does not fit the schema is an error for a table without rows, too.
     _matching(RowColumns([], table.schema), table, scan)

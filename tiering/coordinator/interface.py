@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
+from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, RoundRecord
+from tiering.coordinator.memory.history import History, HistoryRange
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.model.call_results import Progress
@@ -25,9 +27,14 @@ __all__ = [
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
+    "EventRecord",
+    "History",
+    "HistoryRange",
+    "LakeCommitRecord",
     "NamesView",
     "OpenCall",
     "OpenCalls",
+    "RoundRecord",
 ]
 
 
@@ -108,6 +115,11 @@ class CoordinatorView(NamesView, Protocol):
 
     def open_calls(self) -> Sequence[OpenCall]:
         """CALLs under way, the oldest first."""
+        ...
+
+    @property
+    def history(self) -> History:
+        """What is stored of the past: rounds, commits and events."""
         ...
 
 

@@ -96,6 +96,7 @@ def test_partitions_come_and_go_and_a_column_is_added(deployment: FlussDeploymen
     tables.drop_partition(table, {"region": "north"})
     deployment.wrote()
     wait_for("the new partition is tiered", lambda: _tiered_partitions(deployment, table.path) == {south: 1})
+    deployment.wait_tiered(table.path)  # the lake has the round before the cluster is told: at rest means that it was
     in_lake = lake_rows(deployment.data.lake_properties, table.path).sort_by("id")
     assert in_lake.select(["id", "region", "note"]).to_pylist() == [
         {"id": 1, "region": "north", "note": None},

@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from support.worlds.memory_store import MemoryStore
 from sys_tables.declare.columns import schema_of
 from sys_tables.query.reading import RowColumns
 from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
 from tiering.coordinator.calls.retry_tiering import RetryResult, RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
-from tiering.coordinator.interface import CheckResult
+from tiering.coordinator.interface import CheckResult, History
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
@@ -83,6 +84,7 @@ class MemoryView:
     calls: Sequence[OpenCall] = ()
     all_leases: Sequence[KvSnapshotLease] = ()
     all_partitions: Sequence[Partition] = ()
+    history: History = field(default_factory=MemoryStore)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         return self.all_partitions

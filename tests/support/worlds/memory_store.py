@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory.history import HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced
 from tiering.validate.results import CheckResult
@@ -51,6 +52,18 @@ class MemoryStore:
             for event in writes.events:
                 self._events.append(replace(event, event_id=self._next_event_id))
                 self._next_event_id += 1
+
+    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
+        rows = [row for row in self.rounds(limit=ALL_ROWS) if _is_wanted(row, row.pending_time, wanted)]
+        return iter(sorted(rows, key=lambda row: (row.pending_time, row.round_id), reverse=True))
+
+    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
+        rows = [row for row in self.commits(limit=ALL_ROWS) if _is_wanted(row, row.prepared_at, wanted)]
+        return iter(sorted(rows, key=lambda row: (row.prepared_at, row.round_id), reverse=True))
+
+    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
+        rows = [row for row in self.events(limit=ALL_ROWS) if _is_wanted(row, row.occurred_at, wanted)]
+        return iter(sorted(rows, key=lambda row: row.occurred_at, reverse=True) if wanted.by_time else rows)
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         with self._lock:
@@ -101,3 +114,9 @@ class MemoryStore:
                 f"another coordinator took over the store: its epoch is {self._epoch}, ours {coordinator_epoch}",
                 hint="Run one coordinator a store; this one stops.",
             )
+
+
+def _is_wanted(row: RoundRecord | LakeCommitRecord | EventRecord, time: datetime, wanted: HistoryRange) -> bool:
+    within = (wanted.since is None or time >= wanted.since) and (wanted.until is None or time <= wanted.until)
+    named = {"database_name": wanted.database_name, "table_name": wanted.table_name, "round_id": wanted.round_id}
+    return within and all(value in (None, getattr(row, name)) for name, value in {**wanted.fields, **named}.items())

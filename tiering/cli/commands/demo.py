@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from tiering.cli.spark.java import require_java
+from tiering.cli.terminal.consoles import orderly_end
 
 
 def register(app: typer.Typer) -> None:
@@ -19,26 +22,51 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    data: Annotated[Path | None, typer.Option(help="Data folder; a new one under ./lakeward-data by default.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Data folder; a new one under ./lakeward-data by default, with --fluss a temporary one that is removed."),
+    ] = None,
     port: Annotated[int, typer.Option(help="Port of the service; 0 picks a free one.")] = 0,
+    fluss: Annotated[
+        bool, typer.Option("--fluss", help="Boot an Apache Fluss cluster on this machine, show the job on it, and stop it again.")
+    ] = False,
 ) -> None:
-    """Show the main job on real data, in under two minutes.
+    """Show the main job on real data, in about a minute.
 
     Example: lakeward demo --data /tmp/lakeward-demo
     """
-    # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.demo.story import open_stage, tell
-
     require_java()
     started = time.monotonic()
     console = Console(soft_wrap=True)
-    folder = data or Path("lakeward-data") / datetime.now().strftime("demo-%Y%m%d-%H%M%S")
-    console.print(f"[bold]Lakeward demo[/] in {folder}: starting the service and Spark ...", highlight=False)
-    with open_stage(console, folder, port) as stage:
-        held = tell(stage)
-    console.print(_go_on(folder), highlight=False)
+    with orderly_end() as parts:
+        held = _show_fluss(parts, console, data, port) if fluss else _show(parts, console, data, port)
     console.print(f"\n{'Everything held' if held else 'SOMETHING DIFFERED'}, in {time.monotonic() - started:.0f} s.", highlight=False)
     raise typer.Exit(0 if held else 1)
+
+
+def _show(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
+    # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.demo.stage import open_stage
+    from tiering.cli.demo.story import tell
+
+    folder = data or Path("lakeward-data") / datetime.now().strftime("demo-%Y%m%d-%H%M%S")
+    console.print(f"[bold]Lakeward demo[/] in {folder}: starting the service and Spark ...", highlight=False)
+    held = tell(parts.enter_context(open_stage(console, folder, port)))
+    parts.close()
+    console.print(_go_on(folder), highlight=False)
+    return held
+
+
+def _show_fluss(parts: ExitStack, console: Console, data: Path | None, port: int) -> bool:
+    from tiering.cli.demo.fluss_story import open_fluss_stage, tell
+
+    folder = data or Path(parts.enter_context(TemporaryDirectory(prefix="lakeward-fluss-demo-", ignore_cleanup_errors=True)))
+    console.print(f"[bold]Lakeward demo[/] in {folder}: starting Apache Fluss, the service and Spark ...", highlight=False)
+    held = tell(parts.enter_context(open_fluss_stage(console, folder.expanduser().resolve(), port)))
+    parts.close()
+    left = "nothing of it is left" if data is None else f"what they wrote is in {folder}"
+    console.print(f"\nZooKeeper, Fluss and the service were stopped; {left}.", highlight=False)
+    return held
 
 
 def _go_on(folder: Path) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,18 +39,22 @@ class DemoService:
             self.process.kill()
 
 
-def start_service(folder: Path, port: int) -> DemoService:
-    """Waits for its ready line. Raises SetupError with what it said if it ends instead."""
+def start_service(folder: Path, port: int, options: Sequence[str] = ()) -> DemoService:
+    """Waits for its ready line. Raises SetupError with what it said if it ends instead. `options`: more of the command."""
     folder = folder.expanduser().resolve()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = folder.with_name(f"{folder.name}.log")
-    command = module_command("tiering.cli.main", "up", "--data", str(folder), "--port", str(port))
+    command = module_command("tiering.cli.main", "up", "--data", str(folder), "--port", str(port), *options)
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         )
     assert process.stdout is not None
-    for line in process.stdout:
-        if match := _READY.search(line):
-            return DemoService(process, match[1], folder)
+    try:
+        for line in process.stdout:
+            if match := _READY.search(line):
+                return DemoService(process, match[1], folder)
+    except BaseException:  # Ctrl-C
+        DemoService(process, "", folder).stop()
+        raise
     raise SetupError(f"the service did not start: {log.read_text()[-2_000:]}", hint=f"Its whole log is {log}.")

@@ -68,6 +68,11 @@ class LocalFlussCluster:
         """`HOST:PORT` of ZooKeeper, which no client of Fluss needs."""
         return str(self._zookeeper)
 
+    @property
+    def server_yaml(self) -> Path:
+        """The coordinator's, which names the lake; `--fluss-conf` takes it."""
+        return self._server_yaml("coordinator")
+
     def tablet_server_address(self, number: int) -> str:
         """`HOST:PORT` of a tablet server's listener without a login."""
         return str(ServerAddress(LOOPBACK, self._tablet_ports[number].plain))
@@ -133,12 +138,15 @@ class LocalFlussCluster:
         return JavaProcess(self._class_path, _ZOOKEEPER, (str(file),), self.logs / "zookeeper.log", "128m", {})
 
     def _prepared(self, name: str, main: str, ports: ServerPorts, tablet_server_id: int | None) -> JavaProcess:
-        file = self.folder / "conf" / name / "server.yaml"
+        file = self._server_yaml(name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(server_configuration(self.settings, self.folder, self._zookeeper.port, ports, tablet_server_id))
         plugins = self.settings.plugins_folder
         environment = {} if plugins is None else {"FLUSS_PLUGINS_DIR": str(plugins)}
         return JavaProcess(self._class_path, main, ("--configDir", str(file.parent)), self.logs / f"{name}.log", "512m", environment)
+
+    def _server_yaml(self, name: str) -> Path:
+        return self.folder / "conf" / name / "server.yaml"
 
 
 @contextmanager

@@ -10,6 +10,8 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 
@@ -38,6 +40,40 @@ def message_console() -> Console:
 def end_orderly_on_sigterm() -> None:
     """For whoever draws on a terminal: SIGTERM ends the command as Ctrl-C does, so that the cursor comes back."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitStatus.TERMINATED))
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def orderly_end() -> Iterator[ExitStack]:
+    """What is entered into the stack ends with the block: after Ctrl-C, SIGTERM and a terminal that was closed, too.
+
+    While it ends, more of these signals count for nothing. One that was ignored before, as by nohup, still is. In the main thread alone.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    try:
+        with ExitStack() as started:
+            for number, handler in before.items():
+                if handler is not signal.SIG_IGN:
+                    signal.signal(number, _end_block)
+            try:
+                yield started
+            finally:
+                _ignore_endings()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_block(number: int, _frame: object) -> None:
+    _ignore_endings()
+    sys.exit(ExitStatus.INTERRUPTED if number == signal.SIGINT else ExitStatus.TERMINATED)
+
+
+def _ignore_endings() -> None:
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def printable(text: str) -> str:

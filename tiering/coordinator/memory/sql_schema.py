@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateColumn
 
 from tiering.errors import SetupError
 from tiering.files.sqlite_files import distrust, read_only_url
@@ -35,6 +36,11 @@ tables = sa.Table(
 )
 
 
+def _path_columns() -> tuple[sa.Column[str], sa.Column[str]]:
+    """Where to look for the rows of a table. Older versions did not have them: `SqlStore.take_over` fills them from the bodies."""
+    return sa.Column("database_name", sa.String(200)), sa.Column("table_name", sa.String(200))
+
+
 def _history(name: str) -> sa.Table:
     return sa.Table(
         name,
@@ -45,6 +51,8 @@ def _history(name: str) -> sa.Table:
         sa.Column("made_us", sa.BigInteger, nullable=False, index=True),
         sa.Column("closed", sa.Boolean, nullable=False),
         sa.Column("body", sa.JSON, nullable=False),
+        *_path_columns(),
+        sa.Index(f"{name}_by_path", "database_name", "table_name", "made_us"),
     )
 
 
@@ -56,6 +64,10 @@ events = sa.Table(
     # SQLite numbers only a plain INTEGER by itself.
     sa.Column("event_id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
     sa.Column("body", sa.JSON, nullable=False),
+    *_path_columns(),
+    sa.Column("occurred_us", sa.BigInteger, index=True),
+    sa.Column("round_id", sa.String(64), index=True),
+    sa.Index("lakeward_events_by_path", "database_name", "table_name", "occurred_us"),
     sqlite_autoincrement=True,
 )
 validations = sa.Table(
@@ -93,14 +105,32 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def prepare(engine: sa.Engine) -> None:
-    """Creates missing tables; raises SetupError for a store that a newer version wrote."""
+    """Creates missing tables, columns and indexes; raises SetupError for a store that a newer version wrote.
+
+    New columns are nullable and there is always a default for new fields of a body, so that an older version can still read and write.
+    """
     _metadata.create_all(engine)
     with engine.begin() as connection:
+        for column in _missing_columns(connection):
+            definition = CreateColumn(column).compile(dialect=engine.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}"))
+        for table in _metadata.sorted_tables:
+            for index in table.indexes:
+                index.create(connection, checkfirst=True)
         version = connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
         if version is None:
             connection.execute(sa.insert(owner).values(id=1, version=VERSION, epoch=0, writes=0))
         else:
             _check_version(version)
+
+
+def _missing_columns(connection: sa.Connection) -> list[sa.Column[Any]]:
+    """Columns that the tables in the database have not got; none of tables that are missing."""
+    inspector = sa.inspect(connection)
+    present = set(inspector.get_table_names())
+    tables = [table for table in _metadata.sorted_tables if table.name in present]
+    names = {table.name: {column["name"] for column in inspector.get_columns(table.name)} for table in tables}
+    return [column for table in tables for column in table.columns if column.name not in names[table.name]]
 
 
 def open_for_reading(file: Path) -> sa.Engine:
@@ -114,13 +144,14 @@ def open_for_reading(file: Path) -> sa.Engine:
         distrust(engine)
         with engine.connect() as connection:
             missing = _metadata.tables.keys() - set(sa.inspect(connection).get_table_names())
+            unfinished = bool(missing or _missing_columns(connection))
             version = None if owner.name in missing else connection.execute(sa.select(owner.c.version)).scalar_one_or_none()
     except sa.exc.SQLAlchemyError as error:
         text = str(getattr(error, "orig", None) or error)
         raise SetupError(f"cannot read the state store {file}: {text}", hint="Is it a Lakeward data folder that you may read?") from error
     if version is not None:
         _check_version(version)
-    if version is None or missing:
+    if version is None or unfinished:
         raise SetupError(
             f"the state store {file} was left unfinished, or written by an older version",
             hint="Start `lakeward up` on it once: it brings the store up to date.",

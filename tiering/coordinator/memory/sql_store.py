@@ -19,7 +19,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tiering import crash_points
 from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory import sql_history
 from tiering.coordinator.memory import sql_schema as schema
+from tiering.coordinator.memory.history import PAGE_ROWS, HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.instants import to_microseconds
@@ -60,7 +62,10 @@ class SqlStore:
     def take_over(self) -> int:
         with _border("take over"), self._engine.begin() as connection:
             connection.execute(sa.update(schema.owner).values(epoch=schema.owner.c.epoch + 1))
-            return int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
+            epoch = int(connection.execute(sa.select(schema.owner.c.epoch)).scalar_one())
+            # Only now: until here an older version may have gone on to write.
+            sql_history.complete(connection)
+            return epoch
 
     def load(self) -> Sequence[TableRecord]:
         with _border("read"), self._engine.connect() as connection:
@@ -74,11 +79,20 @@ class SqlStore:
             _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
             _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
             if writes.events:
-                connection.execute(_ADD_EVENTS, [{"body": _EVENT.dump_python(row, mode="json")} for row in writes.events])
+                connection.execute(_ADD_EVENTS, [_event_row(row) for row in writes.events])
             if writes.validations:
                 connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
             crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
         crash_points.reach(crash_points.STORE_AFTER_COMMIT)
+
+    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
+        return (_ROUND.validate_python(row.body) for row in self._drawn(schema.rounds, wanted))
+
+    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
+        return (_COMMIT.validate_python(row.body) for row in self._drawn(schema.commits, wanted))
+
+    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
+        return (_EVENT.validate_python({**row.body, "event_id": row.event_id}) for row in self._drawn(schema.events, wanted))
 
     def operation(self, idempotency_key: str) -> OperationRecord | None:
         query = sa.select(schema.operations.c.body).where(schema.operations.c.idempotency_key == idempotency_key)
@@ -119,6 +133,17 @@ class SqlStore:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _drawn(self, table: sa.Table, wanted: HistoryRange) -> Iterator[sa.Row[Any]]:
+        """The rows of a read, page after page."""
+        page, rows = sql_history.first_page(table, wanted), wanted.page_rows
+        while True:
+            with _border("read"), self._engine.connect() as connection:
+                drawn = connection.execute(page.limit(rows)).all()
+            yield from drawn
+            if len(drawn) < rows:
+                return
+            page, rows = sql_history.page_after(table, wanted, drawn[-1]), PAGE_ROWS
 
     @contextmanager
     def _owned(self, coordinator_epoch: int) -> Iterator[sa.Connection]:
@@ -210,13 +235,32 @@ def _table_row(row: TableRecord) -> dict[str, Any]:
 
 
 def _round_row(row: RoundRecord) -> dict[str, Any]:
-    keys = {"round_id": row.round_id, "table_id": row.table_id, "tiering_epoch": row.tiering_epoch, "made_us": _sortable(row.pending_time)}
-    return {**keys, "closed": row.state.is_final, "body": _ROUND.dump_python(row, mode="json")}
+    return {**_keys(row, row.pending_time), "closed": row.state.is_final, "body": _ROUND.dump_python(row, mode="json")}
 
 
 def _commit_row(row: LakeCommitRecord) -> dict[str, Any]:
-    keys = {"round_id": row.round_id, "table_id": row.table_id, "tiering_epoch": row.tiering_epoch, "made_us": _sortable(row.prepared_at)}
-    return {**keys, "closed": row.state.is_resolved, "body": _COMMIT.dump_python(row, mode="json")}
+    return {**_keys(row, row.prepared_at), "closed": row.state.is_resolved, "body": _COMMIT.dump_python(row, mode="json")}
+
+
+def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> dict[str, Any]:
+    return {
+        "round_id": row.round_id,
+        "table_id": row.table_id,
+        "tiering_epoch": row.tiering_epoch,
+        "made_us": _sortable(dated),
+        "database_name": row.database_name,
+        "table_name": row.table_name,
+    }
+
+
+def _event_row(row: EventRecord) -> dict[str, Any]:
+    return {
+        "database_name": row.database_name,
+        "table_name": row.table_name,
+        "round_id": row.round_id,
+        "occurred_us": _sortable(row.occurred_at),
+        "body": _EVENT.dump_python(row, mode="json"),
+    }
 
 
 def _operation_row(row: OperationRecord) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory.history import History
 from tiering.validate.results import CheckResult
 
 
@@ -41,7 +42,7 @@ class Writes:
         )
 
 
-class Store(Protocol):
+class Store(History, Protocol):
     """Durable memory. Safe to call from several threads; every call may raise StoreError."""
 
     def take_over(self) -> int:

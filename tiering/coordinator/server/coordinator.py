@@ -80,6 +80,7 @@ class Coordinator:
             self.cluster,
             self.observer,
             self._columns,
+            self.table_records.store,
             tierer_connected=connected,
             open_calls=calls,
             validations=self.table_records.store.validations,

@@ -10,6 +10,7 @@ from typing import Protocol
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
@@ -34,6 +35,7 @@ class View:
         cluster: StatusSource,
         observer: LagSource,
         columns: StatusColumns,
+        history: History,
         *,
         tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
@@ -44,6 +46,7 @@ class View:
         self._cluster = cluster
         self._observer = observer
         self._columns = columns
+        self._history = history
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
         self._validations = validations
@@ -99,6 +102,10 @@ class View:
 
     def open_calls(self) -> Sequence[OpenCall]:
         return self._open_calls
+
+    @property
+    def history(self) -> History:
+        return self._history
 
     def _status(self, record: TableRecord) -> TableStatus:
         return table_status(record, self._moment, self._observer.lag(record), tierer_connected=self._tierer_connected)

@@ -34,7 +34,14 @@ def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock) -> View:
     moment = Moment(now, now)
     records = {record.table_id: replace(record, heartbeat_time=None) for record in store.load()}
     return View(
-        moment, records, cluster, _OfflineLags(cluster, moment), StatusColumns(), tierer_connected=None, validations=store.validations
+        moment,
+        records,
+        cluster,
+        _OfflineLags(cluster, moment),
+        StatusColumns(),
+        store,
+        tierer_connected=None,
+        validations=store.validations,
     )
 
 

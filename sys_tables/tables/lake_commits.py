@@ -1,0 +1,61 @@
+"""sys.lake_commits: every commit to the lake that was granted, and what became of it; the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.declare.columns import column
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from sys_tables.query.history_ranges import history_range
+from tiering.coordinator.interface import CoordinatorView
+
+
+@dataclass(frozen=True)
+class LakeCommitRow:
+    """One granted commit."""
+
+    round_id: str = column("The round that it is of.")
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    table_id: int = column("Id of the table, never reused.")
+    tiering_epoch: int = column("Epoch of the round.")
+    base_round_id: str | None = column("The round that it builds on; NULL in a table's first commit.")
+    state: str = column("PREPARED, LAKE_COMMITTED, ACKED, ABORTED, RECONCILED, or UNKNOWN until a later look at the lake tells.")
+    prepared_at: datetime = column("When it was granted: from then on it may have been sent.")
+    lake_snapshot_id: int | None = column("The lake snapshot that it made; NULL unless it was found in the lake.")
+    lake_committed_at: datetime | None = column("When the coordinator found it in the lake.")
+    acked_at: datetime | None = column("When the cluster had been told of it.")
+    offsets: Mapping[str, int] = column("Tiered offset of each bucket after it; the key is the bucket, or partition id/bucket.")
+    files: int = column("Files that it adds.")
+    records: int = column("Rows that it adds.")
+    reconciled_by: str | None = column("The later round, or the reconcile_lake, that settled it in place of its own ack; NULL if none did.")
+
+
+@system_table(
+    "lake_commits",
+    LakeCommitRow,
+    comment="Commits to the lake that were granted, the newest first: the ledger of who may have written what.",
+    newest_first=("prepared_at", "round_id"),
+)
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[LakeCommitRow]:
+    for commit in view.history.read_commits(history_range(scan, "prepared_at", "state")):
+        yield LakeCommitRow(
+            round_id=commit.round_id,
+            database_name=commit.database_name,
+            table_name=commit.table_name,
+            table_id=commit.table_id,
+            tiering_epoch=commit.tiering_epoch,
+            base_round_id=commit.base_round_id,
+            state=commit.state.value,
+            prepared_at=commit.prepared_at,
+            lake_snapshot_id=commit.lake_snapshot_id,
+            lake_committed_at=commit.lake_committed_at,
+            acked_at=commit.acked_at,
+            offsets=commit.offsets,
+            files=commit.files,
+            records=commit.records,
+            reconciled_by=commit.reconciled_by,
+        )

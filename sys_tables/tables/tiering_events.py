@@ -1,0 +1,53 @@
+"""sys.tiering_events: what happened to the tables, and who asked for it; the newest first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.declare.columns import column
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from sys_tables.query.history_ranges import history_range
+from tiering.coordinator.interface import CoordinatorView
+
+
+@dataclass(frozen=True)
+class TieringEventRow:
+    """One event."""
+
+    event_id: int = column("Number of the event, in the order in which events were stored.")
+    occurred_at: datetime = column("When it happened, by the coordinator's clock.")
+    level: str = column("INFO, WARN or ERROR.")
+    event_type: str = column("What happened: TABLE_PENDING, COMMIT_GRANTED, TABLE_PAUSED, ...")
+    principal: str | None = column("Who called for it; NULL if the coordinator did it by itself.")
+    database_name: str | None = column("Database of the table; NULL if it is about no table.")
+    table_name: str | None = column("Name of the table; NULL if it is about no table.")
+    round_id: str | None = column("The table's latest round then; NULL if it had none.")
+    message: str = column("Why, in words.")
+    details: str = column("More, as JSON: the table's id and epoch, and what else the event has.")
+
+
+@system_table(
+    "tiering_events",
+    TieringEventRow,
+    comment="What happened to the tables, the newest first. How much is kept is an option of the coordinator.",
+    newest_first=("occurred_at", "event_id"),
+)
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringEventRow]:
+    for event in view.history.read_events(history_range(scan, "occurred_at", "level", "event_type", "principal")):
+        assert event.event_id is not None, "a stored event has its number"
+        yield TieringEventRow(
+            event_id=event.event_id,
+            occurred_at=event.occurred_at,
+            level=event.level.value,
+            event_type=event.event_type,
+            principal=event.principal,
+            database_name=event.database_name,
+            table_name=event.table_name,
+            round_id=event.round_id,
+            message=event.message,
+            details=json.dumps(dict(event.details), default=str),
+        )

@@ -1,0 +1,144 @@
+"""`sys.tiering_events` and `sys.lake_commits`: what the store keeps of the past, as the service shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from support.services.sys_catalog import serving, where
+from support.worlds.memory_coordinator import NOON, MemoryCoordinator, MemoryView
+from support.worlds.memory_store import MemoryStore
+from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level
+from tiering.coordinator.interface import HistoryRange
+from tiering.coordinator.memory.store import Writes
+
+Run = Callable[[Any], None]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+class WatchedStore(MemoryStore):
+    """Counts the events that are drawn, and remembers what was wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn = 0
+        self.wanted: list[HistoryRange] = []
+
+    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
+        self.wanted.append(wanted)
+        for row in super().read_events(wanted):
+            self.drawn += 1
+            yield row
+
+
+class Remembering(MemoryCoordinator):
+    """A coordinator with history."""
+
+    def __init__(self, writes: Writes) -> None:
+        super().__init__()
+        self.store = WatchedStore()
+        self.store.apply(self.store.take_over(), writes)
+
+    def view(self) -> MemoryView:
+        return replace(super().view(), history=self.store)
+
+
+def event(number: int, **changes: Any) -> EventRecord:
+    written = EventRecord(NOON + number * SECOND, Level.INFO, "TABLE_PENDING", f"{number}", None, "demo", "flights", "r1", {"n": number})
+    return replace(written, **changes)
+
+
+def newest(table: str, *columns: str, limit: int | None = None, **filters: str) -> pb.ReadTableRequest:
+    column = {"tiering_events": "occurred_at", "lake_commits": "prepared_at"}[table]
+    order = [pb.Order(column=column, descending=True)]
+    conditions = [where(name, "EQUAL", value) for name, value in filters.items()]
+    return pb.ReadTableRequest(namespace="sys", name=table, columns=columns, order=order, limit=limit, filters=conditions)
+
+
+def test_events_are_shown_with_all_that_they_say(run: Run) -> None:
+    async def scenario() -> None:
+        other = event(2, database_name=None, table_name=None, round_id=None, principal="ann", level=Level.WARN)
+        async with serving(Remembering(Writes(events=(event(1), other)))) as client:
+            first, second = (await client.read("tiering_events")).to_pylist()
+        assert (second["event_id"], second["occurred_at"], second["level"]) == (1, NOON + SECOND, "INFO")
+        assert (second["database_name"], second["table_name"], second["round_id"]) == ("demo", "flights", "r1")
+        assert (second["event_type"], second["message"], json.loads(second["details"])) == ("TABLE_PENDING", "1", {"n": 1})
+        assert (first["principal"], first["database_name"], first["round_id"]) == ("ann", None, None)
+
+    run(scenario())
+
+
+def test_the_newest_events_are_drawn_and_no_more(run: Run) -> None:
+    async def scenario() -> None:
+        handle = Remembering(Writes(events=tuple(event(number) for number in range(3_000))))
+        async with serving(handle) as client:
+            answer = await client.table(newest("tiering_events", "message", limit=3))
+        assert answer.column("message").to_pylist() == ["2999", "2998", "2997"]
+        assert handle.store.drawn == 3
+
+    run(scenario())
+
+
+def test_conditions_narrow_the_read_of_the_store(run: Run) -> None:
+    async def scenario() -> None:
+        rows = (event(1, table_name="weather", level=Level.ERROR), event(2, level=Level.ERROR), event(3))
+        handle = Remembering(Writes(events=rows))
+        async with serving(handle) as client:
+            answer = await client.table(newest("tiering_events", "message", limit=9, table_name="flights", level="ERROR"))
+            odd = await client.table(newest("tiering_events", "message", table_name="\0"))
+        assert answer.column("message").to_pylist() == ["2"]
+        assert handle.store.drawn == 1 + len(rows), "what no store can be asked for is filtered afterwards"
+        assert handle.store.wanted[0] == HistoryRange(table_name="flights", fields={"level": "ERROR"}, page_rows=100)
+        assert odd.num_rows == 0
+
+    run(scenario())
+
+
+def test_bounds_of_time_reach_the_store(run: Run) -> None:
+    async def scenario() -> None:
+        handle = Remembering(Writes(events=tuple(event(number) for number in range(5))))
+        moments = [pb.Literal(timestamp_us=(NOON + number * SECOND - _EPOCH) // timedelta(microseconds=1)) for number in (1, 3)]
+        operators = [pb.Filter.GREATER, pb.Filter.LESS_OR_EQUAL]
+        filters = [pb.Filter(column="occurred_at", operator=op, values=[moment]) for op, moment in zip(operators, moments, strict=True)]
+        async with serving(handle) as client:
+            answer = await client.read("tiering_events", "message", filters=tuple(filters))
+        assert answer.column("message").to_pylist() == ["3", "2"]
+        assert (handle.store.wanted[0].since, handle.store.wanted[0].until) == (NOON + SECOND, NOON + 3 * SECOND)
+
+    run(scenario())
+
+
+def test_another_order_is_sorted(run: Run) -> None:
+    async def scenario() -> None:
+        rows = (event(1, message="b"), event(2, message="c"), event(3, message="a"))
+        order = [pb.Order(column="message", descending=True)]
+        async with serving(Remembering(Writes(events=rows))) as client:
+            request = pb.ReadTableRequest(namespace="sys", name="tiering_events", columns=["message"], order=order, limit=2)
+            answer = await client.table(request)
+        assert answer.column("message").to_pylist() == ["c", "b"]
+
+    run(scenario())
+
+
+def test_commits_are_shown_with_offsets_by_bucket(run: Run) -> None:
+    async def scenario() -> None:
+        open_row = LakeCommitRecord("r2", 7, "demo", "flights", 2, CommitState.PREPARED, NOON + SECOND, offsets={"17/3": 5})
+        done = LakeCommitRecord("r1", 7, "demo", "flights", 1, CommitState.ACKED, NOON, None, None, {"0": 9}, 9, 1, 77, NOON, NOON)
+        async with serving(Remembering(Writes(commits=(done, open_row)))) as client:
+            answer = await client.table(newest("lake_commits"))
+            acked = await client.table(newest("lake_commits", "round_id", state="ACKED"))
+        first, second = answer.to_pylist()
+        assert (first["state"], first["lake_snapshot_id"], first["acked_at"], first["offsets"]) == ("PREPARED", None, None, [("17/3", 5)])
+        assert (second["round_id"], second["offsets"], second["records"], second["lake_snapshot_id"]) == ("r1", [("0", 9)], 9, 77)
+        assert acked.column("round_id").to_pylist() == ["r1"]
+        assert pa.types.is_map(answer.schema.field("offsets").type)
+
+    run(scenario())

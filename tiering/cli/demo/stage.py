@@ -1,0 +1,134 @@
+"""The stage of the demos: a service, a Spark and a cluster, and the steps that every story takes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from rich.console import Console
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from tiering.cli.demo import data
+from tiering.cli.demo.service import DemoService, start_service
+from tiering.cli.service_cluster import writable_cluster
+from tiering.cli.spark.properties import CATALOG
+from tiering.cli.spark.reader import open_reader_spark
+from tiering.client import LakewardClient
+from tiering.cluster.embedded.rpc.writer import LogWriter
+from tiering.cluster.writable import TableSpec, WritableCluster
+from tiering.errors import RoundFailed
+from tiering.model.names import table_path
+from tiering.model.tables import TablePath
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATABASE = "nyc"
+FLIGHTS = table_path(DATABASE, data.FLIGHTS)
+PLANES = table_path(DATABASE, data.PLANES)
+FRESHNESS = "3 s"
+BUCKETS = 4
+STATUS_SQL = (
+    f"SELECT table_name, status, tiering_epoch AS epoch, last_tiered_time, lag_ms, pending_records AS pending, lake_records AS in_lake "
+    f"FROM {CATALOG}.sys.lake_tiering_status"
+)
+PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What every step of a demo has at hand."""
+
+    console: Console
+    service: DemoService
+    spark: SparkSession
+    cluster: WritableCluster
+    client: LakewardClient
+    writers: dict[TablePath, LogWriter] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        """A heading."""
+        self.console.print(f"\n[bold cyan]-- {text}[/]")
+
+    def sql(self, statement: str, vertical: bool = False) -> None:
+        """Runs a statement in Spark and shows it with its result."""
+        self.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
+        self.spark.sql(statement).show(truncate=False, vertical=vertical)
+
+    def tier(self, path: TablePath) -> None:
+        """The CALL that brings a table up to date now, with its result."""
+        self.sql(f"CALL {CATALOG}.sys.tier_table('{path}')", vertical=True)
+
+    def create(self, path: TablePath, schema: pa.Schema, primary_key: tuple[str, ...] = (), freshness: str = FRESHNESS) -> None:
+        """A table whose lake copy is at most `freshness` old."""
+        self.cluster.create_database(path.database_name, ignore_if_exists=True)
+        properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
+        self.cluster.create_table(path, TableSpec(schema, BUCKETS, properties=properties, primary_key=primary_key))
+
+    def writer(self, path: TablePath) -> LogWriter:
+        """The table's only writer."""
+        return self.writers.setdefault(path, LogWriter(self.cluster, path, f"demo-{path}"))
+
+    def wait_for_status(self, path: TablePath, failing: bool) -> None:
+        """Until the table fails, or until everything of it is in the lake. Raises RoundFailed after PATIENCE_SECONDS."""
+
+        def reached() -> bool:
+            [status] = self.client.list_tiering_statuses(table_path=path)
+            return status.error_class is not None if failing else status.pending_records == 0 and status.lake_snapshot_id is not None
+
+        waiting = Retrying(
+            retry=retry_if_result(lambda done: not done),
+            stop=stop_after_delay(PATIENCE_SECONDS),
+            wait=wait_fixed(0.2),
+            retry_error_callback=lambda _: False,
+        )
+        if not waiting(reached):
+            raise RoundFailed(f"{path} did not {'fail' if failing else 'settle'} within {PATIENCE_SECONDS} s: see `lakeward status`")
+
+    def prove(self, expected: Mapping[TablePath, int]) -> bool:
+        """Whether lake and log are equal, row by row, and have as many rows as the files that were read."""
+        self.say("DuckDB reads the lake's files and the log: every row once, with the same values on both sides")
+        held = [self._prove_table(path, rows) for path, rows in expected.items()]
+        return all(held)
+
+    def _prove_table(self, path: TablePath, expected: int) -> bool:
+        statement = f"CALL {CATALOG}.sys.validate_table('{path}', level => 'rows')"
+        self.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
+        frame = self.spark.sql(statement)
+        frame.select("check", "scope", "expected", "actual", "ok", "details").show(truncate=False)
+        checks = frame.collect()
+        rows = sum(int(check.actual) for check in checks if check.check == "rows" and check.ok)
+        held = all(check.ok for check in checks) and rows == expected
+        verdict = "[bold green]equal[/]" if held else "[bold red]DIFFERENT[/]"
+        self.console.print(
+            f"{path}: {expected:,} rows read from its file and not deleted, {rows:,} in the lake: {verdict}", highlight=False
+        )
+        return held
+
+
+@contextmanager
+def open_stage(
+    console: Console,
+    folder: Path,
+    port: int,
+    options: Sequence[str] = (),
+    source: AbstractContextManager[WritableCluster] | None = None,
+) -> Iterator[Stage]:
+    """Service, Spark and clients; all of it ended afterwards.
+
+    `options`: more of `lakeward up`. `source`: the cluster to write to; without it the service's own.
+    """
+    service = start_service(folder, port, options)
+    try:
+        spark = open_reader_spark(service.uri, "lakeward demo", master="local[1]")
+        try:
+            with source or writable_cluster(service.uri) as cluster, LakewardClient(service.uri) as client:
+                yield Stage(console, service, spark, cluster, client)
+        finally:
+            spark.stop()
+    finally:
+        service.stop()

@@ -1,0 +1,51 @@
+"""Reads of stored history: rounds, the ledger of commits, and events, which outlive the tables that they tell of.
+
+A read draws pages, each of its own moment, so that no transaction waits for a slow reader. A row that changes meanwhile is shown
+once, as it stands when its page is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, RoundRecord
+
+PAGE_ROWS = 1_000
+"""Rows of one page at most: some 20 ms of work."""
+
+
+@dataclass(frozen=True)
+class HistoryRange:
+    """Which rows are read. Bounds are inclusive; None = no bound, and empty = all."""
+
+    database_name: str | None = None
+    table_name: str | None = None
+    round_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Values that other text fields of the record must have, such as its state."""
+    by_time: bool = True
+    """The newest first by their time, which a clock that is set back makes differ from the order in which they were written. False, of
+    events alone: the last written first."""
+    page_rows: int = PAGE_ROWS
+    """Rows of the first page: as many as the reader is likely to want."""
+
+
+class History(Protocol):
+    """What is stored of the past. Each read may raise StoreError while it is drawn."""
+
+    def read_rounds(self, wanted: HistoryRange) -> Iterator[RoundRecord]:
+        """Rounds by the time at which they were queued, the newest first."""
+        ...
+
+    def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
+        """Granted commits by the time of their grant, the newest first."""
+        ...
+
+    def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
+        """Events with their numbers, the newest first."""
+        ...

@@ -1,0 +1,70 @@
+"""The SQL of reads of history: what a range selects, page by page, and the look-up columns of rows that older versions wrote."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from tiering.coordinator.memory import sql_schema as schema
+from tiering.coordinator.memory.history import HistoryRange
+from tiering.instants import to_microseconds
+
+_BATCH_ROWS = 1_000
+
+
+def first_page(table: sa.Table, wanted: HistoryRange) -> sa.Select[Any]:
+    """Selects the rows, the newest first."""
+    columns, order = table.c, _order(table, wanted)
+    query = sa.select(*dict.fromkeys((*order, columns.body))).order_by(*(column.desc() for column in order))
+    for column, value in (("database_name", wanted.database_name), ("table_name", wanted.table_name), ("round_id", wanted.round_id)):
+        if value is not None:
+            query = query.where(columns[column] == value)
+    for name, value in wanted.fields.items():
+        query = query.where(columns.body[name].as_string() == value)
+    time = _time(table)
+    if wanted.since is not None:
+        query = query.where(time >= to_microseconds(wanted.since))
+    if wanted.until is not None:
+        query = query.where(time <= to_microseconds(wanted.until))
+    return query
+
+
+def page_after(table: sa.Table, wanted: HistoryRange, last: sa.Row[Any]) -> sa.Select[Any]:
+    """Selects the rows that come after `last`."""
+    order = _order(table, wanted)
+    return first_page(table, wanted).where(sa.tuple_(*order) < sa.tuple_(*(last._mapping[column.name] for column in order)))
+
+
+def _order(table: sa.Table, wanted: HistoryRange) -> tuple[sa.Column[Any], ...]:
+    """Columns by which rows are sorted; together they are of one row alone."""
+    if table is not schema.events:
+        return table.c.made_us, table.c.round_id
+    return (table.c.occurred_us, table.c.event_id) if wanted.by_time else (table.c.event_id,)
+
+
+def _time(table: sa.Table) -> sa.Column[Any]:
+    return table.c.occurred_us if table is schema.events else table.c.made_us
+
+
+def complete(connection: sa.Connection) -> None:
+    """Fills the look-up columns of rows that an older version wrote, from their bodies."""
+    for table in (schema.rounds, schema.commits):
+        _fill(connection, table, table.c.round_id, table.c.database_name, ("database_name", "table_name"))
+    _fill(connection, schema.events, schema.events.c.event_id, schema.events.c.occurred_us, ("database_name", "table_name", "round_id"))
+
+
+def _fill(connection: sa.Connection, table: sa.Table, key: sa.Column[Any], unfilled: sa.Column[Any], names: tuple[str, ...]) -> None:
+    query = sa.select(key, table.c.body).where(unfilled.is_(None)).limit(_BATCH_ROWS)
+    update = sa.update(table).where(key == sa.bindparam("former"))
+    while rows := connection.execute(query).all():
+        connection.execute(update, [_look_up_columns(table, row, names) for row in rows])
+
+
+def _look_up_columns(table: sa.Table, row: sa.Row[Any, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    key, body = row
+    values = {"former": key, **{name: body[name] for name in names}}
+    if table is schema.events:
+        values["occurred_us"] = to_microseconds(datetime.fromisoformat(body["occurred_at"]))
+    return values
