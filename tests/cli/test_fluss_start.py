@@ -38,9 +38,9 @@ def start(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     """Runs `lakeward coordinator` on a data folder of the test. One that starts after all is ended by SIGTERM, with status 0."""
     before, umask = structlog.get_config(), os.umask(0o077)
 
-    def run(servers: str | None, *options: str, mode: tuple[str, ...] = ("--fluss-mode", "exclusive")) -> Ended:
-        named = () if servers is None else ("--fluss", servers, "--fluss-cluster-id", CLUSTER_ID, *mode)
-        monkeypatch.setattr(sys, "argv", ["lakeward", "coordinator", "--data", str(tmp_path / "data"), "--port", "0", *named, *options])
+    def run(servers: str | None, *options: str, command: str = "coordinator") -> Ended:
+        named = () if servers is None else ("--fluss", servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive")
+        monkeypatch.setattr(sys, "argv", ["lakeward", command, "--data", str(tmp_path / "data"), "--port", "0", *named, *options])
         guard = threading.Timer(GUARD_SECONDS, os.kill, (os.getpid(), 15))
         guard.start()
         try:
@@ -72,13 +72,14 @@ def remembered(folder: Path) -> dict[str, str | None]:
         memory.close()
 
 
-def test_a_wrong_port_is_named_with_what_answers_there(start: Start, fluss: LocalFlussCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["coordinator", "up"])
+def test_a_wrong_port_is_named_with_what_answers_there(start: Start, fluss: LocalFlussCluster, tmp_path: Path, command: str) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     for address, reason in (
         (nobody, f"no Fluss server answers at {nobody}: Connection refused"),
         (fluss.zookeeper_address, f"{fluss.zookeeper_address} takes connections, but does not answer as a Fluss server does"),
     ):
-        ended = start(address)
+        ended = start(address, command=command)
         assert (ended.status, ended.out) == (1, "")
         assert reason in ended.err
         assert "Traceback" not in ended.err

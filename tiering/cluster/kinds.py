@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import grpc.aio
 
 
+NO_PROPERTIES: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True)
 class HostedCluster:
     """The coordinator's cluster, and how it is served on the coordinator's port; None for a kind that has servers of its own.
@@ -66,8 +69,12 @@ class ClusterKind(Protocol):
         """Whether `folder` is one that `host` of this kind has written."""
         ...
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """The cluster of a data folder that nobody needs to serve. Raises SetupError: there is none, or of another version."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """The cluster of a data folder that nobody needs to serve. Raises SetupError: there is none, or of another version.
+
+        `properties` as in a `HostedCluster`, from the user or the coordinator: they go before what the folder says. Somebody may have
+        sent the folder, so no password goes to an address that it alone names.
+        """
         ...
 
     def preload(self) -> None:

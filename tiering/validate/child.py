@@ -34,8 +34,8 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 class ValidationRequest:
     """What is to be validated, in a cluster of `cluster_kind`.
 
-    `cluster_folder`: what its coordinator keeps; it is only read. None: the cluster is reached by `cluster_properties`, as a tierer
-    reaches it, and called `cluster_id`.
+    `cluster_folder`: what its coordinator keeps; it is only read, and `cluster_properties` go before what it says. None: the cluster is
+    reached by these alone, as a tierer reaches it, and called `cluster_id`.
     """
 
     cluster_folder: str | None
@@ -59,7 +59,7 @@ class ValidationRequest:
         """The cluster, to be closed by the caller. Raises SetupError."""
         kind = cluster_kind(self.cluster_kind)
         if self.cluster_folder is not None:
-            return kind.open_read_only(Path(self.cluster_folder))
+            return kind.open_read_only(Path(self.cluster_folder), self.cluster_properties)
         return kind.connect(ClusterAddress("", self.cluster_id, self.cluster_properties))
 
 

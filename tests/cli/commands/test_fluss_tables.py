@@ -157,7 +157,7 @@ def test_columns_that_a_file_adds_reach_a_primary_key_table_at_once(
         (("--deletes",), "id,text\n1,a\n", "does not exist"),
         (("--option", "datalake.freshness=1 min"), "id,text\n1,a\n", "The nearest names are table.datalake.freshness"),
         (("--option", "iceberg.write.target-file-size=1"), "id,text\n1,a\n", "Did you mean iceberg.write.target-file-size-bytes?"),
-        (("--option", "table.nonsense=1"), "id,text\n1,a\n", "table.nonsense"),
+        (("--option", "table.log.tll=1 d"), "id,text\n1,a\n", "did you mean table.log.ttl?"),
         (("--primary-key", "nope"), "id,text\n1,a\n", "nope"),
     ],
 )

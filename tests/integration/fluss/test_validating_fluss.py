@@ -187,7 +187,7 @@ def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> No
     named = ("--fluss", servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive")
     lake = [word for name, value in tiered.deployment.data.lake_properties.items() for word in ("--lake-property", f"{name}={value}")]
     for table in tiered.all:
-        for words in (("--data", str(root)), (*named, *lake)):
+        for words in (("--data", str(root)), ("--data", str(root), "--fluss", servers), (*named, *lake)):
             status, printed = run(str(table.path), "--level", "rows", "--format", "csv", *words)
             assert (status, "false" in printed) == (0, False), printed
     with damaged(tiered.files(tiered.log)[0]) as file:
@@ -196,8 +196,6 @@ def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> No
     status, printed = run(str(tiered.log.path), *named)
     assert status != 0
     assert "nothing names its lake" in printed
-    status, printed = run(str(tiered.log.path), "--data", str(root), "--fluss", servers, "--fluss-cluster-id", CLUSTER_ID)
-    assert "--data and --fluss are both there" in printed
     status, printed = run(str(tiered.log.path), *named[:2], "--fluss-cluster-id", "another", "--fluss-mode", "exclusive", *lake)
     assert (status, "TableMismatch" in printed) == (1, True), printed
     nobody = f"127.0.0.1:{free_ports(1)[0]}"

@@ -60,7 +60,8 @@ def validate(
 ) -> None:
     """Prove that a lake table equals its log. Exit status 1 if it does not.
 
-    With --data or --fluss no service is needed. The log of a Fluss cluster is read from the cluster's own servers, which have to run.
+    With --data or --fluss no service is needed. The log of a Fluss cluster is read from the cluster's own servers, which have to run; user
+    and password go to those that --fluss names, and not to those that a data folder alone names.
 
     Example: lakeward validate sales.orders --level rows
 
@@ -75,9 +76,7 @@ def validate(
         _refuse_options_of_folders({"--memory-limit": memory_limit, "--lake-format": lake_format, "an option of the lake": lake})
         rows = _validated_by_service(uri, path, level, snapshot)
     else:
-        if data is not None and fluss is not None:
-            raise InvalidArgument("--data and --fluss are both there", hint="A data folder knows its cluster: leave one of them out.")
-        cluster = _cluster_of_folder(data, lake) if data is not None else _named_cluster(kind, settings, lake)
+        cluster = _cluster_of_folder(data, settings, lake) if data is not None else _named_cluster(kind, settings, lake)
         whole = replace(cluster, lake_format=lake_format or DEFAULT_LAKE_FORMAT, memory_limit=memory_limit or DEFAULT_MEMORY_LIMIT)
         rows = _validated_here(whole, path, level, snapshot)
     print_rows(rows, output, COLUMNS, {"ok": _colour})
@@ -107,15 +106,18 @@ def _validated_by_service(uri: str, path: TablePath, level: Level, snapshot: int
         )
 
 
-def _cluster_of_folder(data: Path, lake: Mapping[str, str] | None) -> ClusterValidation:
+def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: Mapping[str, str] | None) -> ClusterValidation:
+    """`settings`: of `--fluss`, by which the folder's cluster is reached, and a password goes to it."""
     from tiering.cli.processes.data_folder import read_data_folder
-    from tiering.cluster.registry import kind_in
+    from tiering.cluster.registry import FLUSS, check_folder, kind_in
     from tiering.lake.catalog_properties import with_default_catalog
     from tiering.validate.child import ClusterValidation
 
     folder = read_data_folder(data)
     properties = with_default_catalog(lake or {}, folder.read_only_lake_properties)
-    return ClusterValidation(kind_in(folder.cluster), folder.cluster, DEFAULT_LAKE_FORMAT, properties)
+    kind = FLUSS if settings else kind_in(folder.cluster)
+    check_folder(folder.cluster, kind)
+    return ClusterValidation(kind, folder.cluster, DEFAULT_LAKE_FORMAT, properties, cluster_properties=settings)
 
 
 def _named_cluster(kind: str, settings: Mapping[str, str], lake: Mapping[str, str] | None) -> ClusterValidation:

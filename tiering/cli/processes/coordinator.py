@@ -144,7 +144,9 @@ def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
-    validation = ClusterValidation(options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties)
+    validation = ClusterValidation(
+        options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties, cluster_properties=options.cluster_properties
+    )
     return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
-from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.model.tables import TableInfo
 
@@ -46,8 +46,8 @@ class EmbeddedKind:
 
         return (folder / FILE_NAME).is_file()
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """As `ClusterKind.open_read_only`, without properties."""
         from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 
         return ReadOnlyEmbeddedCluster(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from tiering.cluster.fluss.settings import (
     FlussSettings,
     read_settings,
 )
-from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.model.service_mode import ServiceMode
@@ -103,8 +104,11 @@ class FlussKind:
 
         return (folder / FILE_NAME).is_file()
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last.
+
+        A login goes only to servers that `properties` name.
+        """
         from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
         from tiering.cluster.fluss.wire.client import FlussClient
@@ -113,8 +117,10 @@ class FlussKind:
         memory = FlussMemory(folder, read_only=True)
         try:
             known = {name: memory.fact(name) or "" for name in (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE)}
-            settings = read_settings(known)
+            settings = read_settings({**known, **{name: value for name, value in properties.items() if value}})
             connection = _connection(settings)
+            if not properties.get(BOOTSTRAP_SERVERS):
+                connection = replace(connection, username=None)
             return ReadOnlyFlussCluster(connection, FlussClient(connection), settings, memory)
         except BaseException:
             memory.close()

@@ -21,7 +21,7 @@ from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
-from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss
+from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss, nearest_known
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
@@ -110,17 +110,18 @@ class FlussWriter:
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
         schema = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in storable_schema(spec.schema)])
         own = {name: in_fluss_words(name, value) for name, value in spec.properties.items() if is_of_fluss(name)}
-        self._native.create_table(
-            path,
-            schema,
-            spec.primary_key,
-            ignore_if_exists,
-            bucket_count=spec.bucket_count,
-            bucket_keys=list(spec.bucket_keys),
-            partition_keys=list(spec.partition_keys),
-            properties=own,
-            custom_properties={name: value for name, value in spec.properties.items() if name not in own},
-        )
+        shape = {
+            "bucket_count": spec.bucket_count,
+            "bucket_keys": list(spec.bucket_keys),
+            "partition_keys": list(spec.partition_keys),
+            "properties": own,
+            "custom_properties": {name: value for name, value in spec.properties.items() if name not in own},
+        }
+        try:
+            self._native.create_table(path, schema, spec.primary_key, ignore_if_exists, **shape)
+        except InvalidArgument as error:
+            error.hint = error.hint or nearest_known(own)
+            raise
         table = self.table(path)
         self._wait_for_leaders(table)
         return table
