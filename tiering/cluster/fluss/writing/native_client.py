@@ -6,6 +6,7 @@ It makes tables and writes rows. What it cannot do goes through `wire`.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from tiering.model.tables import TablePath
 
 _CLIENT_SIDE = -2
 """Code of errors that pyfluss raises by itself."""
+_NESTED = re.compile(r'ApiError \{ code: (\d+), message: "(.*)" \}')
+"""In the message of a client-side error: Fluss's own, found without asking a server."""
 _PIECE_BYTES = 2 << 20
 """Of what pyfluss gets at a time. A piece goes to one bucket, unless its rows have a bucket key."""
 _BATCH_MS = "1000"
@@ -185,6 +188,8 @@ def _ours(error: Any) -> LakewardError:
     message = str(error.message).splitlines()[0] if error.message else ""
     if error.error_code != _CLIENT_SIDE:
         return error_of(error.error_code, message)
+    if refusal := _NESTED.search(message):
+        return error_of(int(refusal[1]), refusal[2].replace('\\"', '"'))
     kind: type[LakewardError] = InvalidArgument if "illegal argument" in message else ClusterUnavailable
     return kind(f"Fluss's client: {message}")
 
