@@ -120,8 +120,8 @@ def test_keys_are_upserted_and_deleted_and_partitions_come_on_demand(
     file = tmp_path / "rows.csv"
     file.write_text("id,region,text\n" + "".join(f"{number},{'north' if number % 2 else 'south'},a\n" for number in range(1_000)))
     words = ("--primary-key", "id,region", "--partition-by", "region", "--bucket-key", "id", "--format", "json")
-    [made] = json.loads(lakeward("ingest", path, str(file), *words).out)
-    assert (made["created"], made["rows"], len(made["ranges"])) == (True, 1_000, 2)
+    [result] = json.loads(lakeward("ingest", path, str(file), *words).out)
+    assert (result["created"], result["rows"], len(result["ranges"])) == (True, 1_000, 2)
     file.write_text("id,region,text\n1,north,b\n2000,east,b\n")
     assert "2 rows upserted" in lakeward("ingest", path, str(file)).out
     file.write_text("id,region\n1,north\n3,north\n999999,north\n1,nowhere\n")
