@@ -50,6 +50,7 @@ class CoordinatorSettings:
     cluster_kind: str = EMBEDDED
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
     """As that kind's `host` takes them."""
+    held_tables: int = CoordinatorOptions.held_tables
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
         inline_round_bytes=settings.inline_round_bytes,
         cluster_kind=settings.cluster_kind,
         lake_properties=lake_properties,
+        held_tables=settings.held_tables,
     )
     check_folder(folder.cluster, settings.cluster_kind)
     store = SqlStore(folder.store_url)

@@ -43,6 +43,16 @@ FlussModeOption = Annotated[
     ),
 ]
 
+FlussHeldTablesOption = Annotated[
+    int,
+    typer.Option(
+        metavar="COUNT",
+        min=0,
+        help="In the mode shared: how many tables that Fluss assigned are kept from other tiering services while they are paused or in "
+        "back-off; the others are handed back.",
+    ),
+]
+
 
 def read_cluster(fluss: str | None, cluster_id: str | None, mode: ServiceMode | None) -> tuple[str, dict[str, str]]:
     """Returns the kind of cluster that the options name, and its settings. Raises InvalidArgument for the others without `--fluss`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussHeldTablesOption, FlussModeOption, FlussOption, read_cluster
 from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
@@ -44,6 +44,7 @@ class ServiceOptions:
     fluss: FlussOption = None
     fluss_cluster_id: FlussClusterIdOption = None
     fluss_mode: FlussModeOption = None
+    fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables
     fluss_conf: FlussConfOption = None
     create_lake_tables: CreateLakeTablesOption = False
     insecure: InsecureOption = False
@@ -68,4 +69,5 @@ class ServiceOptions:
             self.create_lake_tables,
             cluster_kind,
             cluster_settings,
+            self.fluss_held_tables,
         )

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 
 from tiering.clock import SystemClock
+from tiering.cluster.assignments import TableAssignments
 from tiering.cluster.fluss import table_options
+from tiering.cluster.fluss.assigning.heartbeat import FlussAssignments
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.identity import check_identity
 from tiering.cluster.fluss.lake_record import path_to_pb, summary_properties
@@ -23,6 +25,7 @@ from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import Offsets, TableBucket, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
@@ -40,6 +43,19 @@ class FlussCluster(FlussSource):
         self._known_lock = threading.Lock()
         self._known = dict(memory.known_tables())
         self._own_options = memory.table_options()
+        shared = settings.mode is ServiceMode.SHARED
+        self._assignments = FlussAssignments(FlussClient(connection)) if shared else None
+
+    @property
+    def assignments(self) -> TableAssignments | None:
+        """As `AssigningCluster.assignments`."""
+        return self._assignments
+
+    def close(self) -> None:
+        """As `SplitSource.close`."""
+        if self._assignments is not None:
+            self._assignments.close()
+        super().close()
 
     def prepare_lake_commit(self, table: TableInfo, offsets: Offsets) -> Mapping[str, str]:
         """As `ClusterOwner.prepare_lake_commit`: Fluss's commit user, and an offsets file that is never registered (R6)."""

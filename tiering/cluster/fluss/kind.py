@@ -27,7 +27,6 @@ from tiering.cluster.fluss.settings import (
 from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
 from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 
 if TYPE_CHECKING:
@@ -57,14 +56,8 @@ class FlussKind:
 
         _check_extra()
         chosen = read_settings(settings)
-        if chosen.mode is ServiceMode.SHARED:
-            raise SetupError(
-                "this version cannot share a Fluss cluster with another tiering service yet",
-                hint="If Lakeward is the cluster's only tiering service, say so with --fluss-mode exclusive, and stop every other one "
-                "first, such as Flink's tiering job.",
-            )
         memory = FlussMemory(folder)
-        client = None
+        client = cluster = None
         try:
             is_first_start = _check_cluster_id(memory, chosen.cluster_id)
             connection = _connection(chosen)
@@ -76,7 +69,9 @@ class FlussKind:
             memory.set_fact(MODE, chosen.mode)
             yield HostedCluster(cluster, properties=chosen.as_text())
         finally:
-            if client is not None:
+            if cluster is not None:
+                cluster.close()
+            elif client is not None:
                 client.close()
             memory.close()
 

@@ -68,6 +68,12 @@ class Change:
             record = replace(record, commit=row)
         return replace(self, record=record, commits={**self.commits, row.round_id: row})
 
+    def after(self, earlier: Change) -> Change:
+        """Both changes as one; this one was made on the record of `earlier`."""
+        rounds, commits = {**earlier.rounds, **self.rounds}, {**earlier.commits, **self.commits}
+        durable = earlier.durable or self.durable
+        return replace(self, rounds=rounds, commits=commits, events=(*earlier.events, *self.events), durable=durable)
+
     def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
         """The change with an event about this table and its latest round."""
         record = self.record

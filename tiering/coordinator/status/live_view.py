@@ -40,6 +40,7 @@ class View:
         tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
         validations: Callable[[], Sequence[CheckResult]] = tuple,
+        assigned_format: str | None = None,
     ) -> None:
         self._moment = moment
         self._records = records
@@ -50,6 +51,7 @@ class View:
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
         self._validations = validations
+        self._assigned_format = assigned_format
 
     @property
     def now(self) -> datetime:
@@ -89,7 +91,15 @@ class View:
 
     def status_columns(self) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
-        return StatusLook(self._columns, rows, self._moment, self._observer, connected=self._tierer_connected, may_wait=may_wait)
+        return StatusLook(
+            self._columns,
+            rows,
+            self._moment,
+            self._observer,
+            connected=self._tierer_connected,
+            may_wait=may_wait,
+            assigned_format=self._assigned_format,
+        )
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         return self._cluster.partitions(table)
@@ -108,7 +118,8 @@ class View:
         return self._history
 
     def _status(self, record: TableRecord) -> TableStatus:
-        return table_status(record, self._moment, self._observer.lag(record), tierer_connected=self._tierer_connected)
+        lag, connected = self._observer.lag(record), self._tierer_connected
+        return table_status(record, self._moment, lag, tierer_connected=connected, assigned_format=self._assigned_format)
 
 
 def _on_event_loop() -> bool:
