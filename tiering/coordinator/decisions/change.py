@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import (
     CommitState,
@@ -110,8 +111,12 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         attempt=_attempt(record),
         triggered_by=call.caller if call else None,
         idempotency_key=call.idempotency_key if call else None,
+        deadline=ctx.now.to_wall(record.due_deadline),
+        backoff_ms=record.backoff_ms + waits.backoff_ms(ctx.now, record),
+        paused_ms=record.paused_ms,
     )
     queued = change.update(
+        backoff_ms=queued_round.backoff_ms,
         tiering_epoch=queued_round.tiering_epoch,
         round=queued_round,
         commit=None,
@@ -157,7 +162,7 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     record = change.record
     looked = record.checked_since or ctx.now.steady
     due = ctx.now.steady if at_once else looked + timedelta(milliseconds=record.freshness_ms)
-    resting = change.update(due_deadline=due)
+    resting = change.update(due_deadline=due, backoff_ms=0, paused_ms=0)
     if checked:
         resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")

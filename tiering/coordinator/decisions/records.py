@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from tiering.model.rounds import RecordedLakeSnapshot, RoundProgress, RoundState, RoundStats
+from tiering.model.rounds import RecordedLakeSnapshot, RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, Offsets, TablePath
 
@@ -177,6 +177,17 @@ class RoundRecord:
     lake_snapshot_id: int | None = None
     cancelled_by: str | None = None
     error: ErrorInfo | None = None
+    deadline: datetime | None = None
+    """When the promise of freshness was to be broken, as it stood when the round was queued."""
+    missed_by_ms: int | None = None
+    """How long after that the lake had caught up; None unless this round made it catch up."""
+    completion_target: datetime | None = None
+    """When the round stops early if it is not done."""
+    mode: RoundMode | None = None
+    """None before its plan."""
+    waited_for_slot_ms: int | None = None
+    backoff_ms: int | None = None
+    paused_ms: int | None = None
 
     @property
     def fraction_completed(self) -> float | None:
@@ -325,6 +336,10 @@ class TableRecord:
     call: QueuedCall | None = None
     lake: LakeKnowledge = field(default_factory=LakeKnowledge)
     forget_deadline: datetime | None = None
+    backoff_ms: int = 0
+    """How long the table has waited after failures since a round last went well."""
+    paused_ms: int = 0
+    """How long pauses have held it up since then; those that are over."""
 
     @property
     def path(self) -> TablePath:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
@@ -178,8 +179,7 @@ def may_be_forgotten(now: Moment, record: TableRecord) -> bool:
 def due(ctx: Context, record: TableRecord) -> Change | None:
     """Moves the table to Pending if its freshness or its back-off is over or a CALL waits; None = not yet."""
     if record.pause is not None and ctx.now.passed(record.pause.until_deadline):
-        ended = replace(record, pause=None)
-        change = Change(ended).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")
+        change = Change(waits.pause_ended(ctx.now, record)).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")
         return _due(ctx, change) or change
     return _due(ctx, Change(record))
 

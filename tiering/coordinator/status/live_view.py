@@ -14,6 +14,7 @@ from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.status.cells import table_status
+from tiering.coordinator.status.live_history import LiveHistory
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
@@ -46,7 +47,7 @@ class View:
         self._cluster = cluster
         self._observer = observer
         self._columns = columns
-        self._history = history
+        self._history = LiveHistory(history, records)
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
         self._validations = validations
