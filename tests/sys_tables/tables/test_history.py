@@ -1,4 +1,4 @@
-"""`sys.tiering_events`, `sys.lake_commits` and `sys.tiering_rounds`: what the store keeps of the past, as the service shows it."""
+"""The tables of history, `sys.tiering_rounds` and the like: what the store keeps of the past, as the service shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.services.sys_catalog import serving, where
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, MemoryView
 from support.worlds.memory_store import MemoryStore
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
+from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.interface import HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.model.rounds import PhaseTimes, RoundMode, RoundState, RoundStats
@@ -59,7 +59,7 @@ def event(number: int, **changes: Any) -> EventRecord:
 
 
 def newest(table: str, *columns: str, limit: int | None = None, **filters: str) -> pb.ReadTableRequest:
-    column = {"tiering_events": "occurred_at", "lake_commits": "prepared_at", "tiering_rounds": "pending_time"}[table]
+    column = {"tiering_events": "occurred_at", "lake_commits": "prepared_at", "tiering_rounds": "pending_time"}.get(table, "last_seen")
     order = [pb.Order(column=column, descending=True)]
     conditions = [where(name, "EQUAL", value) for name, value in filters.items()]
     return pb.ReadTableRequest(namespace="sys", name=table, columns=columns, order=order, limit=limit, filters=conditions)
@@ -173,5 +173,19 @@ def test_rounds_are_shown_with_where_their_time_went(run: Run) -> None:
         assert (second["duration_ms"], second["deadline"], second["missed_by_ms"], second["mode"]) == (2_000, NOON - SECOND, 3_500, "LIVE")
         assert (second["records_read"], second["bytes_read"], second["records_written"], second["files_written"]) == (10, None, 9, 1)
         assert called.column("round_id").to_pylist() == ["r2"]
+
+    run(scenario())
+
+
+def test_kinds_of_errors_are_shown_with_how_often_and_since_when(run: Run) -> None:
+    async def scenario() -> None:
+        row = ErrorRecord(7, "demo", "flights", None, "TiererLost", "gone", "", True, 3, NOON, NOON + SECOND, "r3")
+        over = replace(row, phase="READ", error_class="OSError", hint="buy a disk", retryable=False, last_seen=NOON, resolved_at=NOON)
+        async with serving(Remembering(Writes(errors=(over, row)))) as client:
+            first, second = (await client.table(newest("tiering_errors"))).to_pylist()
+            read = await client.table(newest("tiering_errors", "error_class", phase="READ"))
+        assert first == {name: value for name, value in vars(row).items() if name != "table_id"} | {"hint": None}
+        assert (second["hint"], second["retryable"], second["resolved_at"]) == ("buy a disk", False, NOON)
+        assert read.column("error_class").to_pylist() == ["OSError"]
 
     run(scenario())

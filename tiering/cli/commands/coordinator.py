@@ -12,6 +12,11 @@ from tiering.cli.terminal.lake_options import OTHER_OPTIONS, CreateLakeTablesOpt
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
+    HistoryAgeOption,
+    HistoryEventsOption,
+    HistoryRoundsOption,
+    HistoryTotalEventsOption,
+    HistoryTotalRoundsOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -39,6 +44,11 @@ def coordinator(
     host: HostOption = "127.0.0.1",
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
+    keep_history_ms: HistoryAgeOption = _DEFAULTS.keep_history_ms,
+    keep_table_rounds: HistoryRoundsOption = _DEFAULTS.keep_table_rounds,
+    keep_table_events: HistoryEventsOption = _DEFAULTS.keep_table_events,
+    keep_rounds: HistoryTotalRoundsOption = _DEFAULTS.keep_rounds,
+    keep_events: HistoryTotalEventsOption = _DEFAULTS.keep_events,
     lake_property: LakePropertyOption = None,
     fluss: FlussOption = None,
     fluss_cluster_id: FlussClusterIdOption = None,
@@ -55,7 +65,7 @@ def coordinator(
     Example: lakeward coordinator --data ./lakeward-data --port 7707
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.processes.coordinator import CoordinatorSettings, serve_coordinator
+    from tiering.cli.processes.coordinator import CoordinatorSettings, KeptHistory, serve_coordinator
 
     configure_logging(log_level)
     keep_files_private()
@@ -72,5 +82,6 @@ def coordinator(
         create_lake_tables,
         cluster_kind,
         cluster_settings,
+        KeptHistory(keep_history_ms, keep_table_rounds, keep_table_events, keep_rounds, keep_events),
     )
     asyncio.run(serve_coordinator(settings))

@@ -14,6 +14,11 @@ from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
     ConfOption,
     DataOption,
+    HistoryAgeOption,
+    HistoryEventsOption,
+    HistoryRoundsOption,
+    HistoryTotalEventsOption,
+    HistoryTotalRoundsOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -43,6 +48,11 @@ def up(
     host: HostOption = "127.0.0.1",
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
+    keep_history_ms: HistoryAgeOption = _DEFAULTS.keep_history_ms,
+    keep_table_rounds: HistoryRoundsOption = _DEFAULTS.keep_table_rounds,
+    keep_table_events: HistoryEventsOption = _DEFAULTS.keep_table_events,
+    keep_rounds: HistoryTotalRoundsOption = _DEFAULTS.keep_rounds,
+    keep_events: HistoryTotalEventsOption = _DEFAULTS.keep_events,
     lake_property: LakePropertyOption = None,
     fluss: FlussOption = None,
     fluss_cluster_id: FlussClusterIdOption = None,
@@ -62,7 +72,7 @@ def up(
     Example: lakeward up --data ./lakeward-data --port 7707
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.processes.coordinator import CoordinatorSettings
+    from tiering.cli.processes.coordinator import CoordinatorSettings, KeptHistory
     from tiering.cli.processes.up import UpSettings, serve_up
 
     configure_logging(log_level)
@@ -80,5 +90,6 @@ def up(
         create_lake_tables,
         cluster_kind,
         cluster_settings,
+        KeptHistory(keep_history_ms, keep_table_rounds, keep_table_events, keep_rounds, keep_events),
     )
     asyncio.run(serve_up(UpSettings(settings, master, slots, conf or [], log_level)))

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from tiering.coordinator.decisions import waits
+from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import (
     CommitState,
     ErrorInfo,
+    ErrorRecord,
     EventRecord,
     LakeCommitRecord,
     Level,
@@ -49,6 +50,7 @@ class Change:
     rounds: Mapping[str, RoundRecord] = field(default_factory=dict)
     commits: Mapping[str, LakeCommitRecord] = field(default_factory=dict)
     events: tuple[EventRecord, ...] = ()
+    errors: Mapping[str, ErrorRecord] = field(default_factory=dict)
     durable: bool = True
     """False for what a restart may forget: heartbeats and progress."""
 
@@ -68,6 +70,12 @@ class Change:
         if record.commit is not None and record.commit.round_id == row.round_id:
             record = replace(record, commit=row)
         return replace(self, record=record, commits={**self.commits, row.round_id: row})
+
+    def update_errors(self, errors: tuple[ErrorRecord, ...]) -> Change:
+        """The change with these kinds of errors; those that are not as they were go into the store."""
+        before = set(self.record.errors)
+        changed = {row.key: row for row in errors if row not in before}
+        return replace(self, record=replace(self.record, errors=errors), errors={**self.errors, **changed})
 
     def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
         """The change with an event about this table and its latest round."""
@@ -168,6 +176,7 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
-def clear_error(change: Change) -> Change:
+def clear_error(change: Change, ctx: Context) -> Change:
     """Clears what success clears (SYS.md); the count of errors stays."""
-    return change.update(error=None, consecutive_failures=0, retry_deadline=None)
+    cleared = change.update(error=None, consecutive_failures=0, retry_deadline=None)
+    return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall))

@@ -248,6 +248,31 @@ class EventRecord:
 
 
 @dataclass(frozen=True)
+class ErrorRecord:
+    """How often rounds of a table failed in one phase with one class: a row of `sys.tiering_errors`. Texts are of the last time."""
+
+    table_id: int
+    database_name: str
+    table_name: str
+    phase: str | None
+    error_class: str
+    message: str
+    hint: str
+    retryable: bool
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+    last_round_id: str
+    resolved_at: datetime | None = None
+    """When a later round went well, or somebody reconciled the table, or it was dropped or its lake disabled."""
+
+    @property
+    def key(self) -> str:
+        """Names it in the store."""
+        return f"{self.table_id}/{self.phase or ''}/{self.error_class}"
+
+
+@dataclass(frozen=True)
 class OperationRecord:
     """What an idempotency key names (DESIGN 5). `targets` and `log_starts` are the offsets captured at the first call.
 
@@ -290,6 +315,8 @@ class TiererRecord:
     superseded: int = 0
     took_over: bool = False
     warned_of_age: bool = False
+    rounds: int = 0
+    """Rounds that it ended since it was met."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -336,6 +363,8 @@ class TableRecord:
     call: QueuedCall | None = None
     lake: LakeKnowledge = field(default_factory=LakeKnowledge)
     forget_deadline: datetime | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    """The kinds of errors of its rounds, the one seen last at the end; at most `MAX_ERRORS`."""
     backoff_ms: int = 0
     """How long the table has waited after failures since a round last went well."""
     paused_ms: int = 0

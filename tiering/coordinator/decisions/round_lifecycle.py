@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tiering import errors
-from tiering.coordinator.decisions import waits
+from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.backlog import backlog_begun
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
@@ -205,7 +205,7 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
         state = RoundState.FORCE_FINISHED
     change = end_round(change, ctx, state, stats=report.stats)
     if not unproved:
-        change = clear_error(change).update_round(missed_by_ms=None if report.forced else waits.missed_by_ms(change.record))
+        change = clear_error(change, ctx).update_round(missed_by_ms=None if report.forced else waits.missed_by_ms(change.record))
     if report.forced:
         tiered = change.move(ctx, TableState.TIERED, "the round reached its maximum duration and stopped early")
         return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early and has to go on")
@@ -240,6 +240,7 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
     elif report.error.retryable:
         retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
     change = change.update(error=report.error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
+    change = change.update_errors(error_kinds.with_failure(record, report.error))
     change = change.move(ctx, TableState.FAILED, f"{report.error.error_class}: {report.error.message}", Level.ERROR)
     return _answer_call(change, ctx)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tiering.coordinator.decisions import waits
+from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
@@ -161,8 +161,8 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
     change = Change(record)
     if record.round is not None and not record.round.state.is_final:
         change = end_round(change, ctx, RoundState.CANCELLED)
-    change = change.move(ctx, None, why)
-    change = change.update(error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None)
+    change = change.move(ctx, None, why).update_errors(error_kinds.resolved(record.errors, ctx.now.wall))
+    change = change.update(error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None, errors=())
     return change.update(due_deadline=None, pending_since=None, round=None, commit=None)
 
 

@@ -83,6 +83,8 @@ class Coordinator:
             self.table_records.store,
             tierer_connected=connected,
             open_calls=calls,
+            tierers=self.heartbeats.tierers(),
+            options=self.options,
             validations=self.table_records.store.validations,
         )
 

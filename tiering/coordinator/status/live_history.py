@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, RoundRecord, TableRecord
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory.history import History, HistoryRange
 
 
@@ -20,6 +20,9 @@ class LiveHistory:
 
     def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
         return self._stored.read_commits(wanted)
+
+    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
+        return self._stored.read_errors(wanted)
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
         return self._stored.read_events(wanted)
