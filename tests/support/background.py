@@ -9,5 +9,7 @@ def tick(coordinator: Coordinator) -> None:
     """Runs each background loop once."""
     coordinator.discovery.run()
     coordinator.commits.look_at_heads()
+    if coordinator.relay is not None:
+        coordinator.relay.run_quietly()
     coordinator.advance()
     coordinator.table_records.prune()

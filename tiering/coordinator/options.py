@@ -51,6 +51,15 @@ class CoordinatorOptions:
     inline_round_bytes: int = 64 * 1024 * 1024
     """Rounds of at most this many estimated bytes run in the tierer's process, without a Spark job."""
 
+    assigned_by_cluster: bool = False
+    """Whether the cluster says whose turn it is with a table (`tiering.cluster.assignments`): the coordinator takes it from there."""
+
+    held_tables: int = 100
+    """How many tables that the cluster assigned are kept without a round, paused or in back-off; the others go back to it."""
+
+    relay_interval_ms: int = 1_000
+    """How often the cluster is told and asked, where it assigns tables."""
+
     keep_rounds: int = 200_000
     """Newest rounds of all tables that are kept, with what they committed; some 2 KB each."""
 
@@ -88,6 +97,8 @@ class CoordinatorOptions:
         for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", *_BOUNDS):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
+        if self.held_tables < 0:
+            raise InvalidArgument(f"the option held_tables must not be negative, but is {self.held_tables}")
         check_catalog_properties(self.lake_properties)
         if self.backoff_max_ms < self.backoff_min_ms:
             raise InvalidArgument(f"backoff_max_ms ({self.backoff_max_ms}) must not be less than backoff_min_ms ({self.backoff_min_ms})")

@@ -31,7 +31,10 @@ class TableStatus:
     lake_format: str = column("Format of its lake table, such as iceberg.")
     status_since: datetime = column("When it entered this state.")
     status_reason: str | None = column("Why it waits in this state.")
-    status_source: str = column("Where this row comes from: coordinator, its own record of the table.")
+    status_source: str = column(
+        "Where this row comes from: coordinator, its own record of the table; derived, from lake snapshots that another tiering service "
+        "has told the cluster of."
+    )
     freshness_ms: int = column("The promise: its lake copy is at most this many milliseconds old.")
     lag_ms: int | None = column("Age of the oldest row that is not in the lake yet, in milliseconds; 0 if there is none.")
     freshness_deadline: datetime | None = column("When the promise is broken unless the lake catches up.")

@@ -18,10 +18,10 @@ CLUSTER_ID = "fluss-of-tests"
 
 
 @contextmanager
-def opened_owner(bootstrap_servers: str, folder: Path) -> Iterator[FlussCluster]:
+def opened_owner(bootstrap_servers: str, folder: Path, mode: ServiceMode = ServiceMode.EXCLUSIVE) -> Iterator[FlussCluster]:
     """The coordinator's view; `folder` is what a data folder has as `cluster/`."""
     folder.mkdir(parents=True, exist_ok=True)
-    connection, settings = FlussConnection.parse(bootstrap_servers), settings_of(bootstrap_servers)
+    connection, settings = FlussConnection.parse(bootstrap_servers), settings_of(bootstrap_servers, mode)
     memory, client = FlussMemory(folder), FlussClient(connection)
     owner = FlussCluster(connection, client, settings, memory)
     try:

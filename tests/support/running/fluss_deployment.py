@@ -22,14 +22,15 @@ LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1s"}
 
 @dataclass
 class FlussDeployment(Deployment):
-    """Processes on `folder` for the cluster at `servers`; its coordinator is told that nobody else tiers."""
+    """Processes on `folder` for the cluster at `servers`; by default its coordinator is told that nobody else tiers."""
 
     servers: str = ""
+    mode: str = "exclusive"
 
     @property
     def fluss_options(self) -> tuple[str, ...]:
         """Also starts where tables are left over that a failed test tiered into a lake of its own."""
-        return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive", "--create-lake-tables")
+        return ("--fluss", self.servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", self.mode, "--create-lake-tables")
 
     def start_coordinator(self, *options: str, port: int = 0, crash_point: str | None = None) -> Process:
         return super().start_coordinator(*self.fluss_options, *options, port=port, crash_point=crash_point)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from support.background import tick
+from support.clusters.assigner import Assigner, AssigningMemoryCluster
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryLake, Request
 from support.worlds.memory_store import MemoryStore
@@ -63,11 +64,13 @@ class World:
     tables: tuple[TableInfo, ...] = field(default_factory=lambda: (log_table(),))
     options: CoordinatorOptions = field(default_factory=CoordinatorOptions)
     store: Store = field(default_factory=MemoryStore)
+    assigner: Assigner | None = None
+    """For a cluster that assigns its tables."""
 
     def __post_init__(self) -> None:
         self.clock = HandClock()
         self.ids = CountingIds()
-        self.cluster = MemoryCluster(*self.tables)
+        self.cluster = MemoryCluster(*self.tables) if self.assigner is None else AssigningMemoryCluster(self.assigner, self.tables)
         self.lake = MemoryLake()
         self.progress_lines: list[str] = []
         self.coordinator = self.another()

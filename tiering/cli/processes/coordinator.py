@@ -29,7 +29,7 @@ from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
 from tiering.model.tables import TableInfo
-from tiering.validate.child import FolderValidation
+from tiering.validate.child import ClusterValidation
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +61,7 @@ class CoordinatorSettings:
     cluster_kind: str = EMBEDDED
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
     """As that kind's `host` takes them."""
+    held_tables: int = CoordinatorOptions.held_tables
     history: KeptHistory | None = None
     """None = as much as is kept by default."""
 
@@ -138,6 +139,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
         cluster_kind=settings.cluster_kind,
         lake_properties=lake_properties,
         **({} if settings.history is None else vars(settings.history)),
+        held_tables=settings.held_tables,
     )
     check_folder(folder.cluster, settings.cluster_kind)
     store = SqlStore(folder.store_url)
@@ -158,7 +160,9 @@ def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
-    validation = FolderValidation(options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties)
+    validation = ClusterValidation(
+        options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties, cluster_properties=options.cluster_properties
+    )
     return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 

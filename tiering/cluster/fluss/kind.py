@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +24,9 @@ from tiering.cluster.fluss.settings import (
     FlussSettings,
     read_settings,
 )
-from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
-from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 
 if TYPE_CHECKING:
@@ -55,14 +56,8 @@ class FlussKind:
 
         _check_extra()
         chosen = read_settings(settings)
-        if chosen.mode is ServiceMode.SHARED:
-            raise SetupError(
-                "this version cannot share a Fluss cluster with another tiering service yet",
-                hint="If Lakeward is the cluster's only tiering service, say so with --fluss-mode exclusive, and stop every other one "
-                "first, such as Flink's tiering job.",
-            )
         memory = FlussMemory(folder)
-        client = None
+        client = cluster = None
         try:
             is_first_start = _check_cluster_id(memory, chosen.cluster_id)
             connection = _connection(chosen)
@@ -74,7 +69,9 @@ class FlussKind:
             memory.set_fact(MODE, chosen.mode)
             yield HostedCluster(cluster, properties=chosen.as_text())
         finally:
-            if client is not None:
+            if cluster is not None:
+                cluster.close()
+            elif client is not None:
                 client.close()
             memory.close()
 
@@ -88,14 +85,25 @@ class FlussKind:
         connection = _connection(settings)
         return FlussSource(connection, FlussClient(connection), settings)
 
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """As `ClusterKind.open_writer`: commands write to the cluster's own servers, as the user of their own environment."""
+        from tiering.cluster.fluss.writing.writer import fluss_writer
+
+        _check_extra()
+        settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
+        return fluss_writer(_connection(settings), settings)
+
     def is_in(self, folder: Path) -> bool:
         """As `ClusterKind.is_in`."""
         from tiering.cluster.fluss.memory import FILE_NAME
 
         return (folder / FILE_NAME).is_file()
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last.
+
+        A login goes only to servers that `properties` name.
+        """
         from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
         from tiering.cluster.fluss.wire.client import FlussClient
@@ -104,8 +112,10 @@ class FlussKind:
         memory = FlussMemory(folder, read_only=True)
         try:
             known = {name: memory.fact(name) or "" for name in (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE)}
-            settings = read_settings(known)
+            settings = read_settings({**known, **{name: value for name, value in properties.items() if value}})
             connection = _connection(settings)
+            if not properties.get(BOOTSTRAP_SERVERS):
+                connection = replace(connection, username=None)
             return ReadOnlyFlussCluster(connection, FlussClient(connection), settings, memory)
         except BaseException:
             memory.close()

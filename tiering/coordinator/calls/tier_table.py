@@ -111,7 +111,7 @@ def _signature(parts: CallParts, goal: Goal) -> object:
     record = parts.table_records.get(goal.table_id)
     if record is None or parts.table_records.fenced is not None:
         return None
-    return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id
+    return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id, record.has_turn
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class _Steps:
             return self._ask_again(request, goal)
         if record.pause is not None and (current is None or current.state is RoundState.QUEUED):
             check_callable(record)
-        return self._look_at_lake(request, goal, record) or Waiting(goal, progress_of(record, current))
+        return self._look_at_lake(request, goal, record) or Waiting(goal, self._progress(record, current))
 
     def as_it_stands(self, goal: Goal) -> TierTableResult:
         """The row of a call that ends before its round does: the table's state, and the round that goes on."""
@@ -252,7 +252,7 @@ class _Steps:
             return Waiting(goal, Progress(f"round {running.round_id} of {record.path} is in the lake", running.progress), now.after(grace))
         base = self._reached(record, goal)
         if base is None:
-            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), progress_of(record, self._round(record, goal)))
+            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), self._progress(record, self._round(record, goal)))
         return Ended(self._reached_by_another(request, goal, record, base))
 
     def _reached_by_another(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
@@ -338,6 +338,9 @@ class _Steps:
         lag = self._observer.observe(record)
         return None if lag is None else lag.age_ms(self._table_records.now().wall)
 
+    def _progress(self, record: TableRecord, current: RoundRecord | None) -> Progress:
+        return progress_of(record, current, needs_turn=self._table_records.options.assigned_by_cluster)
+
     def _round(self, record: TableRecord, goal: Goal) -> RoundRecord | None:
         """The round that the call hopes for; None = queued behind the running one, or unknown."""
         if record.round is not None and record.round.round_id == goal.round_id:
@@ -398,20 +401,22 @@ def empty_row(goal: Goal, record: TableRecord, lake_snapshot_id: int | None, now
     return replace(counted, splits=0, records=0, files=0, bytes=0)
 
 
-def progress_of(record: TableRecord, current: RoundRecord | None) -> Progress:
-    """Where the hoped-for round is, and how far."""
+def progress_of(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> Progress:
+    """Where the hoped-for round is, and how far. `needs_turn`: the cluster assigns tables."""
     running = record.running
     is_running = current is not None and running is not None and running.round_id == current.round_id
-    return Progress(progress_line(record, current), running.progress if running is not None and is_running else None)
+    return Progress(progress_line(record, current, needs_turn=needs_turn), running.progress if running is not None and is_running else None)
 
 
-def progress_line(record: TableRecord, current: RoundRecord | None) -> str:
+def progress_line(record: TableRecord, current: RoundRecord | None, *, needs_turn: bool = False) -> str:
     """Where the hoped-for round is, for people."""
     if current is None:
         ahead = record.round.round_id if record.round else "another round"
         return f"queued: {ahead} of {record.path} runs before it"
     running = record.running
     if running is None or running.round_id != current.round_id:
+        if needs_turn and not record.has_turn:
+            return f"round {current.round_id} of {record.path} waits until the cluster assigns it: its freshness cannot be cut short"
         return f"round {current.round_id} of {record.path} waits for a tierer"
     done = ""
     if running.splits_total:

@@ -77,6 +77,13 @@ class Change:
         changed = {row.key: row for row in errors if row not in before}
         return replace(self, record=replace(self.record, errors=errors), errors={**self.errors, **changed})
 
+    def after(self, earlier: Change) -> Change:
+        """Both changes as one; this one was made on the record of `earlier`."""
+        rounds, commits = {**earlier.rounds, **self.rounds}, {**earlier.commits, **self.commits}
+        durable = earlier.durable or self.durable
+        events, errors = (*earlier.events, *self.events), {**earlier.errors, **self.errors}
+        return replace(self, rounds=rounds, commits=commits, events=events, errors=errors, durable=durable)
+
     def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
         """The change with an event about this table and its latest round."""
         record = self.record

@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from tiering.model.assignments import AssignmentRef
 from tiering.model.rounds import RecordedLakeSnapshot, RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, Offsets, TablePath
@@ -144,6 +145,39 @@ class LakeKnowledge:
         if self.snapshot_id is None or self.offsets is None:
             return None
         return RecordedLakeSnapshot(self.snapshot_id, from_text(self.offsets))
+
+
+class AssignmentEnd(StrEnum):
+    """What the cluster is told of an assignment that is over here."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class AssignmentRecord:
+    """The cluster's word that it is this deployment's turn with a table; only from clusters that assign (`tiering.cluster.assignments`).
+
+    `end`: over here, and the cluster is to be told; None = still ours. `certain` False: its session is over, so that the same epochs may be
+    another service's by now; it is kept for a commit with an unknown outcome alone, and begins no round.
+    """
+
+    coordinator_epoch: int
+    tiering_epoch: int
+    session: str
+    assigned_since: datetime
+    end: AssignmentEnd | None = None
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class ElsewhereRecord:
+    """What is known of a lake table that another service tiered further than we know. `source`: the value of `status_source`."""
+
+    source: str
+    lake_snapshot_id: int
+    offsets: TextOffsets
+    noticed_time: datetime
 
 
 @dataclass(frozen=True)
@@ -369,6 +403,8 @@ class TableRecord:
     """How long the table has waited after failures since a round last went well."""
     paused_ms: int = 0
     """How long pauses have held it up since then; those that are over."""
+    assignment: AssignmentRecord | None = None
+    elsewhere: ElsewhereRecord | None = None
 
     @property
     def path(self) -> TablePath:
@@ -384,6 +420,22 @@ class TableRecord:
         """Whether a commit request of ours may still land: until that is known, no other service may have the table."""
         granted = self.granted and self.round is not None and not self.round.acked
         return granted or self.lake.unresolved_epoch is not None
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether the cluster, where it assigns tables, lets this deployment begin a round of it."""
+        return self.assignment is not None and self.assignment.end is None and self.assignment.certain
+
+    @property
+    def assignment_ref(self) -> AssignmentRef | None:
+        """The name under which the cluster knows the assignment."""
+        held = self.assignment
+        return None if held is None else AssignmentRef(self.table_id, held.coordinator_epoch, held.tiering_epoch)
+
+    @property
+    def shown_offsets(self) -> TextOffsets | None:
+        """How far the lake is, as it is shown; only what a base check passed counts for rounds."""
+        return self.lake.offsets if self.elsewhere is None else self.elsewhere.offsets
 
     @property
     def running(self) -> RoundRecord | None:

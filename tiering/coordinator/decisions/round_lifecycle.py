@@ -14,7 +14,16 @@ from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.backlog import backlog_begun
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
-from tiering.coordinator.decisions.records import CommitState, ErrorInfo, LakeCommitRecord, Level, TableRecord, TextOffsets, Trigger
+from tiering.coordinator.decisions.records import (
+    AssignmentEnd,
+    CommitState,
+    ErrorInfo,
+    LakeCommitRecord,
+    Level,
+    TableRecord,
+    TextOffsets,
+    Trigger,
+)
 from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 
@@ -213,10 +222,19 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
 
 
 def _answer_call(change: Change, ctx: Context) -> Change:
+    """What follows a round: the next one, if a CALL waits for it, else an assigned table that rests goes back to the cluster."""
     call = change.record.call
     if call is None or change.record.pause is not None:
-        return change
+        return end_assignment(change)
     return enter_pending(change, ctx, Trigger.CALL, f"CALL by {call.caller}")
+
+
+def end_assignment(change: Change) -> Change:
+    """The turn of a table that rests is over, and the cluster is to be told; not while the outcome of a commit is unknown (R4)."""
+    record = change.record
+    if not record.has_turn or record.assignment is None or record.state is not TableState.SCHEDULED or record.unresolved_commit:
+        return change
+    return change.update(assignment=replace(record.assignment, end=AssignmentEnd.FINISHED))
 
 
 def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:

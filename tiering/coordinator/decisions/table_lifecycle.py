@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions import error_kinds, waits
+from tiering.coordinator.decisions.assignments import end_session
 from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import Pause, TableRecord, Trigger
@@ -50,6 +51,12 @@ def restore(ctx: Context, record: TableRecord) -> Change:
     """A record of the store when its coordinator starts. A round that is under way gets a fresh service timeout."""
     if record.state is None:
         return Change(within_reach(ctx, record), durable=False)
+    assignments = end_session(ctx, record)
+    restored = _restore(ctx, assignments.record)
+    return restored if not assignments.durable else restored.after(assignments)
+
+
+def _restore(ctx: Context, record: TableRecord) -> Change:
     record = within_reach(ctx, replace(record, pause=_until_its_wall_time(ctx, record.pause)))
     if record.state in RESTORED_AS_STORED:
         if record.state is not TableState.TIERING:
@@ -163,7 +170,7 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
         change = end_round(change, ctx, RoundState.CANCELLED)
     change = change.move(ctx, None, why).update_errors(error_kinds.resolved(record.errors, ctx.now.wall))
     change = change.update(error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None, errors=())
-    return change.update(due_deadline=None, pending_since=None, round=None, commit=None)
+    return change.update(due_deadline=None, pending_since=None, round=None, commit=None, assignment=None)
 
 
 def may_be_forgotten(now: Moment, record: TableRecord) -> bool:
@@ -191,12 +198,15 @@ def _due(ctx: Context, change: Change) -> Change | None:
     if record.state is TableState.SCHEDULED:
         if record.call is not None:
             return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
+        if ctx.options.assigned_by_cluster:
+            return enter_pending(change, ctx, Trigger.SCHEDULE, "the cluster assigned it") if record.has_turn else None
         if ctx.now.passed(record.due_deadline):
             return enter_pending(change, ctx, Trigger.SCHEDULE, "its freshness has passed")
     if record.state is TableState.FAILED:
         if record.call is not None:
             return enter_pending(change, ctx, Trigger.CALL, f"CALL by {record.call.caller}")
-        if ctx.now.passed(record.retry_deadline):
+        may_begin = record.has_turn or not ctx.options.assigned_by_cluster
+        if may_begin and ctx.now.passed(record.retry_deadline):
             return enter_pending(change, ctx, Trigger.RETRY, "its back-off is over")
     return None
 

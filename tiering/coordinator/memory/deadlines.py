@@ -21,9 +21,12 @@ SPARE_HINTS = 64
 """Outdated hints that the heap may hold, beside twice those that count, before they are thrown out."""
 
 
-def first_look(record: TableRecord) -> datetime | None:
-    """The time from which `round_lifecycle.expire` or `table_lifecycle.due` changes the record as it is; None = never."""
-    deadlines = [_round_deadline(record), _rest_deadline(record)]
+def first_look(record: TableRecord, *, needs_turn: bool = False) -> datetime | None:
+    """The time from which `round_lifecycle.expire` or `table_lifecycle.due` changes the record as it is; None = never.
+
+    `needs_turn`: the cluster assigns tables (`CoordinatorOptions.assigned_by_cluster`).
+    """
+    deadlines = [_round_deadline(record), _rest_deadline(record, needs_turn)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
@@ -31,12 +34,16 @@ def _round_deadline(record: TableRecord) -> datetime | None:
     return None if record.running is None else record.heartbeat_deadline
 
 
-def _rest_deadline(record: TableRecord) -> datetime | None:
+def _rest_deadline(record: TableRecord, needs_turn: bool) -> datetime | None:
     if record.pause is not None:
         return record.pause.until_deadline
     if record.state not in (TableState.SCHEDULED, TableState.FAILED):
         return None
     if record.call is not None:
+        return AT_ONCE
+    if needs_turn and not record.has_turn:
+        return None
+    if needs_turn and record.state is TableState.SCHEDULED:
         return AT_ONCE
     return record.due_deadline if record.state is TableState.SCHEDULED else record.retry_deadline
 
@@ -44,7 +51,8 @@ def _rest_deadline(record: TableRecord) -> datetime | None:
 class Deadlines:
     """The earliest hint of each table. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, needs_turn: bool = False) -> None:
+        self._needs_turn = needs_turn
         self._lock = threading.Lock()
         self._hints: dict[int, datetime] = {}
         self._heap: list[tuple[datetime, int]] = []
@@ -54,7 +62,7 @@ class Deadlines:
         """Keeps a hint for each record. Call it once the records are shown: a hint taken earlier would be checked against the old ones."""
         with self._lock:
             for record in records:
-                self._lower(record.table_id, None if record.state is None else first_look(record))
+                self._lower(record.table_id, None if record.state is None else first_look(record, needs_turn=self._needs_turn))
             if len(self._heap) > 2 * len(self._hints) + SPARE_HINTS:
                 self._heap = [(deadline, table_id) for table_id, deadline in self._hints.items()]
                 heapq.heapify(self._heap)

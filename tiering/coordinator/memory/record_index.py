@@ -1,4 +1,7 @@
-"""Ids of the tables that wait, that run, and of each path, kept in step with the records: no question walks over all of them."""
+"""Ids of the tables that wait, run, are assigned by the cluster, and of each path, kept in step with the records.
+
+No question walks over all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,28 @@ from tiering.model.states import TableState
 from tiering.model.tables import TablePath
 
 
-def waits(record: TableRecord) -> bool:
-    """Whether the next request may get this table."""
-    return record.state is TableState.PENDING and record.pause is None
+def waits(record: TableRecord, *, needs_turn: bool = False) -> bool:
+    """Whether the next request may get this table. `needs_turn`: only if the cluster assigned it."""
+    return record.state is TableState.PENDING and record.pause is None and (record.has_turn or not needs_turn)
 
 
 class RecordIndex:
-    """Ids of tables. One thread at a time changes it, any may read."""
+    """Ids of tables. One thread at a time changes it, any may read. `needs_turn`: as of `waits`."""
 
-    def __init__(self, records: Iterable[TableRecord] = ()) -> None:
+    def __init__(self, records: Iterable[TableRecord] = (), *, needs_turn: bool = False) -> None:
+        self._needs_turn = needs_turn
         self.waiting: set[int] = set()
         self.running: set[int] = set()
+        self.assigned: set[int] = set()
         self._by_path: dict[tuple[str, str], int] = {}
         self.renew(records, {})
 
     def renew(self, records: Iterable[TableRecord], before: Mapping[int, TableRecord]) -> None:
         """Takes over these records; `before` has the records that they replace."""
         for record in records:
-            _put(self.waiting, record.table_id, waits(record))
+            _put(self.waiting, record.table_id, waits(record, needs_turn=self._needs_turn))
             _put(self.running, record.table_id, record.running is not None)
+            _put(self.assigned, record.table_id, record.assignment is not None)
             self._move(record, before.get(record.table_id))
 
     def by_path(self, path: TablePath) -> int | None:

@@ -60,9 +60,9 @@ class TableRecords:
         self._lock = threading.RLock()
         self._doubtful = False
         self._draft: _Draft | None = None
-        self._deadlines = Deadlines()
+        self._deadlines = Deadlines(needs_turn=options.assigned_by_cluster)
         self._records: Mapping[int, TableRecord] = {}
-        self._index = RecordIndex()
+        self._index = RecordIndex(needs_turn=options.assigned_by_cluster)
         self.epoch = store.take_over()
         with self.changing():
             ctx = self.context()
@@ -90,12 +90,18 @@ class TableRecords:
 
     def waiting(self) -> list[TableRecord]:
         """The tables that could be assigned now, in no order. Call it inside `changing`, as `running`."""
-        return [record for record in self._among(self._index.waiting) if waits(record)]
+        needs_turn = self.options.assigned_by_cluster
+        return [record for record in self._among(self._index.waiting) if waits(record, needs_turn=needs_turn)]
 
     def running(self) -> list[TableRecord]:
         """The tables that a tierer has now, sorted by table id."""
         running = [record for record in self._among(self._index.running) if record.running is not None]
         return sorted(running, key=lambda record: record.table_id)
+
+    def assigned(self) -> list[TableRecord]:
+        """The tables with an assignment of the cluster, sorted by table id."""
+        assigned = [record for record in self._among(self._index.assigned) if record.assignment is not None]
+        return sorted(assigned, key=lambda record: record.table_id)
 
     def work_waits(self) -> bool:
         """Whether any table could be assigned now. Cheap: held requests ask at every tick."""
@@ -219,7 +225,7 @@ class TableRecords:
         """Loads what was really stored; heartbeats, which are in memory only, stay as they are now."""
         ctx, before = self.context(), self._records
         self._records = {record.table_id: table_lifecycle.reread(ctx, record, before.get(record.table_id)) for record in self.store.load()}
-        self._index = RecordIndex(self._records.values())
+        self._index = RecordIndex(self._records.values(), needs_turn=self.options.assigned_by_cluster)
         self._deadlines.watch(self._records.values())
         self._doubtful = False
 

@@ -166,7 +166,7 @@ class LagObserver:
 
     def lag(self, record: TableRecord) -> Lag | None:
         """The table's lag as last observed; None = not observed yet."""
-        observation, tiered = self._observations.get(record.table_id), record.lake.offsets
+        observation, tiered = self._observations.get(record.table_id), record.shown_offsets
         if observation is None:
             return None
         known = self._lags.get(record.table_id)
@@ -279,7 +279,7 @@ class LagObserver:
         earlier = self._observations.get(record.table_id)
         ages = partial(self._cluster.oldest_timestamps, info)
         try:
-            observation = observation_of(buckets, record.lake.offsets, moment.wall, ages, earlier, moment.steady)
+            observation = observation_of(buckets, record.shown_offsets, moment.wall, ages, earlier, moment.steady)
         except LakewardError as error:
             _log.debug("the oldest rows could not be observed", table=str(record.path), error=error.message)
             return

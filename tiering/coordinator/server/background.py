@@ -43,7 +43,7 @@ class Background:
         self._fenced = fenced
         self._stopping = threading.Event()
         self._observed = False
-        self._threads = ThreadPoolExecutor(5, thread_name_prefix="background")  # a loop each: none waits for another
+        self._threads = ThreadPoolExecutor(7, thread_name_prefix="background")  # a loop each: none waits for another
         options = coordinator.options
         self._tasks = [
             asyncio.create_task(self._every(options.tick_interval_ms, coordinator.advance)),
@@ -52,6 +52,9 @@ class Background:
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
             asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.table_records.prune)),
         ]
+        if coordinator.relay is not None:
+            self._tasks.append(asyncio.create_task(self._every(options.relay_interval_ms, coordinator.relay.run_quietly)))
+            self._tasks.append(asyncio.create_task(self._every(options.observe_interval_ms, self._look_at_other_services)))
 
     async def stop(self) -> None:
         """Starts no more work; work that a thread still does ends by itself. Harmless to repeat."""
@@ -71,6 +74,9 @@ class Background:
             gc.collect()
             gc.freeze()
         self._observed = True
+
+    def _look_at_other_services(self) -> None:
+        self._coordinator.other_services.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     async def _every(self, interval_ms: int, work: Callable[[], None], share: float = 1.0) -> None:
         """Starts the work once an interval, less often if it would take more than `share` of the time."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from tiering.clock import Clock, Ids, RandomIds, SystemClock
+from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
@@ -24,9 +26,11 @@ from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import CHUNK, Discovery
 from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_reader import LakeOpener, Lakes
+from tiering.coordinator.observing.other_services import OtherServices
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.live_view import View
 from tiering.coordinator.status.status_columns import StatusColumns
+from tiering.coordinator.tierers.assignment_relay import AssignmentRelay
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
@@ -46,7 +50,8 @@ class Coordinator:
         jitter: Callable[[], float] = random.random,
         validator: Validator | None = None,
     ) -> None:
-        self.options = options or CoordinatorOptions()
+        assignments = assignments_of(cluster)
+        self.options = replace(options or CoordinatorOptions(), assigned_by_cluster=assignments is not None)
         self.cluster = cluster
         self.table_records = TableRecords(store, clock or SystemClock(), ids or RandomIds(), self.options, jitter)
         lakes = Lakes(cluster, open_lake)
@@ -55,6 +60,10 @@ class Coordinator:
         self._columns = StatusColumns()
         self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
+        self.relay: AssignmentRelay | None = None
+        if assignments is not None:
+            self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run)
+        self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
         self.call_parts = CallParts(
@@ -86,6 +95,7 @@ class Coordinator:
             tierers=self.heartbeats.tierers(),
             options=self.options,
             validations=self.table_records.store.validations,
+            assigned_format=self.options.lake_format if self.relay is not None else None,
         )
 
     def advance(self) -> None:

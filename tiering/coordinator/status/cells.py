@@ -17,8 +17,9 @@ from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.status.reasons import status_reason
 from tiering.model.status import TableStatus
 
-STATUS_SOURCE = "coordinator"
-"""Value of `status_source`: the coordinator's own record. A cluster that tiers by itself would be another source."""
+OWN_RECORD = "coordinator"
+"""Value of `status_source` for a row from the coordinator's own record. Where another service tiered the table further, the row says what
+the cluster tells of that (`tiering.cluster.assignments.ServiceStatuses`)."""
 
 REASON = "status_reason"
 
@@ -64,7 +65,7 @@ STORED: Mapping[str, Cell] = {
     "table_name": lambda record: record.table_name,
     "status": _of_state,
     "tiering_epoch": lambda record: record.tiering_epoch,
-    "last_tiered_time": lambda record: record.last_tiered_time,
+    "last_tiered_time": lambda record: record.elsewhere.noticed_time if record.elsewhere else record.last_tiered_time,
     "last_error": _of_error("message"),
     "last_error_time": _of_error("time"),
     "table_id": lambda record: record.table_id,
@@ -80,7 +81,7 @@ STORED: Mapping[str, Cell] = {
     "fraction_completed": _of_round("fraction_completed"),
     "last_checked_time": lambda record: record.last_checked_time,
     "last_round_duration_ms": lambda record: record.last_round_duration_ms,
-    "lake_snapshot_id": lambda record: record.lake.snapshot_id,
+    "lake_snapshot_id": lambda record: record.elsewhere.lake_snapshot_id if record.elsewhere else record.lake.snapshot_id,
     "lake_records": lambda record: record.lake.records,
     "lake_bytes": lambda record: record.lake.size_bytes,
     "lake_files": lambda record: record.lake.files,
@@ -93,6 +94,7 @@ STORED: Mapping[str, Cell] = {
     "paused": lambda record: record.pause is not None,
     "paused_by": _of_pause("by"),
     "paused_reason": _of_pause("reason"),
+    "status_source": lambda record: record.elsewhere.source if record.elsewhere else OWN_RECORD,
 }
 """Values of the record."""
 
@@ -112,13 +114,16 @@ OBSERVED: Mapping[str, Callable[[Lag, datetime], Any]] = {
 }
 """Values of the lag as last observed; all unknown before the first observation."""
 
-CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"status_source": lambda now: STATUS_SOURCE, "observed_time": lambda now: now.wall}
+CONSTANT: Mapping[str, Callable[[Moment], Any]] = {"observed_time": lambda now: now.wall}
 
 
-def table_status(record: TableRecord, now: Moment, lag: Lag | None, *, tierer_connected: bool | None) -> TableStatus:
-    """One row, at the moment `now`. `lag`: as last observed; `tierer_connected` None = only the record is known, not what runs."""
+def table_status(
+    record: TableRecord, now: Moment, lag: Lag | None, *, tierer_connected: bool | None, assigned_format: str | None = None
+) -> TableStatus:
+    """One row, at the moment `now`. `lag`: as last observed; the others as `status_reason` takes them."""
     values: dict[str, Any] = {name: cell(record) for name, cell in STORED.items()}
     values |= {name: now.to_wall(cell(record)) for name, cell in STEADY.items()}
     values |= {name: None if lag is None else cell(lag, now.wall) for name, cell in OBSERVED.items()}
     values |= {name: cell(now) for name, cell in CONSTANT.items()}
-    return TableStatus(status_reason=status_reason(record, now, tierer_connected=tierer_connected), **values)
+    reason = status_reason(record, now, tierer_connected=tierer_connected, assigned_format=assigned_format)
+    return TableStatus(status_reason=reason, **values)

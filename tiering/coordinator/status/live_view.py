@@ -48,6 +48,7 @@ class View:
         tierers: Sequence[TiererRecord] = (),
         options: CoordinatorOptions | None = None,
         validations: Callable[[], Sequence[CheckResult]] = tuple,
+        assigned_format: str | None = None,
     ) -> None:
         self._moment = moment
         self._records = records
@@ -60,6 +61,7 @@ class View:
         self._tierers = tierers
         self._options = options
         self._validations = validations
+        self._assigned_format = assigned_format
 
     @property
     def now(self) -> datetime:
@@ -99,7 +101,15 @@ class View:
 
     def status_columns(self) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
-        return StatusLook(self._columns, rows, self._moment, self._observer, connected=self._tierer_connected, may_wait=may_wait)
+        return StatusLook(
+            self._columns,
+            rows,
+            self._moment,
+            self._observer,
+            connected=self._tierer_connected,
+            may_wait=may_wait,
+            assigned_format=self._assigned_format,
+        )
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
         return self._cluster.partitions(table)
@@ -124,7 +134,8 @@ class View:
         return self._history
 
     def _status(self, record: TableRecord) -> TableStatus:
-        return table_status(record, self._moment, self._observer.lag(record), tierer_connected=self._tierer_connected)
+        lag, connected = self._observer.lag(record), self._tierer_connected
+        return table_status(record, self._moment, lag, tierer_connected=connected, assigned_format=self._assigned_format)
 
 
 def _on_event_loop() -> bool:

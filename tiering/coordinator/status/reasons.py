@@ -9,15 +9,24 @@ import numpy.typing as npt
 
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.status.turns import turn_reason
 from tiering.model.states import TableState
 
 _TENTHS_BELOW_MS = 10_000
 
 
-def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | None) -> str | None:
-    """One line; None if there is nothing to explain. `tierer_connected` None: only the record is known, not what runs."""
+def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | None, assigned_format: str | None = None) -> str | None:
+    """One line; None if there is nothing to explain. `tierer_connected` None: only the record is known, not what runs.
+
+    `assigned_format`: where the cluster assigns tables, the lake format that this deployment writes.
+    """
     if tierer_connected is None:
         return _recorded_reason(record, now)
+    reason = _own_reason(record, now, tierer_connected=tierer_connected)
+    return reason if assigned_format is None else turn_reason(record, reason, assigned_format)
+
+
+def _own_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> str | None:
     if record.pause is not None and record.state is not TableState.TIERING:
         return _paused(record, now)
     if record.state is TableState.SCHEDULED and record.due_deadline is not None:

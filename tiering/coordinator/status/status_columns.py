@@ -117,7 +117,15 @@ class StatusLook:
     """The statuses of one moment, or some of them, by column (`interface.Columns`). Lags are read once, for all columns."""
 
     def __init__(
-        self, kept: StatusColumns, rows: Rows, moment: Moment, observer: LagSource, *, connected: bool | None, may_wait: bool
+        self,
+        kept: StatusColumns,
+        rows: Rows,
+        moment: Moment,
+        observer: LagSource,
+        *,
+        connected: bool | None,
+        may_wait: bool,
+        assigned_format: str | None = None,
     ) -> None:
         self._kept = kept
         self._rows = rows
@@ -125,6 +133,7 @@ class StatusLook:
         self._observer = observer
         self._connected = connected
         self._may_wait = may_wait
+        self._assigned_format = assigned_format
         self._positions = self._all = kept.order(rows)
         self._lags: Lags | None = None
         self._few_lags: list[Lag | None] | None = None
@@ -208,7 +217,7 @@ class StatusLook:
 
     def _reasons(self) -> AnyArray:
         """`status_reason` of all rows. Nearly all tables rest and differ only in the time left: their text is made once for each span."""
-        if self.num_rows <= DIRECT_ROWS or self._connected is None:
+        if self.num_rows <= DIRECT_ROWS or self._connected is None or self._assigned_format is not None:
             return pa.array([self._reason(record) for record in self._records()], pa.string())
         rest = self._kept.resting(self._rows, self._all, self._resting) if self._shows_all else self._resting()
         left_ms = np.maximum(0, (rest.due_us - to_microseconds(self._moment.steady)) // 1_000)
@@ -225,7 +234,7 @@ class StatusLook:
         return _Resting(np.where(plain, due_us, 0), pa.array(~plain), self._positions[~plain].tolist())
 
     def _reason(self, record: TableRecord) -> str | None:
-        return status_reason(record, self._moment, tierer_connected=self._connected)
+        return status_reason(record, self._moment, tierer_connected=self._connected, assigned_format=self._assigned_format)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,22 @@ class FlussClient:
             self._metadata.forget_servers()
             raise broken.error from broken
 
+    def coordinator_connection(self) -> ServerConnection:
+        """The connection to the coordinator that is open now, or a new one. Raises as `coordinator`."""
+        try:
+            return self._coordinator_connection()
+        except ConnectionBroken as broken:
+            self._metadata.forget_servers()
+            raise broken.error from broken
+
+    def call_over(self, connection: ServerConnection, api: Api, request: Message) -> Any:
+        """An answer over this connection and no other: for what holds as long as it does. Never repeated. Raises as `call`."""
+        try:
+            return connection.call(api, request)
+        except ConnectionBroken as broken:
+            self._metadata.forget_servers()
+            raise broken.error from broken
+
     def leader_of(self, path: TablePath, table_id: int, bucket: BucketKey) -> ServerAddress:
         """The tablet server that leads a bucket, as remembered or asked now.
 
@@ -111,10 +127,13 @@ class FlussClient:
 
     def offers(self, *apis: Api) -> bool:
         """Whether the coordinator takes all of these calls. Raises as `coordinator`."""
+        return not self.coordinator_connection().offered.missing(apis)
+
+    def missing(self, server: ServerAddress, *apis: Api) -> list[str]:
+        """Those of the calls that one server does not take, each with the reason. Raises as `call`."""
         try:
-            return not self._coordinator_connection().offered.missing(apis)
+            return self._pool.connection(server).offered.missing(apis)
         except ConnectionBroken as broken:
-            self._metadata.forget_servers()
             raise broken.error from broken
 
     def close(self) -> None:

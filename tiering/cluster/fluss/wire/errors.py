@@ -20,6 +20,8 @@ from tiering.errors import (
     UnknownTable,
 )
 
+UNKNOWN_SERVER_ERROR = -1
+"""Any failure of a server that it has no code for."""
 UNSUPPORTED_VERSION = 2
 TABLE_NOT_EXIST = 7
 NOT_LEADER_OR_FOLLOWER = 12

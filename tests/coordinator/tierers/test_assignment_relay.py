@@ -1,0 +1,430 @@
+"""A cluster that assigns its tables: what the coordinator asks for, keeps, hands back and says, whatever restarts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from support.clusters.assigner import OURS, Assigner
+from support.clusters.memory_cluster import log_table
+from support.worlds.coordinator_world import HandTierer, World
+from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
+from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.errors import LakewardError
+from tiering.model.tables import TableInfo, TablePath
+from tiering.rpc.v1 import coordinator_pb2 as pb
+
+LONG = 130
+"""Seconds: more than the service timeout."""
+
+
+def tables(count: int) -> tuple[TableInfo, ...]:
+    return tuple(log_table(number, TablePath("sales", f"t{number}")) for number in range(1, count + 1))
+
+
+@pytest.fixture
+def shared() -> Iterator[World]:
+    """One table of a cluster that assigns."""
+    world = World(assigner=Assigner())
+    yield world
+    world.coordinator.close()
+
+
+def assigner(world: World) -> Assigner:
+    assert world.assigner is not None
+    return world.assigner
+
+
+def begun(world: World) -> tuple[HandTierer, pb.PbLakeTieringTableInfo]:
+    """A tierer that runs a round of the first table."""
+    tierer = world.tierer()
+    tierer.beat(request=True)
+    assigner(world).due(world.table)
+    world.later(1)
+    return tierer, tierer.get()
+
+
+def pause(world: World, table: TableInfo) -> None:
+    pause_tiering(world.coordinator.call_parts, PauseTiering(table.path, caller="alice"))
+
+
+def resume(world: World, table: TableInfo) -> None:
+    resume_tiering(world.coordinator.call_parts, ResumeTiering(table.path, caller="alice"))
+
+
+def test_a_table_that_is_not_assigned_never_begins_a_round(shared: World) -> None:
+    tierer = shared.tierer()
+    shared.append()
+    shared.later(10_000)
+    assert not tierer.beat(request=True).HasField("tiering_table")
+    assert shared.state() == "Scheduled"
+
+
+def test_an_assigned_table_is_due_at_once_and_told_finished_after_its_ack(shared: World) -> None:
+    shared.append()
+    tierer, info = begun(shared)
+    tierer.commit(info)
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == []
+    tierer.ack(info)
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == []
+    tierer.finish(info)
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == [shared.table.table_id]
+    assert shared.record().assignment is None
+    assert assigner(shared).tiering == {}
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == [shared.table.table_id]  # once it was answered
+
+
+def test_tables_are_asked_for_only_while_a_tierer_has_room() -> None:
+    some = tables(3)
+    world = World(some, assigner=Assigner())
+    for table in some:
+        assigner(world).due(table)
+    world.later(1)
+    assert not any(report.wants_table for report in assigner(world).reports)
+    first = world.tierer("first")
+    first.beat(request=True)
+    world.later(1)
+    assert list(assigner(world).tiering) == [1]
+    world.tierer("second").beat()
+    world.later(1)
+    assert list(assigner(world).tiering) == [1, 2]
+    info = first.get()
+    first.run(info)
+    world.later(1)
+    assert list(assigner(world).tiering) == [2, 3]
+    world.coordinator.close()
+
+
+def test_a_paused_table_that_is_assigned_is_held_and_takes_no_room() -> None:
+    world = World(tables(2), assigner=Assigner())
+    held, other = world.tables
+    tierer = world.tierer()
+    tierer.beat(request=True)
+    pause(world, held)
+    assigner(world).due(held)
+    assigner(world).due(other)
+    world.later(1)
+    assert tierer.get().table_id == other.table_id
+    for _ in range(10):
+        world.later(LONG / 10)
+        tierer.beat()
+    assert assigner(world).another_asks() is None  # nobody else gets it
+    assert set(assigner(world).ever_told("renewed")) >= {held.table_id}
+    assert assigner(world).ever_told("failed") == []
+    resume(world, held)
+    world.later(1)
+    tierer.run(next(iter(tierer.running.values())))
+    assert tierer.get().table_id == held.table_id
+    world.coordinator.close()
+
+
+def test_a_table_in_back_off_is_held_and_goes_on_under_the_same_assignment(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.fail(info)
+    shared.later(0.5)
+    assert shared.state() == "Failed"
+    assert assigner(shared).ever_told("failed") == []
+    assert assigner(shared).another_asks() is None
+    shared.later(1)
+    again = tierer.get()
+    assert again.tiering_epoch > info.tiering_epoch
+    assert assigner(shared).epochs == {shared.table.table_id: 1}
+    tierer.run(again)
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == [shared.table.table_id]
+
+
+def test_held_tables_beyond_the_limit_are_handed_back_the_latest_first() -> None:
+    some = tables(3)
+    world = World(some, CoordinatorOptions(held_tables=1), assigner=Assigner())
+    world.tierer().beat(request=True)
+    for table in some:
+        pause(world, table)
+        assigner(world).due(table)
+    for _ in range(3):
+        world.later(1)
+    assert {table_id for table_id, turn in assigner(world).tiering.items() if turn.owner == OURS} >= {1}
+    assert 1 not in assigner(world).ever_told("failed")
+    assert set(assigner(world).ever_told("failed")) == {2, 3}
+    world.coordinator.close()
+
+
+def test_a_table_that_cannot_be_written_here_goes_back_less_and_less_often() -> None:
+    foreign = replace(log_table(), lake_format="paimon")
+    world = World((foreign,), assigner=Assigner())
+    tierer = world.tierer()
+    assigner(world).due(foreign)
+    for _ in range(300):
+        tierer.beat(request=True)
+        world.later(1)
+    assert 5 <= len(assigner(world).ever_told("failed")) <= 20
+    assert world.state() == "Scheduled"
+    assert assigner(world).another_asks() == foreign.table_id
+    world.coordinator.close()
+
+
+def test_a_table_that_only_this_service_fails_at_is_handed_back(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.fail(info, error_class="UnsupportedType", error_retryable=False)
+    shared.later(1)
+    assert assigner(shared).ever_told("failed") == [shared.table.table_id]
+
+
+def test_a_table_that_failed_for_good_is_held_until_somebody_resumes_it(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.fail(info, error_class="ForeignTieringOverlap", error_retryable=False)
+    for _ in range(20):
+        shared.later(10)
+        tierer.beat()
+    assert assigner(shared).ever_told("failed") == []
+    assert assigner(shared).another_asks() is None
+
+
+@pytest.mark.parametrize("loss", ["restart", "connection", "own restart"])
+def test_a_round_without_a_grant_is_fenced_when_the_session_ends(shared: World, loss: str) -> None:
+    tierer, info = begun(shared)
+    tierer.plan(info)
+    lose_session(shared, loss)
+    assert shared.record().assignment is None
+    assert not tierer.begin(info, tierer.prepare(info)).granted
+    tierer.running.clear()
+    assert not tierer.beat(request=True).HasField("tiering_table")  # until it is assigned again
+    again = assigner(shared)
+    again.tiering.clear()
+    again.due(shared.table)
+    shared.later(1)
+    assert tierer.get().tiering_epoch > info.tiering_epoch
+
+
+@pytest.mark.parametrize("loss", ["restart", "connection", "own restart"])
+def test_a_granted_round_goes_on_when_the_session_ends_and_nothing_is_told_of_it(shared: World, loss: str) -> None:
+    shared.append()
+    tierer, info = begun(shared)
+    tierer.commit(info)
+    lose_session(shared, loss)
+    tierer.ack(info)
+    tierer.finish(info)
+    assert shared.record().lake.offsets == {"0": 10, "1": 0}
+    shared.later(1)
+    if loss == "restart":
+        assert assigner(shared).ever_told("finished") == []
+    assert shared.state() == "Scheduled"
+    assert not shared.record().unresolved_commit
+
+
+def lose_session(world: World, loss: str) -> None:
+    if loss == "restart":
+        assigner(world).stop()
+        world.later(1)
+        assigner(world).start()
+    elif loss == "connection":
+        assigner(world).break_connection()
+    else:
+        world.restart()
+    world.later(1)
+
+
+def test_epochs_that_repeat_after_a_restart_end_nobody_elses_round(shared: World) -> None:
+    """The other service's assignment has the very numbers that ours had."""
+    tierer, info = begun(shared)
+    tierer.run(info)
+    assigner(shared).stop()
+    assigner(shared).start()
+    assigner(shared).due(shared.table)
+    assert assigner(shared).another_asks() == shared.table.table_id
+    shared.later(1)
+    assert assigner(shared).ever_told("finished") == []
+    assert assigner(shared).tiering[shared.table.table_id].epoch == 1
+
+
+def test_an_assignment_that_the_cluster_took_away_ends_its_round(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.plan(info)
+    assigner(shared).time_out(shared.table)
+    assert assigner(shared).another_asks() == shared.table.table_id
+    shared.later(13)
+    assert shared.record().assignment is None
+    assert not tierer.begin(info, tierer.prepare(info)).granted
+
+
+def test_an_end_that_the_cluster_could_not_take_is_told_again(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.run(info)
+    assigner(shared).undecided.add(shared.table.table_id)
+    shared.later(1)
+    shared.later(1)
+    assert len(assigner(shared).ever_told("finished")) == 2
+    assigner(shared).undecided.clear()
+    shared.later(1)
+    shared.later(1)
+    assert len(assigner(shared).ever_told("finished")) == 3
+
+
+@pytest.mark.parametrize("coordinator_restarts", [False, True])
+def test_an_unresolved_commit_keeps_the_table_until_a_round_has_resolved_it(shared: World, coordinator_restarts: bool) -> None:
+    """The tierer died with its request on the way."""
+    shared.append()
+    tierer, info = begun(shared)
+    tierer.plan(info)
+    late = tierer.prepare(info)
+    assert tierer.begin(info, late).granted
+    if coordinator_restarts:
+        shared.restart()
+    for _ in range(14):
+        shared.later(10)
+    assert shared.record().unresolved_commit
+    assert assigner(shared).ever_told("finished") == assigner(shared).ever_told("failed") == []
+    assert assigner(shared).another_asks() is None
+    second = shared.tierer("second")
+    again = second.get()
+    assert again.unresolved
+    second.run(again)
+    shared.later(1)
+    assert not shared.lake.receive(late)
+    assert assigner(shared).ever_told("finished") == [shared.table.table_id]
+
+
+def test_tables_go_to_other_services_while_no_tierer_is_there(shared: World) -> None:
+    tierer = shared.tierer()
+    tierer.beat(request=True)
+    assigner(shared).due(shared.table)
+    shared.later(1)
+    assert assigner(shared).another_asks() is None
+    tierer.beat(stopping=True)
+    shared.later(31)
+    assert assigner(shared).another_asks() == shared.table.table_id
+
+
+def test_a_table_that_the_cluster_does_not_list_is_handed_back(shared: World) -> None:
+    shared.tierer().beat(request=True)
+    assigner(shared).due(log_table(77, TablePath("sales", "nowhere")))
+    shared.later(1)
+    shared.later(1)
+    assert set(assigner(shared).ever_told("failed")) == {77}
+
+
+def test_a_call_waits_until_the_cluster_assigns_the_table(shared: World) -> None:
+    shared.append()
+    tierer = shared.tierer()
+    tierer.beat(request=True)
+    result = shared.call(timeout_ms=0)
+    assert result.state == "Pending"
+    assert any("until the cluster assigns it" in line for line in shared.progress_lines)
+    assert not tierer.beat(request=True).HasField("tiering_table")
+    assigner(shared).due(shared.table)
+    shared.later(1)
+    assert tierer.get().round_id == result.round_id
+
+
+def test_switched_to_exclusive_rounds_go_on_without_the_cluster(shared: World) -> None:
+    tierer, info = begun(shared)
+    shared.cluster = type(shared)(shared.tables).cluster
+    shared.restart()
+    assert shared.record().assignment is None
+    tierer.run(info)
+    assert shared.state() == "Scheduled"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_round_begins_in_another_services_turn(seed: int) -> None:
+    """Whatever fails and restarts: a round begins only in a turn of ours, and the turn of a commit that may still land is not ended."""
+    chance = random.Random(seed)
+    world = World(tables(3), CoordinatorOptions(held_tables=1), assigner=Assigner())
+    story = Story(world, chance)
+    for _ in range(80):
+        story.step()
+    world.coordinator.close()
+
+
+class Story:
+    """One random step at a time."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world = world
+        self.assigner = assigner(world)
+        self.chance = chance
+        self.names = iter(range(1, 1_000))
+        self.tierers = [world.tierer("a"), world.tierer("b")]
+
+    def step(self) -> None:
+        steps = [self._due, self._ask, self._ask, self._end, self._end, self._time, self._time, self._pause, self._fault, self._other]
+        self.chance.choice(steps)()
+        self._check()
+
+    def _due(self) -> None:
+        table = self.chance.choice(self.world.tables)
+        if table.table_id not in self.assigner.tiering and self.assigner.is_up:
+            self.assigner.due(table)
+
+    def _ask(self) -> None:
+        tierer = self.chance.choice(self.tierers)
+        response = tierer.beat(request=not tierer.running)
+        if response.HasField("tiering_table"):
+            info = response.tiering_table
+            turn = self.assigner.tiering.get(info.table_id)
+            record = self.world.coordinator.table_records.get(info.table_id)
+            assert record is not None
+            if self.assigner.is_up and not record.lake.unresolved_epoch:
+                assert record.assignment is not None
+                same_session = record.assignment.session == f"connection {self.assigner.connections}"
+                assert not same_session or (turn is not None and turn.owner == OURS)
+
+    def _end(self) -> None:
+        tierer = self.chance.choice(self.tierers)
+        for info in list(tierer.running.values()):
+            try:
+                self.chance.choice([tierer.run, tierer.fail, self._commit_and_die(tierer)])(info)
+            except (LakewardError, AssertionError):  # fenced
+                tierer.running.pop(info.round_id, None)
+
+    def _commit_and_die(self, tierer: HandTierer):  # type: ignore[no-untyped-def]
+        def die(info: pb.PbLakeTieringTableInfo) -> None:
+            tierer.plan(info)
+            tierer.begin(info, tierer.prepare(info))
+            self.tierers.remove(tierer)
+            self.tierers.append(self.world.tierer(f"t{next(self.names)}"))
+
+        return die
+
+    def _time(self) -> None:
+        self.world.append(table=self.chance.choice(self.world.tables))
+        self.world.later(self.chance.choice([0.5, 1, 5, 40]))
+
+    def _pause(self) -> None:
+        table = self.chance.choice(self.world.tables)
+        self.chance.choice([pause, resume])(self.world, table)
+
+    def _fault(self) -> None:
+        match self.chance.randrange(4):
+            case 0:
+                self.assigner.stop()
+            case 1:
+                self.assigner.stop()
+                self.assigner.start()
+            case 2:
+                self.assigner.break_connection()
+            case _:
+                self.world.restart()
+
+    def _other(self) -> None:
+        if self.assigner.is_up:
+            self.assigner.another_asks()
+        for table in self.world.tables:
+            turn = self.assigner.tiering.get(table.table_id)
+            if turn is not None and turn.owner != OURS and self.chance.random() < 0.5:
+                self.assigner.another_fails(table)
+
+    def _check(self) -> None:
+        records = self.world.coordinator.table_records
+        for record in records.assigned():
+            assert not (record.unresolved_commit and record.assignment is not None and record.assignment.end is not None)
+        held = [record for record in records.assigned() if record.has_turn and record.pause is not None and record.running is None]
+        assert len(held) <= len(self.world.tables)

@@ -1,0 +1,43 @@
+"""Rounds of a real Fluss cluster that assigns its tables: to this deployment, or to another service that asks, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.clusters.fluss_tables import FlussTables
+from support.running.fluss_deployment import FlussDeployment, make_orders
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+
+COUNT = 300
+
+
+@pytest.fixture
+def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
+    tables = FlussTables(fluss.bootstrap_servers)
+    yield tables
+    tables.close()
+
+
+@pytest.fixture
+def deployment(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussDeployment]:
+    """A coordinator that relays; tierers are the test's."""
+    deployment = FlussDeployment(tmp_path, servers=fluss.bootstrap_servers, mode="shared")
+    try:
+        deployment.start_coordinator()
+        yield deployment
+    finally:
+        deployment.close()
+
+
+def test_a_table_that_fluss_assigns_is_tiered_and_given_back(deployment: FlussDeployment, tables: FlussTables) -> None:
+    table = make_orders(tables, "assigned")
+    deployment.write(tables, table, 0, COUNT)
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    deployment.write(tables, table, COUNT, COUNT)
+    deployment.wait_tiered(table.path)
+    deployment.assert_exact(table.path, 2 * COUNT)
+    tables.drop(table)

@@ -1,0 +1,1 @@
+"""Fluss as the scheduler of its tables: the tiering heartbeat."""

@@ -1,0 +1,102 @@
+"""`TableAssignments` on Fluss's LakeTieringHeartbeat.
+
+A session is one connection to Fluss's coordinator, of a client that is used for nothing else. Its epochs begin at 0 again with every
+start of that process, and nothing in an answer tells one process from the next; but no connection outlives one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tiering.clock import Ids, RandomIds
+from tiering.cluster.fluss.wire.api import LAKE_TIERING_HEARTBEAT
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.cluster.fluss.wire.connection import ServerConnection
+from tiering.cluster.fluss.wire.errors import FENCED_TIERING_EPOCH, INVALID_COORDINATOR, TABLE_NOT_EXIST, UNKNOWN_SERVER_ERROR
+from tiering.errors import ClusterUnavailable
+from tiering.model.assignments import (
+    AssignmentAnswer,
+    AssignmentRef,
+    AssignmentReport,
+    JudgedAssignment,
+    Judgement,
+    NewAssignment,
+)
+from tiering.model.tables import TablePath
+from tiering.rpc.fluss import fluss_pb2 as fluss
+
+GONE = frozenset({FENCED_TIERING_EPOCH, INVALID_COORDINATOR, TABLE_NOT_EXIST, UNKNOWN_SERVER_ERROR})
+"""Of another epoch; of another coordinator; dropped, or not yet known to a coordinator that has just started (H4); not in Tiering."""
+
+
+class FlussAssignments:
+    """The client is its own to close."""
+
+    def __init__(self, client: FlussClient, ids: Ids | None = None) -> None:
+        self._client = client
+        self._ids = ids or RandomIds()
+        self._connection: ServerConnection | None = None
+        self._session = ""
+
+    def session(self) -> str:
+        """As `TableAssignments.session`."""
+        connection = self._client.coordinator_connection()
+        if connection is not self._connection:
+            self._connection, self._session = connection, self._ids.new_id()
+        return self._session
+
+    def heartbeat(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
+        """As `TableAssignments.heartbeat`."""
+        connection = self._connection
+        if connection is None or session != self._session or not connection.is_open:
+            raise ClusterUnavailable("the connection to Fluss's coordinator, over which tables were assigned, has ended")
+        answer = self._client.call_over(connection, LAKE_TIERING_HEARTBEAT, request_of(report))
+        return answer_of(answer, report)
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._client.close()
+
+
+def request_of(report: AssignmentReport) -> fluss.LakeTieringHeartbeatRequest:
+    """The heartbeat as Fluss takes it."""
+    return fluss.LakeTieringHeartbeatRequest(
+        tiering_tables=_refs_to_pb(report.renewed),
+        finished_tables=_refs_to_pb(report.finished),
+        failed_tables=_refs_to_pb(report.failed),
+        request_table=report.wants_table,
+    )
+
+
+def answer_of(answer: fluss.LakeTieringHeartbeatResponse, report: AssignmentReport) -> AssignmentAnswer:
+    """What Fluss answered to the report: its rows name tables alone."""
+    assigned = None
+    if answer.HasField("tiering_table"):
+        table = answer.tiering_table
+        path = TablePath(table.table_path.database_name, table.table_path.table_name)
+        assigned = NewAssignment(AssignmentRef(table.table_id, answer.coordinator_epoch, table.tiering_epoch), path)
+    return AssignmentAnswer(
+        renewed=_judged(report.renewed, answer.tiering_table_resp),
+        finished=_judged(report.finished, answer.finished_table_resp),
+        failed=_judged(report.failed, answer.failed_table_resp),
+        assigned=assigned,
+    )
+
+
+def _refs_to_pb(refs: Iterable[AssignmentRef]) -> list[fluss.PbHeartbeatReqForTable]:
+    return [
+        fluss.PbHeartbeatReqForTable(table_id=ref.table_id, coordinator_epoch=ref.coordinator_epoch, tiering_epoch=ref.tiering_epoch)
+        for ref in refs
+    ]
+
+
+def _judged(refs: Sequence[AssignmentRef], rows: Iterable[fluss.PbHeartbeatRespForTable]) -> list[JudgedAssignment]:
+    by_table = {row.table_id: row for row in rows}
+    return [_judgement(ref, by_table[ref.table_id]) for ref in refs if ref.table_id in by_table]
+
+
+def _judgement(ref: AssignmentRef, row: fluss.PbHeartbeatRespForTable) -> JudgedAssignment:
+    if not row.HasField("error"):
+        return JudgedAssignment(ref, Judgement.ACCEPTED)
+    judgement = Judgement.GONE if row.error.error_code in GONE else Judgement.UNDECIDED
+    return JudgedAssignment(ref, judgement, f"{row.error.error_message} (Fluss error {row.error.error_code})")

@@ -1,0 +1,42 @@
+"""Looks at what other tiering services did with tables whose turn is not ours, for what is shown of them."""
+
+from __future__ import annotations
+
+import structlog
+
+from tiering.cluster.assignments import ServiceStatuses
+from tiering.coordinator.decisions import assignments
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.coordinator.observing.discovery import Discovery
+from tiering.errors import LakewardError
+from tiering.pace import Rest, no_rest
+
+_log = structlog.get_logger(__name__)
+
+
+class OtherServices:
+    """One thread runs it."""
+
+    def __init__(self, table_records: TableRecords, statuses: ServiceStatuses, discovery: Discovery) -> None:
+        self._table_records = table_records
+        self._statuses = statuses
+        self._discovery = discovery
+
+    def look(self, rest: Rest = no_rest) -> None:
+        """Asks about each table once, one after the other."""
+        for table_id, info in self._discovery.infos.items():
+            record = self._table_records.get(table_id)
+            if record is None or record.has_turn or record.running is not None:
+                continue
+            try:
+                status = self._statuses.status(info)
+            except LakewardError as error:
+                _log.debug("what another service did could not be looked at", table=str(info.path), error=error.message)
+            else:
+                with self._table_records.changing():
+                    latest = self._table_records.get(table_id)
+                    change = None if latest is None else assignments.notice(self._table_records.context(), latest, status)
+                    if change is not None:
+                        self._table_records.put(change)
+            if not rest():
+                return

@@ -1,0 +1,190 @@
+"""Between the cluster that assigns tables and our tierers: one heartbeat for all of them (FLUSS.md, "Coordinator").
+
+Off the path of requests: a thread of its own asks the cluster, and the records say what to tell it (`decisions.assignments`). What a
+process that dies here had not told yet is let time out by the cluster; what it had stored under an earlier session counts no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import structlog
+
+from tiering.cluster.assignments import TableAssignments
+from tiering.coordinator.decisions import assignments, table_lifecycle
+from tiering.coordinator.decisions.assignments import AskPace
+from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.records import TableRecord, TiererRecord
+from tiering.coordinator.memory.table_records import TableRecords
+from tiering.errors import ClusterUnavailable
+from tiering.model.assignments import AssignmentAnswer, AssignmentRef, AssignmentReport, JudgedAssignment, Judgement, NewAssignment
+
+_log = structlog.get_logger(__name__)
+
+MAX_HEARTBEATS = 50
+"""In one turn: each brings one table at most, and all of them are asked for at once when many tierers start."""
+
+RENEWALS_IN_TIMEOUT = 10
+"""How many renewals fall into the service timeout, if nothing else is to be said."""
+
+
+class AssignmentRelay:
+    """`tierers` are those that are known now; `discover` compares the cluster's tables with the records. One thread runs it."""
+
+    def __init__(
+        self,
+        table_records: TableRecords,
+        cluster: TableAssignments,
+        tierers: Callable[[], Sequence[TiererRecord]],
+        discover: Callable[[], None],
+    ) -> None:
+        self._table_records = table_records
+        self._cluster = cluster
+        self._tierers = tierers
+        self._discover = discover
+        self._session: str | None = None
+        self._reachable = True
+        self._pace = AskPace()
+        self._unknown: list[AssignmentRef] = []
+        """Tables that were assigned and that the cluster does not list: to be handed back."""
+        self._last_heartbeat: datetime | None = None
+
+    def run(self) -> None:
+        """One turn: tells the cluster what there is to tell, and asks for tables while tierers have room. Raises ClusterUnavailable."""
+        try:
+            session = self._cluster.session()
+            self._begin(session)
+            for _ in range(MAX_HEARTBEATS):
+                report = self._report()
+                if report is None:
+                    return
+                answer = self._cluster.heartbeat(session, report)
+                self._take(session, answer)
+                if answer.assigned is None:
+                    return
+        except ClusterUnavailable:
+            self._end_session()
+            raise
+
+    def run_quietly(self) -> None:
+        """As `run`; a cluster that does not answer is logged once, and once when it is back."""
+        try:
+            self.run()
+        except ClusterUnavailable as error:
+            if self._reachable:
+                _log.warning("the cluster's scheduler does not answer: no table is assigned until it does", error=error.message)
+            self._reachable = False
+        else:
+            if not self._reachable:
+                _log.info("the cluster's scheduler answers again")
+            self._reachable = True
+
+    def _begin(self, session: str) -> None:
+        """What was assigned in another session counts no more."""
+        if session != self._session:
+            self._end_session()
+            self._session, self._last_heartbeat = session, None
+
+    def _end_session(self) -> None:
+        if self._session is None:
+            return
+        self._session = None
+        self._unknown.clear()
+        with self._table_records.changing(), self._table_records.together():
+            for record in self._assigned():
+                self._put(assignments.end_session(self._table_records.context(), record))
+
+    def _report(self) -> AssignmentReport | None:
+        """The next heartbeat; None = nothing to say now."""
+        now, options = self._table_records.now(), self._table_records.options
+        with self._table_records.changing(), self._table_records.together():
+            for record in self._assigned():
+                if assignments.is_stale(record):
+                    self._put(assignments.released(record))
+            tierers = self._tierers()
+            connected = any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in tierers)
+            back = assignments.to_hand_back(self._assigned(), options, now, connected=connected)
+            for record in back:
+                self._put(assignments.hand_back(record))
+                self._pace = self._pace.after_hand_back(now)
+            records = [*self._assigned(), *(record for record in self._table_records.running() if record.assignment is None)]
+            wants = self._pace.may_ask(now) and assignments.free_slots(tierers, records, now) > 0
+            report = assignments.report_of(records, wants_table=wants, unknown=self._unknown)
+        if report.renewed and not (report.finished or report.failed or wants) and not self._is_renewal_due():
+            return None
+        return None if report.is_empty else report
+
+    def _is_renewal_due(self) -> bool:
+        interval_ms = self._table_records.options.service_timeout_ms / RENEWALS_IN_TIMEOUT
+        now = self._table_records.now()
+        return self._last_heartbeat is None or (now.steady - self._last_heartbeat).total_seconds() * 1_000 >= interval_ms
+
+    def _take(self, session: str, answer: AssignmentAnswer) -> None:
+        self._last_heartbeat = self._table_records.now().steady
+        new = answer.assigned
+        if new is not None and self._table_records.get(new.ref.table_id) is None:
+            self._discover()  # it may be a moment old
+        with self._table_records.changing(), self._table_records.together():
+            for judged in answer.renewed:
+                self._renewed(judged, session)
+            for judged in (*answer.finished, *answer.failed):
+                self._release(judged)
+            if new is not None:
+                self._assign(new, session)
+
+    def _renewed(self, judged: JudgedAssignment, session: str) -> None:
+        record = self._named(judged.ref)
+        if record is None or judged.judgement is Judgement.UNDECIDED:
+            return
+        if judged.judgement is Judgement.ACCEPTED:
+            self._put(assignments.renewed(record, session))
+        else:
+            why = f"the cluster says that the table is not assigned to this service any more: {judged.reason}"
+            self._put(assignments.lose(self._context(), record, why))
+
+    def _release(self, judged: JudgedAssignment) -> None:
+        if judged.judgement is Judgement.UNDECIDED:
+            return
+        if judged.ref in self._unknown:
+            self._unknown.remove(judged.ref)
+        record = self._named(judged.ref)
+        if record is not None:
+            if judged.judgement is Judgement.GONE:
+                _log.warning("the cluster had taken an assigned table away", table=str(record.path), reason=judged.reason)
+            self._put(assignments.released(record))
+
+    def _assign(self, new: NewAssignment, session: str) -> None:
+        record = self._table_records.get(new.ref.table_id)
+        if record is None:
+            _log.warning("the cluster assigned a table that it does not list: it is handed back", table=str(new.path))
+            self._unknown.append(new.ref)
+            self._pace = self._pace.after_hand_back(self._table_records.now())
+            return
+        change = assignments.assign(self._context(), record, new.ref, session)
+        if change.record.has_turn:
+            self._pace = self._pace.after_begin()
+            change = _due(self._context(), change)
+        else:
+            self._pace = self._pace.after_hand_back(self._table_records.now())
+        self._put(change)
+
+    def _assigned(self) -> list[TableRecord]:
+        return [record for record in self._table_records.assigned() if record.state is not None]
+
+    def _named(self, ref: AssignmentRef) -> TableRecord | None:
+        """The record that has this very assignment."""
+        record = self._table_records.get(ref.table_id)
+        return record if record is not None and record.assignment_ref == ref else None
+
+    def _put(self, change: Change) -> None:
+        self._table_records.put(change)
+
+    def _context(self) -> Context:
+        return self._table_records.context()
+
+
+def _due(ctx: Context, change: Change) -> Change:
+    """The change, and what follows from it at once."""
+    following = table_lifecycle.due(ctx, change.record)
+    return change if following is None else following.after(change)
