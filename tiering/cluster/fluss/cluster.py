@@ -131,7 +131,7 @@ class FlussCluster(FlussSource):
 
     def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
         """Raises ClusterUnavailable for tables of another cluster; those of this one are remembered."""
-        listed = [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
+        listed = _known(descriptions)
         with self._known_lock:
             check_identity(self.cluster_id, self._known, listed)
             new = [table for table in listed if table.table_id not in self._known]
@@ -144,7 +144,7 @@ class ReadOnlyFlussCluster(FlussSource):
     """A `ReadOnlyCluster`: asks the cluster's servers, and `memory`, which is closed with it, for what only that knows."""
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
-        super().__init__(connection, client, settings, FlussTables(client, own_options=memory.table_options))
+        super().__init__(connection, client, settings, FlussTables(client, self._check_identity, memory.table_options))
         self._memory = memory
 
     def leases(self) -> Sequence[KvSnapshotLease]:
@@ -155,6 +155,14 @@ class ReadOnlyFlussCluster(FlussSource):
         """As `SplitSource.close`."""
         super().close()
         self._memory.close()
+
+    def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
+        """Raises ClusterUnavailable for tables of another cluster than the coordinator's."""
+        check_identity(self.cluster_id, self._memory.known_tables(), _known(descriptions))
+
+
+def _known(descriptions: Sequence[TableDescription]) -> list[KnownTable]:
+    return [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
 
 
 def _as_option(name: str, value: str | None) -> Mapping[str, str]:
