@@ -59,13 +59,13 @@ def test_a_log_is_looked_at_again_at_whoever_leads_it_then(server: ScriptedFluss
     source = FlussSource(connection, FlussClient(connection), settings_of(server.address))
     try:
         looks = [source.offsets(TABLE)]
-        asked = server.received.count(METADATA.key)
+        questions = server.received.count(METADATA.key)
         source.settle(TABLE)
         looks.append(source.offsets(TABLE))
     finally:
         source.close()
     assert looks == [{B0: BucketOffsets(start, 900)} for start in STARTS]
-    assert server.received.count(METADATA.key) == asked + 1
+    assert server.received.count(METADATA.key) == questions + 1
     with pytest.raises(LogTruncated):
         check_reachable(TABLE, B0, 400, looks[0][B0])
     check_reachable(TABLE, B0, 400, looks[1][B0])

@@ -27,7 +27,6 @@ from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
-NO_REMOTE_PROPERTIES: Mapping[str, str] = {}
 SETTLE_SECONDS = 2.0
 """Between two looks at a log that may not be what it seems: an election is over in that time."""
 UNREADABLE = RecordedLakeSnapshot(-1, {})
@@ -110,13 +109,13 @@ class FlussSource:
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""
-        headers = oldest_headers(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+        headers = oldest_headers(self._client, table, offsets, self._settings.storage)
         self._sizes.note(table.table_id, headers)
         return {bucket: commit_time(header) for bucket, header in headers.items()}
 
     def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
         """As `RewritableLogs.record_traces`."""
-        return record_traces(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+        return record_traces(self._client, table, offsets, self._settings.storage)
 
     def settle(self, table: TableInfo) -> None:
         """As `RewritableLogs.settle`: a new leader learns within a moment which segments are remote, and how far replicas are."""
@@ -134,8 +133,8 @@ class FlussSource:
         """As `SplitSource.reader`."""
         schemas = self._schemas.of(table)
         if isinstance(split, TieringSnapshotSplit):
-            return open_snapshot_reader(self._client, table, split, schemas, NO_REMOTE_PROPERTIES)
-        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, NO_REMOTE_PROPERTIES)
+            return open_snapshot_reader(self._client, table, split, schemas, self._settings.storage)
+        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, self._settings.storage)
 
     def _bounds(self, table: TableInfo, split: TieringLogSplit) -> BucketOffsets | None:
         """What the bucket's log holds; None = there is no such bucket.

@@ -10,12 +10,16 @@ import struct
 from collections.abc import Mapping
 from hashlib import blake2b
 
+import structlog
+
 from tiering.cluster.fluss.log.batches import BatchHeader
 from tiering.cluster.fluss.log.headers import header_answers
 from tiering.cluster.fluss.log.timestamps import header_of
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.errors import ClusterUnavailable
+from tiering.errors import ClusterUnavailable, DataCorrupt, SetupError
 from tiering.model.tables import BucketKey, Offsets, TableInfo
+
+_log = structlog.get_logger(__name__)
 
 _BYTES = 8
 """Of a trace: it stands in every marker, once a bucket."""
@@ -27,7 +31,12 @@ def record_traces(client: FlussClient, table: TableInfo, offsets: Offsets, remot
     answered: set[BucketKey] = set()
     for answer in header_answers(client, table, {bucket: offset - 1 for bucket, offset in offsets.items()}):
         answered.add(answer.bucket)
-        header = header_of(client, table, answer, remote_properties)
+        try:
+            header = header_of(client, table, answer, remote_properties)
+        except (ClusterUnavailable, DataCorrupt, SetupError) as error:
+            # A segment of tiered records that is damaged or out of reach stops no round: none reads it any more.
+            _log.debug("a record's trace cannot be read", table=str(table.path), bucket=str(answer.bucket), error=error.message)
+            continue
         if header is not None and header.starting_offset <= answer.offset < header.stopping_offset:
             traces[answer.bucket] = _trace(header)
     for bucket in set(offsets) - answered:
