@@ -97,6 +97,13 @@ def hand_back(record: TableRecord) -> Change:
     return Change(record).update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
 
 
+def stop(ctx: Context, record: TableRecord) -> Change:
+    """This coordinator stops: the table goes back, and its round, which was not granted its commit, ends."""
+    assert record.assignment is not None
+    ended = lose(ctx, record, "the coordinator stops, and gives the table back to the cluster")
+    return ended.update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
+
+
 def free_slots(tierers: Iterable[TiererRecord], records: Iterable[TableRecord], now: Moment) -> int:
     """How many more tables the tierers can take: held ones take no room, nor do rounds whose tierer is gone."""
     slots = sum(max(tierer.slots, 1) for tierer in tierers if not tierer.stopped and not now.passed(tierer.lost_deadline))
@@ -151,9 +158,10 @@ def end_session(ctx: Context, record: TableRecord) -> Change:
         return Change(record, durable=False)
     if not ctx.options.assigned_by_cluster or (held.end is not None and not record.unresolved_commit):
         return released(record)
-    if record.unresolved_commit:
-        return Change(record, durable=False) if not held.certain else Change(record).update(assignment=replace(held, certain=False))
-    return lose(ctx, record, "the connection to the cluster's coordinator, over which the table was assigned, has ended")
+    if record.unresolved_commit and not held.certain:
+        return Change(record, durable=False)
+    lost = lose(ctx, record, "the connection to the cluster's coordinator, over which the table was assigned, has ended")
+    return lost.update(assignment=replace(held, certain=False)) if record.unresolved_commit else lost
 
 
 def notice(ctx: Context, record: TableRecord, status: ServiceStatus) -> Change | None:

@@ -115,6 +115,8 @@ class Coordinator:
     def close(self) -> None:
         """Ends waits and background work; the store stays open, it belongs to who opened it."""
         self.end_waits()
+        if self.relay is not None:
+            self.relay.close()
         self.control.close()
         self.commits.close()
         self.discovery.close()
