@@ -29,28 +29,49 @@ class BucketJob:
 
 def copy_bucket(job: BucketJob) -> int:
     """Reads and writes one bucket; returns its rows."""
-    done, gathered, writer = 0, [], None
-    for index, path in enumerate(job.segments):
+    target = BucketFile(job.bucket_id, job.target)
+    for path in job.segments:
         with pa.memory_map(path) as source:
-            gathered.append(pa.ipc.open_file(source).read_all())
-        rows = sum(table.num_rows for table in gathered)
-        if rows < ROW_GROUP_ROWS and index + 1 < len(job.segments):
-            continue
-        table = _with_system_columns(pa.concat_tables(gathered), job.bucket_id, done)
-        if writer is None:
+            target.add(pa.ipc.open_file(source).read_all())
+    return target.close()
+
+
+class BucketFile:
+    """The Parquet file of one bucket, written a row group at a time."""
+
+    def __init__(self, bucket_id: int, path: str) -> None:
+        self._bucket_id = bucket_id
+        self._path = path
+        self._done = 0
+        self._gathered: list[pa.Table] = []
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        self._gathered.append(rows)
+        if sum(table.num_rows for table in self._gathered) >= ROW_GROUP_ROWS:
+            self._write()
+
+    def close(self) -> int:
+        """How many rows it has."""
+        if self._gathered:
+            self._write()
+        if self._writer is not None:
+            self._writer.close()
+        return self._done
+
+    def _write(self) -> None:
+        table = _with_system_columns(pa.concat_tables(self._gathered), self._bucket_id, self._done)
+        if self._writer is None:
             encodings = choose_encodings(table)
-            writer = pq.ParquetWriter(
-                job.target,
+            self._writer = pq.ParquetWriter(
+                self._path,
                 table.schema,
                 compression="zstd",
                 use_dictionary=encodings.dictionary,  # type: ignore[arg-type]
                 column_encoding=encodings.encoding,
             )
-        writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        done, gathered = done + rows, []
-    if writer is not None:
-        writer.close()
-    return done
+        self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self._done, self._gathered = self._done + table.num_rows, []
 
 
 def _with_system_columns(table: pa.Table, bucket_id: int, start: int) -> pa.Table:

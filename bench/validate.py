@@ -3,7 +3,7 @@
     .venv/bin/python bench/validate.py --rows 20000000 --keys 5000000 [--table flights|lineitem]
 
 counts, offsets, rows   what `lakeward validate` does at this level: a child process, from its start to its end
-own                     DuckDB alone, the plainest queries over the same files and segments, in a fresh process (validate_own.py)
+own                     DuckDB alone, the plainest queries over the same files and segments, in a fresh process (validation/own_queries.py)
 own, folded             of a primary-key table: the log's newest change of each key instead of all its changes
 
 All on two cores, whatever the machine has, and DuckDB within --memory-limit. A primary-key table has had a second round: 10 % of
@@ -26,11 +26,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import validate_own
 from rich.console import Console
 from rich.table import Table
 from sources import SOURCES
-from validate_tables import BUCKETS, World, log_table, primary_key_table
+from validation import own_queries
+from validation.tables import BUCKETS, World, log_table, primary_key_table
 
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import TableInfo, TableType
@@ -96,8 +96,8 @@ class Watch:
 
     def _look(self, process: subprocess.Popen[str]) -> None:
         while process.returncode is None:  # whoever started it waits for it
-            self.peak_mb = max(self.peak_mb, validate_own.peak_mb(str(process.pid)))
-            self.cpu = max(self.cpu, validate_own.cpu_seconds(process.pid))
+            self.peak_mb = max(self.peak_mb, own_queries.peak_mb(str(process.pid)))
+            self.cpu = max(self.cpu, own_queries.cpu_seconds(process.pid))
             time.sleep(LOOK_EVERY_S)
 
 
@@ -123,7 +123,7 @@ def measure_level(world: World, table: TableInfo, level: Level, memory_limit: st
     figures.add(level.value, taken, watch.cpu, watch.peak_mb, results if level is Level.ROWS else ())
 
 
-def own_job(world: World, table: TableInfo, memory_limit: str) -> validate_own.OwnJob:
+def own_job(world: World, table: TableInfo, memory_limit: str) -> own_queries.OwnJob:
     """The very files that the validation reads."""
     view = world.lake.view(table.path)
     assert view is not None
@@ -133,13 +133,13 @@ def own_job(world: World, table: TableInfo, memory_limit: str) -> validate_own.O
         reader = world.storage.reader(table, TieringLogSplit(table.path, bucket, None, log.log_start, log.log_end, log.log_end))
         segments += [str(Path(reader.root) / segment.path) for segment in reader.segments]  # type: ignore[union-attr]
     data, deletes = (tuple(file.path for file in listed) for listed in (files.data, files.position_deletes))
-    return validate_own.OwnJob(data, deletes, tuple(segments), tuple(table.schema.names), table.primary_key, memory_limit, CORES)
+    return own_queries.OwnJob(data, deletes, tuple(segments), tuple(table.schema.names), table.primary_key, memory_limit, CORES)
 
 
 def measure_own(world: World, table: TableInfo, memory_limit: str, figures: Figures) -> None:
     """In a fresh process; both sides must hold the very same rows."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        own = pool.submit(validate_own.run, own_job(world, table, memory_limit)).result()
+        own = pool.submit(own_queries.run, own_job(world, table, memory_limit)).result()
     changes = sum(log.log_end - log.log_start for log in world.storage.offsets(table).values())
     if own.lake != own.folded or own.lake[0] != figures.rows or own.log[0] != changes:
         raise SystemExit(f"DuckDB's own found {own.lake} in the lake, {own.log} and {own.folded} in the log, of {figures.rows} rows")

@@ -271,12 +271,12 @@ class ClusterAccessDenied(ClusterUnavailable):
 
 
 class LakeRecordUnreadable(TransientTieringError):
-    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1).
+    """The cluster recorded a lake snapshot, but the file with its offsets is gone (FLUSS.md H1), or broken.
 
     Beside another tiering service the next round mends that by a commit.
     """
 
-    default_hint = "Another tiering service deleted the file. The next round commits and registers a new one."
+    default_hint = "Another tiering service deleted the file, or registered a wrong one. The next round commits and registers a new one."
 
 
 class SourceChanged(TransientTieringError):

@@ -49,10 +49,11 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TableRow]:
         if database_name in (None, database):
             tables = [table for table in view.tables(database) if table_name in (None, table.path.table_name)]
             counts = view.partition_counts(tables) if counts_wanted else {}
-            yield from (_row(table, counts.get(table.table_id), view.lake_location(table.table_id)) for table in tables)
+            yield from (table_row(table, counts.get(table.table_id), view.lake_location(table.table_id)) for table in tables)
 
 
-def _row(table: TableInfo, partitions: int | None, lake_location: str | None) -> TableRow:
+def table_row(table: TableInfo, partitions: int | None, lake_location: str | None) -> TableRow:
+    """A table with what only its observer knows of it; None = nobody looked."""
     return TableRow(
         database_name=table.path.database_name,
         table_name=table.path.table_name,

@@ -295,6 +295,8 @@ def test_a_new_table_gets_the_options_that_are_named(cluster: RemoteEmbeddedClus
     ("options", "message"),
     [
         (IngestOptions(table_options={"table.colour": "red"}), "unknown table option 'table.colour'"),
+        (IngestOptions(table_options={"datalake.freshnes": "1 min"}), "there is no table option 'datalake.freshnes'"),
+        (IngestOptions(table_options={"tabel.log.ttl": "7 d"}), "there is no table option 'tabel.log.ttl'"),
         (IngestOptions(table_options={"table.log.ttl": "soon"}), "'soon' is not a valid value of table.log.ttl"),
         (IngestOptions(table_options={"iceberg.write.data.path": "/x"}), "iceberg.write.data.path"),
         (IngestOptions(table_options={"table.datalake.enabled": "false"}, lake=True), "--lake and --option table.datalake.enabled"),

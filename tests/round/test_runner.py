@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -294,3 +296,20 @@ def test_a_round_runs_inline_only_if_it_is_known_to_be_small(scene: Scene, bytes
     world = replace(scene.world(), inline=inline, spark=spark, inline_round_bytes=1_000)
     assert RoundRunner(world, scene.assignment()).run().state is RoundState.SUCCEEDED
     assert (inline.rounds, spark.rounds) == (inline_rounds, 1 - inline_rounds)
+
+
+def test_a_round_asks_the_cluster_for_nothing_twice_that_nothing_looks_at(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question is a round trip. The lake record is read for the base check, and for the outcome of the commit."""
+    questions: Counter[str] = Counter()
+    for name in ("table", "lake_snapshot", "offsets", "partitions"):
+        monkeypatch.setattr(scene.cluster, name, _counted(questions, name, getattr(scene.cluster, name)))
+    assert scene.run().state is RoundState.SUCCEEDED
+    assert questions == {"table": 1, "lake_snapshot": 2, "offsets": 1}  # no partitions of a table that has none
+
+
+def _counted(questions: Counter[str], name: str, answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def counting(about: Any) -> Any:
+        questions[name] += 1
+        return answer(about)
+
+    return counting

@@ -87,6 +87,19 @@ class KvSnapshotsOnDemand(Protocol):
 
 
 @runtime_checkable
+class LakeCommitCleanUp(Protocol):
+    """A cluster in which `ClusterOwner.prepare_lake_commit` leaves something behind."""
+
+    def clean_up_lake_commits(self, table: TableInfo, newest_snapshot_id: int, snapshots: Mapping[int, str]) -> None:
+        """Removes what was left for commits that came before the newest tiering snapshot, which is ours and which the cluster has.
+
+        `snapshots` has the paths that snapshots of the lake name in their summary. Harmless to repeat; what cannot be removed is
+        tried again after the next commit. Call it under the table's lock. Raises nothing that the commit would have to hear of.
+        """
+        ...
+
+
+@runtime_checkable
 class ServiceModes(Protocol):
     """A cluster whose tables another tiering service may tier, too. Both views of it have this, the coordinator's and a tierer's."""
 

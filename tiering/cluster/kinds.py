@@ -1,7 +1,7 @@
-"""What a kind of cluster is: how each of its four users gets at it. Which kinds there are is in `registry`.
+"""What a kind of cluster is: how each of its users gets at it. Which kinds there are is in `registry`.
 
-The users are the coordinator, which hosts it; a tierer, which connects to it; whoever reads its folder while nothing runs; and the
-executors' processes, which import its readers ahead of work.
+The users are the coordinator, which hosts it; a tierer, which connects to it; a command that writes to it; whoever reads its folder
+while nothing runs; and the executors' processes, which import its readers ahead of work.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tiering.cluster.base import ClusterOwner, ReadOnlyCluster, SplitSource
+from tiering.cluster.writable import WritableCluster
 from tiering.model.tables import TableInfo
 
 if TYPE_CHECKING:
     import grpc.aio
+
+
+NO_PROPERTIES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,20 @@ class ClusterKind(Protocol):
         """The cluster as a tierer reads it; connects on first use. Raises SetupError: this machine lacks what it takes."""
         ...
 
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """The cluster as it is written to, open while the context is. Raises SetupError: this machine lacks what it takes."""
+        ...
+
     def is_in(self, folder: Path) -> bool:
         """Whether `folder` is one that `host` of this kind has written."""
         ...
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """The cluster of a data folder that nobody needs to serve. Raises SetupError: there is none, or of another version."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """The cluster of a data folder that nobody needs to serve. Raises SetupError: there is none, or of another version.
+
+        `properties` as in a `HostedCluster`, from the user or the coordinator: they go before what the folder says. Somebody may have
+        sent the folder, so no password goes to an address that it alone names.
+        """
         ...
 
     def preload(self) -> None:

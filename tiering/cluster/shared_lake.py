@@ -5,8 +5,8 @@ A round and the coordinator both look through it, so that one answer holds for b
 
 from __future__ import annotations
 
-from tiering.cluster.base import SplitSource
-from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.base import ClusterOwner, SplitSource
+from tiering.cluster.capabilities import LakeCommitCleanUp, service_mode_of
 from tiering.errors import LakeRecordUnreadable, LogTruncated
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.foreign import ForeignSnapshot, LogRows, SharedRecords
@@ -48,6 +48,13 @@ def with_foreign_commits(
         return lake.foreign_snapshot(table, view, snapshot_id, partitions)
 
     return walked(view, records, passed_head, table.table_type, read, log_rows(source, table))
+
+
+def clean_up_after_commit(cluster: ClusterOwner, table: TableInfo, view: LakeView) -> None:
+    """Lets the cluster remove what earlier commits left there: it knows the newest one of ours, behind which there is no foreign one."""
+    if isinstance(cluster, LakeCommitCleanUp) and view.tiered is not None:
+        paths = {snapshot_id: path for snapshot_id, snapshot in view.snapshots.items() if (path := snapshot.offsets_path) is not None}
+        cluster.clean_up_lake_commits(table, view.tiered, paths)
 
 
 def log_rows(source: SplitSource, table: TableInfo) -> LogRows:

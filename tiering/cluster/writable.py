@@ -12,6 +12,8 @@ from tiering.cluster.base import TableCatalog
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 
 Rows = pa.RecordBatch | pa.Table
+MAX_APPEND_BYTES = 3 * 1024 * 1024
+"""Of one write's Arrow stream where it goes in a message: gRPC's default limit is 4 MiB."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class WritableCluster(TableCatalog, Protocol):
         Where it is not, as on Fluss, a repeat is written once more, a write that failed may have been written in part, and the ranges
         of a write are what the logs grew by meanwhile.
         """
+        ...
+
+    @property
+    def max_write_bytes(self) -> int:
+        """Of one write's rows in Arrow's form. Whoever has more cuts it (`embedded.rpc.writer.LogWriter`)."""
         ...
 
     def check_options(self, properties: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tiering.clock import Ids, RandomIds
 from tiering.cluster.embedded.kv.primary_keys import check_primary_key_table, key_schema
-from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, parse_lake_options
+from tiering.cluster.embedded.metadata.options import LAKE_ENABLED, LAKE_FRESHNESS, check_documented_option, parse_lake_options
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.durations import format_duration
@@ -25,6 +25,8 @@ from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 DEFAULT_BUCKETS = 1
+OWN_PREFIX = "table."
+"""Of options that the cluster itself goes by."""
 
 Write = Callable[[pa.RecordBatch], Sequence[AppendedRange]]
 Progress = Callable[[int, int], None]
@@ -106,6 +108,7 @@ def _find(cluster: WritableCluster, path: TablePath, options: IngestOptions) -> 
     except (UnknownTable, UnknownDatabase):
         if not options.create or options.deletes:
             raise
+        _check_option_names(options)
         cluster.check_options(_properties(options))
         return None
     _check_agrees(table, options)
@@ -149,6 +152,13 @@ def _check_agrees(table: TableInfo, options: IngestOptions) -> None:
                 f"the table {table.path} exists with {property_name} = {have}, not {want}",
                 hint="Leave the option out to write to the table as it is.",
             )
+
+
+def _check_option_names(options: IngestOptions) -> None:
+    """Raises InvalidArgument for an option that docs/options.md does not list; of `table.` ones a cluster knows more than that page."""
+    for name in options.table_options:
+        if not name.startswith(OWN_PREFIX):
+            check_documented_option(name)
 
 
 def _properties(options: IngestOptions) -> dict[str, str]:

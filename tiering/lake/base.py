@@ -47,6 +47,8 @@ class LakeSnapshot:
     operation: str
     commit_user: str | None = None
     round_id: str | None = None
+    offsets_path: str | None = None
+    """What `fluss-offsets` in its summary names."""
 
 
 @dataclass(frozen=True)

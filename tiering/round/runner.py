@@ -18,6 +18,7 @@ from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavail
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
+from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
@@ -144,12 +145,12 @@ class RoundRunner:
             case act.ReadLog(table):
                 # Snapshots first: so none of them lies beyond the end of its log.
                 snapshots = {} if table.table_type is TableType.LOG else world.cluster.kv_snapshots(table)
-                return act.LogRead(world.cluster.offsets(table), world.cluster.partitions(table), snapshots)
+                ends = world.cluster.offsets(table)
+                return act.LogRead(ends, world.cluster.partitions(table) if table.partition_keys else (), snapshots)
             case act.LeaseSnapshots(snapshots):
                 return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
             case act.EnsureLakeTable(table):
-                recorded = recorded_by_cluster(world.cluster, table)
-                return act.LakeEnsured(self._walked(table, world.lake(table.lake_format).ensure_table(table), *recorded))
+                return act.LakeEnsured(self._ensured(table))
             case act.RecordPlan(plan, uuid, passed_head):
                 world.transport.record_plan(assignment, uuid, plan.stops, len(plan.splits) + len(plan.snapshots), passed_head)
                 return act.PlanRecorded()
@@ -193,6 +194,13 @@ class RoundRunner:
     def _view(self, table: TableInfo, recorded: RecordedLakeSnapshot | None, is_readable: bool) -> LakeView | None:
         view = self._world.lake(table.lake_format).view(table.path)
         return None if view is None else self._walked(table, view, recorded, is_readable)
+
+    def _ensured(self, table: TableInfo) -> LakeView:
+        lake = self._world.lake(table.lake_format)
+        if service_mode_of(self._world.cluster) is ServiceMode.EXCLUSIVE:
+            return lake.ensure_table(table)  # only a walk of another service's commits looks at what the cluster recorded
+        recorded = recorded_by_cluster(self._world.cluster, table)
+        return self._walked(table, lake.ensure_table(table), *recorded)
 
     def _walked(self, table: TableInfo, view: LakeView, recorded: RecordedLakeSnapshot | None, is_readable: bool) -> LakeView:
         """`view` with what another tiering service did since the last look."""

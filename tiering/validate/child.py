@@ -13,11 +13,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
 from tiering.child_process import module_command
+from tiering.cluster.base import SplitSource
+from tiering.cluster.kinds import ClusterAddress
 from tiering.cluster.registry import EMBEDDED, cluster_kind
 from tiering.errors import LakewardError, RoundFailed
 from tiering.library_guards.pandas_guard import keep_pandas_out
@@ -30,9 +32,13 @@ from tiering.wire.errors import error_from_pb, error_to_pb
 
 @dataclass(frozen=True)
 class ValidationRequest:
-    """What is to be validated. `cluster_folder`: of a cluster of `cluster_kind`; it is only read."""
+    """What is to be validated, in a cluster of `cluster_kind`.
 
-    cluster_folder: str
+    `cluster_folder`: what its coordinator keeps; it is only read, and `cluster_properties` go before what it says. None: the cluster is
+    reached by these alone, as a tierer reaches it, and called `cluster_id`.
+    """
+
+    cluster_folder: str | None
     lake_format: str
     database_name: str
     table_name: str
@@ -41,24 +47,40 @@ class ValidationRequest:
     memory_limit: str = DEFAULT_MEMORY_LIMIT
     lake_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     cluster_kind: str = EMBEDDED
+    cluster_id: str = ""
+    cluster_properties: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Whole, secrets included."""
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return json.dumps({name: dict(value) if isinstance(value, Mapping) else value for name, value in plain.items()})
+
+    def open_cluster(self) -> SplitSource:
+        """The cluster, to be closed by the caller. Raises SetupError."""
+        kind = cluster_kind(self.cluster_kind)
+        if self.cluster_folder is not None:
+            return kind.open_read_only(Path(self.cluster_folder), self.cluster_properties)
+        return kind.connect(ClusterAddress("", self.cluster_id, self.cluster_properties))
 
 
 @dataclass(frozen=True)
-class FolderValidation:
-    """Validates tables of one data folder, each in a child process."""
+class ClusterValidation:
+    """Validates tables of one cluster, each in a child process; what names the cluster is as in a `ValidationRequest`."""
 
     cluster_kind: str
-    cluster_folder: Path
+    cluster_folder: Path | None
     lake_format: str
     lake_properties: Mapping[str, str] = field(repr=False)
     memory_limit: str = DEFAULT_MEMORY_LIMIT
+    cluster_id: str = ""
+    cluster_properties: Mapping[str, str] = field(default_factory=dict)
 
     def run(
         self, path: TablePath, level: str, snapshot_id: int | None, started: Callable[[subprocess.Popen[str]], None] = lambda _: None
     ) -> Sequence[CheckResult]:
         """As `run_validation`; `level` in any case."""
         request = ValidationRequest(
-            str(self.cluster_folder),
+            None if self.cluster_folder is None else str(self.cluster_folder),
             self.lake_format,
             path.database_name,
             path.table_name,
@@ -67,6 +89,8 @@ class FolderValidation:
             self.memory_limit,
             self.lake_properties,
             self.cluster_kind,
+            self.cluster_id,
+            self.cluster_properties,
         )
         return run_validation(request, started)
 
@@ -80,7 +104,7 @@ def run_validation(request: ValidationRequest, started: Callable[[subprocess.Pop
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         started(process)
         try:
-            answers, complaints = process.communicate(json.dumps({**asdict(request), "lake_properties": dict(request.lake_properties)}))
+            answers, complaints = process.communicate(request.to_json())
         except BaseException:
             process.kill()
             raise
@@ -107,7 +131,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
 
     try:
         request = ValidationRequest(**json.load(source))
-        cluster = cluster_kind(request.cluster_kind).open_read_only(Path(request.cluster_folder))
+        cluster = request.open_cluster()
         try:
             lake = open_lake(request.lake_format, request.lake_properties)
             path = table_path(request.database_name, request.table_name)

@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
+from support.clusters.fluss_owner import opened_owner
+from support.clusters.fluss_tables import FlussTables
+from support.clusters.scripted_fluss import EVERY_CALL, ScriptedFluss
+from support.running.fluss_deployment import LAKE
 from tiering.cli.doctor.findings import Verdict, findings
-from tiering.cli.doctor.fluss import fluss_cluster, shared_lake
+from tiering.cli.doctor.fluss import LAKE as LAKE_CHECK
+from tiering.cli.doctor.fluss import cluster_servers, lake_of_cluster, shared_lake
+from tiering.cli.fluss_server.configuration import free_ports
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.lake.registry import local_lake_properties
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey
+from tiering.rpc.fluss import fluss_pb2 as pb
 
 
 def test_each_server_is_reached(fluss: LocalFlussCluster) -> None:
-    results = list(findings([("fluss", lambda: fluss_cluster(fluss.bootstrap_servers))]))
+    results = list(findings([("fluss", lambda: cluster_servers(fluss.bootstrap_servers))]))
     assert [finding.verdict for finding in results if "lake" not in finding.result] == [Verdict.OK] * 2
     assert fluss.bootstrap_servers in results[0].result
     assert fluss.tablet_server_address(0) in results[1].result
 
 
+def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_named() -> None:
+    """As the coordinator sees them they are there."""
+    (nobody,) = free_ports(1)
+    with ScriptedFluss({key: versions for key, versions in EVERY_CALL.items() if key != 1015}) as old:
+        nodes = [("127.0.0.1", nobody), ("127.0.0.1", int(old.address.rpartition(":")[2]))]
+
+        def metadata(request: object) -> pb.MetadataResponse:
+            coordinator = pb.PbServerNode(node_id=0, host="127.0.0.1", port=int(cluster.address.rpartition(":")[2]))
+            servers = [pb.PbServerNode(node_id=number, host=host, port=port) for number, (host, port) in enumerate(nodes)]
+            return pb.MetadataResponse(coordinator_server=coordinator, tablet_servers=servers)
+
+        with ScriptedFluss(answers={1012: metadata, 1003: lambda request: pb.ListDatabasesResponse()}) as cluster:
+            results = list(cluster_servers(cluster.address))
+    assert [finding.verdict for finding in results] == [Verdict.OK, Verdict.FAIL, Verdict.FAIL, Verdict.WARN]
+    assert f"tablet server 0 at 127.0.0.1:{nobody} cannot be reached" in results[1].result
+    assert "does not take FetchLog (1015)" in results[2].result
+    assert "it has no tables" in results[3].result
+
+
+def test_a_server_that_is_too_old_is_a_finding_that_names_the_call() -> None:
+    with ScriptedFluss({key: versions for key, versions in EVERY_CALL.items() if key != 1052}) as server:
+        [finding] = findings([("fluss", lambda: cluster_servers(server.address))])
+    assert (finding.verdict, "PrepareLakeTableSnapshot (1052)" in finding.result) == (Verdict.FAIL, True)
+
+
+def test_the_clusters_own_lake_is_told_from_another(fluss: LocalFlussCluster, tmp_path: Path) -> None:
+    tables = FlussTables(fluss.bootstrap_servers)
+    created = tables.create("looked_after", pa.schema([pa.field("id", pa.int64())]), properties=LAKE)
+    right, wrong = (local_lake_properties(tmp_path / name) for name in ("right", "wrong"))
+    for name in ("right", "wrong"):
+        (tmp_path / name).mkdir()
+    with opened_owner(fluss.bootstrap_servers, tmp_path / "memory") as owner:
+        table = owner.table(created.path)
+        owner.record_lake_snapshot(table, RecordedLakeSnapshot(7, {BucketKey(None, 0): 0}))
+    IcebergLake(right).ensure_table(table)
+
+    def verdicts(lake: dict[str, str]) -> list[Verdict]:
+        return [finding.verdict for finding in findings([(LAKE_CHECK, lambda: lake_of_cluster(fluss.bootstrap_servers, lake))])]
+
+    assert verdicts(right) == [Verdict.OK, Verdict.OK]
+    assert verdicts(wrong) == [Verdict.OK, Verdict.FAIL]
+    tables.drop(created)
+    tables.close()
+
+
+def test_a_lake_that_nobody_names_is_said() -> None:
+    [finding] = shared_lake({})
+    assert (finding.verdict, "nothing says which lake it is" in finding.result) == (Verdict.WARN, True)
+    assert "--fluss-conf" in finding.mend
+
+
 def test_a_cluster_that_is_not_there_is_a_finding_that_names_it() -> None:
-    [finding] = findings([("fluss", lambda: fluss_cluster("127.0.0.1:1"))])
+    [finding] = findings([("fluss", lambda: cluster_servers("127.0.0.1:1"))])
     assert finding.verdict is Verdict.FAIL
     assert "127.0.0.1:1" in finding.result
 

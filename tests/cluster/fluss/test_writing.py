@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
+from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing import native_client
+from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.errors import (
@@ -28,7 +34,8 @@ from tiering.errors import (
     UnknownTable,
     UnsupportedType,
 )
-from tiering.model.tables import TablePath
+from tiering.model.tables import BucketKey, TablePath
+from tiering.rpc.fluss import fluss_pb2 as pb
 
 NAMES = itertools.count(1)
 PLACES = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -63,6 +70,55 @@ def test_rows_are_appended_and_their_ranges_are_what_the_log_grew_by(writer: Flu
     assert records(first) == 1_000
     assert records(writer.append(path, pa.table({"id": [1]}), "w", 1)) == 1
     assert writer.append(path, PLACES.empty_table(), "w", 2) == []
+
+
+def test_a_large_write_is_one_write_and_goes_to_all_buckets(writer: FlussWriter, path: TablePath) -> None:
+    writer.create_table(path, TableSpec(PLACES, 2))
+    log = LogWriter(writer, path, "w")
+    ranges = log.append(pa.table({"id": range(40_000), "name": ["x" * 300] * 40_000}))
+    assert (log.sequence, records(ranges), len(ranges)) == (1, 40_000, 2)
+
+
+class DroppingConnection:
+    """pyfluss's connection; each table that it opens is gone when it is written to."""
+
+    def __init__(self, connection: Any, drop: Callable[[], None]) -> None:
+        self._connection, self._drop = connection, drop
+
+    async def get_table(self, path: Any) -> Any:
+        table = await self._connection.get_table(path)
+        await asyncio.to_thread(self._drop)
+        return table
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("primary_key", [(), ("id",)])
+def test_rows_that_a_server_refuses_are_an_error(
+    fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, primary_key: tuple[str, ...]
+) -> None:
+    """pyfluss's `flush` alone says nothing of them."""
+    table = writer.create_table(path, TableSpec(PLACES, 1, primary_key=primary_key))
+    rows = pa.RecordBatch.from_pydict({"id": [1, 2], "name": ["a", "b"]}, schema=PLACES)
+    client = FlussClient(FlussConnection.parse(fluss.bootstrap_servers))
+    tablet_server = client.leader_of(path, table.table_id, BucketKey(None, 0))
+
+    def is_gone() -> bool:
+        question = pb.ListOffsetsRequest(follower_server_id=-1, offset_type=1, table_id=table.table_id, bucket_id=[0])
+        return bool(client.call(tablet_server, question).buckets_resp[0].error_code)
+
+    def drop() -> None:
+        writer.drop_table(path)
+        wait_for("the tablet server hears that the table is gone", is_gone)
+
+    native = NativeClient(FlussConnection.parse(fluss.bootstrap_servers))
+    native.create_database("written", True)  # connects
+    native._connection = DroppingConnection(native._connection, drop)
+    with pytest.raises(UnknownTable):
+        native.upsert(path, rows) if primary_key else native.append(path, [rows])
+    native.close()
+    client.close()
 
 
 def test_rows_go_to_buckets_by_their_key(writer: FlussWriter, path: TablePath) -> None:

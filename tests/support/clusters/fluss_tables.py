@@ -15,12 +15,16 @@ import pyarrow as pa
 
 from support.clusters.fluss_log import type_json
 from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.wire.client import FlussClient
-from tiering.model.tables import TableInfo, TablePath, TableType
+from tiering.errors import ClusterUnavailable
+from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 _ADD_COLUMN_LAST = 0
+LEADER_SECONDS = 10.0
+"""How long a new table's buckets may be without a leader that answers; a second at most, as a rule."""
 SCHEMA_SECONDS = 30.0
 """How long a tablet server may take to hear of a new column; until then it refuses rows that have it."""
 
@@ -61,8 +65,22 @@ class FlussTables:
             await admin.create_table(path, descriptor, False)
             return int((await admin.get_table_info(path)).table_id)
 
-        kind = TableType.PRIMARY_KEY if primary_key else TableType.LOG
-        return TableInfo(self._run(work), TablePath("sales", name), kind, schema, buckets, WHEN, primary_key=tuple(primary_key))
+        kind, path = TableType.PRIMARY_KEY if primary_key else TableType.LOG, TablePath("sales", name)
+        table_id = self._run(work)
+        while not partition_keys and not self._has_leaders(path, table_id, buckets):
+            table_id = self._run(work)
+        return TableInfo(table_id, path, kind, schema, buckets, WHEN, primary_key=tuple(primary_key))
+
+    def _has_leaders(self, path: TablePath, table_id: int, buckets: int) -> bool:
+        """False if they do not come: the coordinator of 0.9.1 at times never hears of a table that is made just after another one of its
+        name was dropped, and pyfluss waits for it without end.
+        """
+        try:
+            for bucket_id in range(buckets):
+                BucketLog(self.client, path, table_id, BucketKey(None, bucket_id), LEADER_SECONDS).bounds()
+        except ClusterUnavailable:
+            return False
+        return True
 
     def add_partition(self, table: TableInfo, values: Mapping[str, str]) -> int:
         """A new partition; its id."""

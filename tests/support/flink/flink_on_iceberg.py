@@ -1,7 +1,6 @@
-"""What Fluss's own tiering commits to a real Iceberg table, without a Fluss: data files and equality deletes as it writes them.
+"""What Fluss's own tiering commits to a real Iceberg table, without a Fluss: the source is a `LakeWorld`'s embedded cluster.
 
-The source is a `LakeWorld`'s embedded cluster that says it is shared. Flink's files have no bounds here, so their rows are read; those
-that pyiceberg appends have bounds.
+That cluster says that it is shared with another service.
 """
 
 from __future__ import annotations
@@ -9,25 +8,17 @@ from __future__ import annotations
 import json
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.table.update import SetSnapshotRefUpdate
-from pyiceberg.typedef import Record
 
+from support.flink.flink_files import FlinkFiles
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import local
 from tiering.lake.base import FLUSS_COMMIT_USER
-from tiering.lake.iceberg.commit.staging import FileChanges, SnapshotStager
-from tiering.lake.iceberg.reading.view import TAG
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
-
-GONE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
+from tiering.model.tables import BucketKey, TableInfo
 
 
 def share(world: LakeWorld) -> None:
@@ -53,12 +44,8 @@ class FlinkOnIceberg:
     def append(self) -> FlinkOnIceberg:
         """On whatever the head is by now."""
         properties = {"commit-user": FLUSS_COMMIT_USER, "fluss-offsets": self._offsets_file()}
-        if self._table.table_type is TableType.LOG:
-            rows = pa.concat_tables([self._changes(bucket) for bucket in self.ends])
-            loaded = self._world.iceberg(self._table)
-            loaded.append(rows.select(self._table.lake_schema().names).cast(self._table.lake_schema()), snapshot_properties=properties)
-        else:
-            self._commit([file for bucket in self.ends for file in self._keyed_files(bucket)], properties)
+        files = FlinkFiles(self._table, self._world.iceberg(self._table), self._world.view(self._table))
+        files.commit({bucket: self._changes(bucket) for bucket in self.ends}, properties)
         return self
 
     def tell(self) -> FlinkOnIceberg:
@@ -72,58 +59,6 @@ class FlinkOnIceberg:
         split = TieringLogSplit(self._table.path, bucket, None, start, stop, stop)
         batches = self._world.storage.reader(self._table, split).read() if stop > start else ()
         return pa.Table.from_batches(list(batches), schema=self._table.read_schema())
-
-    def _keyed_files(self, bucket: BucketKey) -> list[DataFile]:
-        """Whole old rows as equality deletes, unless the key was written in this round: then its row dies by position."""
-        changes = self._changes(bucket)
-        kinds, keys = changes["__change_type"].to_pylist(), changes["id"].to_pylist()
-        written: dict[int, int] = {}
-        old: list[int] = []
-        for index, (kind, key) in enumerate(zip(kinds, keys, strict=True)):
-            if kind in GONE:
-                if written.pop(key, None) is None:
-                    old.append(index)
-            else:
-                written[key] = index
-        rows = changes.select(self._table.lake_schema().names)
-        places = [index for index, kind in enumerate(kinds) if kind not in GONE]
-        data = rows.take(places) if places else rows.slice(0, 0)
-        living = set(written.values())
-        dead = [place for place, index in enumerate(places) if index not in living]
-        files = [] if not data.num_rows else [self._file(bucket, data, DataFileContent.DATA)]
-        if old:
-            files.append(self._file(bucket, rows.take(old), DataFileContent.EQUALITY_DELETES))
-        if dead:
-            positions = pa.table({"file_path": [files[0].file_path] * len(dead), "pos": pa.array(dead, pa.int64())})
-            files.append(self._file(bucket, positions, DataFileContent.POSITION_DELETES))
-        return files
-
-    def _file(self, bucket: BucketKey, rows: pa.Table, content: DataFileContent) -> DataFile:
-        loaded = self._world.iceberg(self._table)
-        file = local(loaded.location()) / "data" / f"flink-{uuid.uuid4()}.parquet"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, file)
-        key_ids = [loaded.schema().find_field(name).field_id for name in self._table.primary_key]
-        described = DataFile.from_args(
-            content=content,
-            file_path=f"file://{file}",
-            file_format=FileFormat.PARQUET,
-            partition=Record(bucket.bucket_id),
-            record_count=rows.num_rows,
-            file_size_in_bytes=file.stat().st_size,
-            equality_ids=key_ids if content is DataFileContent.EQUALITY_DELETES else None,
-        )
-        described.spec_id = loaded.spec().spec_id
-        return described
-
-    def _commit(self, files: list[DataFile], properties: dict[str, str]) -> None:
-        loaded = self._world.iceberg(self._table)
-        stager = SnapshotStager(loaded, self._world.view(self._table), "flink")
-        staged = stager.stage(FileChanges(files, loaded.spec().spec_id), properties)
-        updates: tuple[Any, ...] = tuple(
-            update for update in staged.updates if not (isinstance(update, SetSnapshotRefUpdate) and update.ref_name == TAG)
-        )
-        loaded.catalog.commit_table(loaded, staged.requirements, updates)
 
     def _offsets_file(self) -> str:
         folder = Path(local(self._world.iceberg(self._table).location())) / "lake" / "sales" / "metadata"

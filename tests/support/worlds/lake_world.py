@@ -106,7 +106,7 @@ class LakeWorld:
         self.clock = HandClock()
         self.lake_properties = local_lake_properties(folder)
         self.lake = IcebergLake(self.lake_properties)
-        self.storage = EmbeddedStorage(folder / "cluster", self.clock, RandomIds(), self.lake.check_schema)
+        self.storage = self._open_cluster(folder / "cluster")
         self.store = store or MemoryStore()
         self.coordinator = self._start()
         self.transport = DirectTransport(lambda: self.coordinator)
@@ -114,6 +114,9 @@ class LakeWorld:
         self._epoch = 0
         self.spark: TaskRunner | None = None
         """Runs all rounds if it is given; else they run inline."""
+
+    def _open_cluster(self, folder: Path) -> EmbeddedStorage:
+        return EmbeddedStorage(folder, self.clock, RandomIds(), self.lake.check_schema)
 
     def _start(self) -> Coordinator:
         coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
@@ -186,7 +189,7 @@ class LakeWorld:
 
     def begin(self, table: TableInfo, **changes: Any) -> SteppedRound:
         """The table's next round, not begun yet: it must be due, and the only one. `changes` are made to its assignment."""
-        answer = self.beat(request_table=True)
+        answer = self._request_table(table)
         assert answer.HasField("tiering_table"), self.record(table).state
         assert answer.tiering_table.table_id == table.table_id
         assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
@@ -196,6 +199,9 @@ class LakeWorld:
             self.transport, self.storage, lambda _: self.lake, *runners, self.clock, RandomIds(), limit, keeper(self.transport)
         )
         return SteppedRound(self, assignment, RoundRunner(world, assignment))
+
+    def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
+        return self.beat(request_table=True)
 
     def tier(self, table: TableInfo) -> act.RoundOutcome:
         """A whole round, now."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
@@ -21,6 +22,7 @@ def add_column(
     name: Annotated[str, typer.Argument(help="The column.")],
     column_type: Annotated[str, typer.Argument(metavar="TYPE", help="As Spark SQL writes it: BIGINT, 'DECIMAL(10,2)', 'ARRAY<STRING>'.")],
     uri: UriOption = DEFAULT_URI,
+    fluss: FlussServersOption = None,
 ) -> None:
     """Add a column to a table; the next round adds it to the lake table. Rows that are there have NULL in it.
 
@@ -30,12 +32,12 @@ def add_column(
     import pyarrow as pa
 
     from sys_tables.declare.sql_types import spark_type
-    from tiering.cli.service_cluster import writable_service_cluster
+    from tiering.cli.service_cluster import writable_cluster
     from tiering.cli.spark.types import arrow_type
 
     path = parse_table_path(table)
     field = pa.field(name, arrow_type(column_type))
-    with writable_service_cluster(uri) as cluster:
+    with writable_cluster(uri, fluss) as cluster:
         if name in cluster.table(path).schema.names:
             raise InvalidArgument(f"the table {path} has a column {name!r} already", hint="`lakeward tables` shows the columns.")
         cluster.alter_table(path, {}, [field])

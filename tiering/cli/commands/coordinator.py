@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import typer
 
-from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussHeldTablesOption, FlussModeOption, FlussOption, read_cluster
-from tiering.cli.terminal.lake_options import OTHER_OPTIONS, CreateLakeTablesOption, FlussConfOption, read_lake
-from tiering.cli.terminal.logs import configure_logging
-from tiering.cli.terminal.options import (
-    DataOption,
-    HostOption,
-    InlineOption,
-    InsecureOption,
-    LakePropertyOption,
-    LogLevelOption,
-    PortOption,
-    TimeoutOption,
-)
-from tiering.coordinator.options import CoordinatorOptions
-from tiering.files.private_files import keep_files_private
-from tiering.wire.channel import DEFAULT_PORT
-
-_DEFAULTS = CoordinatorOptions()
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS
+from tiering.cli.terminal.option_groups import with_options
+from tiering.cli.terminal.service_options import ServiceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -32,23 +16,8 @@ def register(app: typer.Typer) -> None:
     app.command("coordinator", context_settings=OTHER_OPTIONS)(coordinator)
 
 
-def coordinator(
-    context: typer.Context,
-    data: DataOption = Path("lakeward-data"),
-    port: PortOption = DEFAULT_PORT,
-    host: HostOption = "127.0.0.1",
-    service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms,
-    inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes,
-    lake_property: LakePropertyOption = None,
-    fluss: FlussOption = None,
-    fluss_cluster_id: FlussClusterIdOption = None,
-    fluss_mode: FlussModeOption = None,
-    fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables,
-    fluss_conf: FlussConfOption = None,
-    create_lake_tables: CreateLakeTablesOption = False,
-    insecure: InsecureOption = False,
-    log_level: LogLevelOption = "info",
-) -> None:
+@with_options(ServiceOptions)
+def coordinator(context: typer.Context, options: ServiceOptions) -> None:
     """Run the coordinator and the embedded cluster; tierers connect to it.
 
     With --fluss the tables are those of an Apache Fluss cluster that runs elsewhere.
@@ -56,23 +25,6 @@ def coordinator(
     Example: lakeward coordinator --data ./lakeward-data --port 7707
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.processes.coordinator import CoordinatorSettings, serve_coordinator
+    from tiering.cli.processes.coordinator import serve_coordinator
 
-    configure_logging(log_level)
-    keep_files_private()
-    cluster_kind, cluster_settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
-    lake_properties = read_lake(context, lake_property, fluss_conf)
-    settings = CoordinatorSettings(
-        data,
-        host,
-        port,
-        service_timeout_ms,
-        inline_round_bytes,
-        lake_properties,
-        insecure,
-        create_lake_tables,
-        cluster_kind,
-        cluster_settings,
-        fluss_held_tables,
-    )
-    asyncio.run(serve_coordinator(settings))
+    asyncio.run(serve_coordinator(options.begin(context)))

@@ -13,18 +13,21 @@ from rich.text import Text
 from tiering.cli.doctor.findings import Finding, Verdict, findings
 from tiering.cli.terminal.consoles import output_console, printable
 from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.errors import InvalidArgument
 
 STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("doctor")(doctor)
+    app.command("doctor", context_settings=OTHER_OPTIONS)(doctor)
 
 
 def doctor(
+    context: typer.Context,
     data: Annotated[Path, typer.Option("--data", help="The data folder to look at.")] = Path("lakeward-data"),
     uri: Annotated[
         str | None,
@@ -37,18 +40,24 @@ def doctor(
             help="HOST:PORT[,HOST:PORT] of a Fluss cluster: look at its servers and at how its lake is shared.", show_default=False
         ),
     ] = None,
+    fluss_conf: FlussConfOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Look at everything that Lakeward needs, and say how to mend what is wrong. Nothing is changed.
 
     Example: lakeward doctor --data ./lakeward-data --spark
+
+    Example: lakeward doctor --fluss fluss-host:9123 --fluss-conf server.yaml
     """
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.doctor.checks import all_checks
     from tiering.cli.doctor.service import Service
 
+    lake = read_lake(context, None, fluss_conf)
+    if lake is not None and fluss is None:
+        raise InvalidArgument("a lake of a Fluss cluster is named, and no cluster", hint="Name the cluster's servers with --fluss.")
     service = Service.ask(uri or DEFAULT_URI, asked_for=uri is not None)
-    shown = _tell_each(findings(all_checks(service, data, spark, fluss)), output)
+    shown = _tell_each(findings(all_checks(service, data, spark, fluss, lake)), output)
     if any(finding.verdict is Verdict.FAIL for finding in shown):
         raise typer.Exit(ExitStatus.FAILED)
 

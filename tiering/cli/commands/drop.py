@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
 from tiering.client import LakewardClient
 from tiering.errors import InvalidArgument, LakeDisabled, UnknownTable
@@ -15,6 +16,9 @@ from tiering.model.names import parse_table_path
 if TYPE_CHECKING:
     from tiering.model.status import TableStatus
     from tiering.model.tables import TablePath
+
+
+UNKNOWN_LAKE = "What is in the lake of it stays there: no service was asked."
 
 
 def register(app: typer.Typer) -> None:
@@ -26,22 +30,23 @@ def drop(
     table: TableArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; without a terminal nothing is dropped without it.")] = False,
     uri: UriOption = DEFAULT_URI,
+    fluss: FlussServersOption = None,
 ) -> None:
     """Drop a table with its log and its state. What is in the lake stays there.
 
     Example: lakeward drop sales.orders --yes
     """
     # Here and not above: the other commands, and their help, do without what it needs.
-    from tiering.cli.service_cluster import writable_service_cluster
+    from tiering.cli.service_cluster import writable_cluster
 
     path = parse_table_path(table)
-    with writable_service_cluster(uri) as cluster:
+    with writable_cluster(uri, fluss) as cluster:
         cluster.table(path)  # an unknown table is an error before the question
-        status = _status(uri, path)
+        status = None if fluss is not None else _status(uri, path)
         if not yes:
             _ask(path, status)
         cluster.drop_table(path)
-    print(f"{path} was dropped. {what_stays(path, status)}")
+    print(f"{path} was dropped. {what_stays(path, status) if fluss is None else UNKNOWN_LAKE}")
 
 
 def what_stays(path: TablePath, status: TableStatus | None) -> str:

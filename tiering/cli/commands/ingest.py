@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, message_console, printable
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption, read_pairs
 from tiering.cli.terminal.output import OutputFormat, print_rows
@@ -19,7 +19,6 @@ from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 
 if TYPE_CHECKING:
-    from tiering.cluster.writable import WritableCluster
     from tiering.ingest.load import IngestResult
 
 SHOWN_BUCKETS = 16
@@ -35,10 +34,7 @@ def ingest(
     table: Annotated[str, typer.Argument(help="db.table; made on demand.")],
     file: Annotated[Path, typer.Argument(help="A parquet, csv or ndjson file.")],
     uri: UriOption = DEFAULT_URI,
-    fluss: Annotated[
-        str | None,
-        typer.Option(help="HOST:PORT[,HOST:PORT] of an Apache Fluss cluster, which is written to itself.", show_default=False),
-    ] = None,
+    fluss: FlussServersOption = None,
     file_format: Annotated[FileFormat | None, typer.Option(help="Default: by the file's ending.")] = None,
     buckets: Annotated[int | None, typer.Option(min=1, help="Buckets of a new table.")] = None,
     bucket_key: Annotated[list[str] | None, typer.Option(help="Column that chooses the bucket; repeat it. Default: round robin.")] = None,
@@ -64,6 +60,7 @@ def ingest(
     Example: lakeward ingest sales.customers customers.csv --primary-key id
     """
     # Here and not above: the other commands, and their help, do without what it needs.
+    from tiering.cli.service_cluster import writable_cluster
     from tiering.ingest.load import IngestOptions, ingest_file
 
     path = parse_table_path(table)
@@ -82,28 +79,12 @@ def ingest(
         deletes,
         read_pairs(option or (), "--option"),
     )
-    with _opened(uri, fluss) as cluster, _bar(path, file) as progress:
+    with writable_cluster(uri, fluss) as cluster, _bar(path, file) as progress:
         result = ingest_file(cluster, path, file, options, progress)
     if output is OutputFormat.TABLE:
         print(_summary(path, result))
     else:
         print_rows([_row(path, result)], output)
-
-
-@contextmanager
-def _opened(uri: str, fluss: str | None) -> Iterator[WritableCluster]:
-    if fluss is None:
-        from tiering.cli.service_cluster import writable_service_cluster
-
-        with writable_service_cluster(uri) as cluster:
-            yield cluster
-        return
-    from tiering.cluster.fluss.connection_options import FlussConnection
-    from tiering.cluster.fluss.settings import USERNAME_VARIABLE
-    from tiering.cluster.fluss.writing.writer import fluss_writer
-
-    with fluss_writer(FlussConnection.parse(fluss, os.environ.get(USERNAME_VARIABLE))) as writer:
-        yield writer
 
 
 def _names(columns: str | None) -> tuple[str, ...] | None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sys_tables.query.lookup import near_hint, resolve_name
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.system_catalog import SystemCatalog
+from tiering.cli.terminal.cluster_options import FlussServersOption
 from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.durations import format_duration
-from tiering.errors import UnknownDatabase
+from tiering.errors import UnknownDatabase, UnknownTable
 from tiering.model.names import SYSTEM_DATABASE
+
+if TYPE_CHECKING:
+    from tiering.cluster.base import TableCatalog
+    from tiering.model.tables import TableInfo
 
 SHOWN = ("table", "type", "buckets", "bucket_key", "partitioned_by", "lake", "freshness", "columns")
 LEFT_OUT_FIRST = ("columns", "bucket_key", "partitioned_by", "buckets", "freshness")
@@ -28,26 +35,51 @@ def register(app: typer.Typer) -> None:
 def tables(
     database: Annotated[str | None, typer.Argument(help="Only this database; `sys` lists the system tables.", show_default=False)] = None,
     uri: UriOption = DEFAULT_URI,
+    fluss: FlussServersOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the source tables, their shape, and which of them go to the lake.
 
     Example: lakeward tables sales --format csv
     """
-    with SystemCatalog(uri) as catalog:
-        namespace = None if database is None else _spelled(catalog, database)
-        if namespace == SYSTEM_DATABASE:
-            print_rows([_system_row(table) for table in catalog.describe().system_tables], output, ("table", "comment"))
-            return
-        rows = catalog.read("tables", **({} if namespace is None else {"database_name": namespace}))
+    if fluss is not None:
+        rows = _rows_of_fluss(fluss, database)
+    else:
+        with SystemCatalog(uri) as catalog:
+            namespace = None if database is None else _spelled(database, list(catalog.describe().namespaces))
+            if namespace == SYSTEM_DATABASE:
+                print_rows([_system_row(table) for table in catalog.describe().system_tables], output, ("table", "comment"))
+                return
+            rows = catalog.read("tables", **({} if namespace is None else {"database_name": namespace}))
     if output is OutputFormat.TABLE:
         print_rows([_for_people(row) for row in rows], output, SHOWN, left_out_first=LEFT_OUT_FIRST)
     else:
         print_rows([_for_programs(row) for row in rows], output, ("table",))
 
 
-def _spelled(catalog: SystemCatalog, database: str) -> str:
-    known = list(catalog.describe().namespaces)
+def _rows_of_fluss(servers: str, database: str | None) -> list[dict[str, Any]]:
+    """The rows of sys.tables as the cluster itself tells them: where a lake table lies only a service knows."""
+    from sys_tables.tables.tables import table_row
+    from tiering.cli.service_cluster import fluss_cluster
+
+    with fluss_cluster(servers) as cluster:
+        tables = cluster.tables(None if database is None else _spelled(database, cluster.databases()))
+        counts = {table.table_id: _partition_count(cluster, table) for table in tables if table.partition_keys}
+    return [_as_read(asdict(table_row(table, counts.get(table.table_id), None))) for table in tables]
+
+
+def _partition_count(cluster: TableCatalog, table: TableInfo) -> int | None:
+    try:
+        return len(cluster.partitions(table))
+    except UnknownTable:  # dropped since it was listed
+        return None
+
+
+def _as_read(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
+
+
+def _spelled(database: str, known: Sequence[str]) -> str:
     if (namespace := resolve_name(database, known)) is None:
         raise UnknownDatabase(f"there is no database {database!r}", hint=near_hint(database, known, "databases"))
     return namespace

@@ -1,73 +1,96 @@
-"""`lakeward validate`: DuckDB proves that a lake table equals its log, in a running service or on a data folder with nothing running."""
+"""`lakeward validate`: DuckDB proves that a lake table equals its log, in a running service or with none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussModeOption, FlussServersOption, read_cluster
 from tiering.cli.terminal.consoles import message_console, printable
-from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
+from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
+from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption
 from tiering.cli.terminal.output import OutputFormat, print_rows
-from tiering.errors import InvalidArgument
+from tiering.errors import ClusterUnavailable, InvalidArgument
 from tiering.model.names import parse_table_path
 from tiering.model.tables import DEFAULT_LAKE_FORMAT, TablePath
 from tiering.validate.results import DEFAULT_MEMORY_LIMIT, Level
+
+if TYPE_CHECKING:
+    from tiering.validate.child import ClusterValidation
 
 COLUMNS = ("check", "scope", "expected", "actual", "ok", "details")
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("validate")(validate)
+    app.command("validate", context_settings=OTHER_OPTIONS)(validate)
 
 
 def validate(
+    context: typer.Context,
     table: TableArgument,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Read this data folder, with nothing running. Without it the service works.", show_default=False),
+        typer.Option("--data", help="Read this data folder, with no service running. Without it the service works.", show_default=False),
     ] = None,
     level: Annotated[Level, typer.Option(help="How much is proved: rows counted, offsets each once, or all values.")] = Level.OFFSETS,
     snapshot: Annotated[int | None, typer.Option(help="A lake snapshot; the newest if none is given.", show_default=False)] = None,
     uri: UriOption = DEFAULT_URI,
+    fluss: FlussServersOption = None,
+    fluss_cluster_id: FlussClusterIdOption = None,
+    fluss_mode: FlussModeOption = None,
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            help=f"With --data: what DuckDB may use ({DEFAULT_MEMORY_LIMIT}); the rest goes to a temporary folder.", show_default=False
+            help=f"Without a service: what DuckDB may use ({DEFAULT_MEMORY_LIMIT}); the rest goes to a temporary folder.",
+            show_default=False,
         ),
     ] = None,
-    lake_format: Annotated[str | None, typer.Option(help="With --data: format of the lake (iceberg).", show_default=False)] = None,
+    lake_format: Annotated[str | None, typer.Option(help="Without a service: format of the lake (iceberg).", show_default=False)] = None,
     lake_property: Annotated[
         list[str] | None,
-        typer.Option(help="With --data: NAME=VALUE of the lake's catalog, if it is not the data folder's own. Repeatable."),
+        typer.Option(help="Without a service: NAME=VALUE of the lake's catalog, if it is not the data folder's own. Repeatable."),
     ] = None,
+    fluss_conf: FlussConfOption = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Prove that a lake table equals its log. Exit status 1 if it does not.
 
+    With --data or --fluss no service is needed. The log of a Fluss cluster is read from the cluster's own servers, which have to run; user
+    and password go to those that --fluss names, and not to those that a data folder alone names.
+
     Example: lakeward validate sales.orders --level rows
 
     Example: lakeward validate sales.orders --data ./data
+
+    Example: lakeward validate sales.orders --fluss fluss-host:9123 --fluss-cluster-id sales-production --fluss-conf server.yaml
     """
     path = parse_table_path(table)
-    if data is None:
-        _refuse_folder_options({"--memory-limit": memory_limit, "--lake-format": lake_format, "--lake-property": lake_property})
+    lake = read_lake(context, lake_property, fluss_conf)
+    kind, settings = read_cluster(fluss, fluss_cluster_id, fluss_mode)
+    if data is None and fluss is None:
+        _refuse_options_of_folders({"--memory-limit": memory_limit, "--lake-format": lake_format, "an option of the lake": lake})
         rows = _validated_by_service(uri, path, level, snapshot)
     else:
-        rows = _validated_here(data, path, level, snapshot, memory_limit, lake_format or DEFAULT_LAKE_FORMAT, lake_property)
+        cluster = _cluster_of_folder(data, settings, lake) if data is not None else _named_cluster(kind, settings, lake)
+        whole = replace(cluster, lake_format=lake_format or DEFAULT_LAKE_FORMAT, memory_limit=memory_limit or DEFAULT_MEMORY_LIMIT)
+        rows = _validated_here(whole, path, level, snapshot)
     print_rows(rows, output, COLUMNS, {"ok": _colour})
     if any(row["ok"] is False for row in rows):
         raise typer.Exit(1)
 
 
-def _refuse_folder_options(values: Mapping[str, object]) -> None:
-    """Raises InvalidArgument for an option that only a data folder takes."""
+def _refuse_options_of_folders(values: Mapping[str, object]) -> None:
+    """Raises InvalidArgument for an option that only a validation without a service takes."""
     for name, value in values.items():
         if value is not None:
-            raise InvalidArgument(f"{name} is for --data: the service goes by its own", hint="Leave it out, or name a folder with --data.")
+            raise InvalidArgument(
+                f"{name} is for --data and --fluss: the service goes by its own", hint="Leave it out, or name a folder with --data."
+            )
 
 
 def _validated_by_service(uri: str, path: TablePath, level: Level, snapshot: int | None) -> list[dict[str, Any]]:
@@ -83,24 +106,42 @@ def _validated_by_service(uri: str, path: TablePath, level: Level, snapshot: int
         )
 
 
-def _validated_here(
-    data: Path,
-    path: TablePath,
-    level: Level,
-    snapshot: int | None,
-    memory_limit: str | None,
-    lake_format: str,
-    lake_property: list[str] | None,
-) -> list[dict[str, Any]]:
+def _cluster_of_folder(data: Path, settings: Mapping[str, str], lake: Mapping[str, str] | None) -> ClusterValidation:
+    """`settings`: of `--fluss`, by which the folder's cluster is reached, and a password goes to it."""
     from tiering.cli.processes.data_folder import read_data_folder
-    from tiering.cluster.registry import kind_in
+    from tiering.cluster.registry import FLUSS, check_folder, kind_in
     from tiering.lake.catalog_properties import with_default_catalog
-    from tiering.validate.child import FolderValidation
+    from tiering.validate.child import ClusterValidation
 
     folder = read_data_folder(data)
-    properties = with_default_catalog(read_pairs(lake_property or (), "--lake-property"), folder.read_only_lake_properties)
-    validation = FolderValidation(kind_in(folder.cluster), folder.cluster, lake_format, properties, memory_limit or DEFAULT_MEMORY_LIMIT)
-    return [vars(result) for result in validation.run(path, level.value, snapshot)]
+    properties = with_default_catalog(lake or {}, folder.read_only_lake_properties)
+    kind = FLUSS if settings else kind_in(folder.cluster)
+    check_folder(folder.cluster, kind)
+    return ClusterValidation(kind, folder.cluster, DEFAULT_LAKE_FORMAT, properties, cluster_properties=settings)
+
+
+def _named_cluster(kind: str, settings: Mapping[str, str], lake: Mapping[str, str] | None) -> ClusterValidation:
+    from tiering.cluster.fluss.settings import read_settings
+    from tiering.lake.catalog_properties import check_catalog_properties
+    from tiering.validate.child import ClusterValidation
+
+    if lake is None:
+        raise InvalidArgument(
+            "--fluss names a cluster, and nothing names its lake",
+            hint="Name it with --fluss-conf server.yaml, --datalake.iceberg.*, or --lake-property; or a data folder with --data instead.",
+        )
+    check_catalog_properties(lake)
+    known = read_settings(settings)
+    return ClusterValidation(kind, None, DEFAULT_LAKE_FORMAT, lake, cluster_id=known.cluster_id, cluster_properties=known.as_text())
+
+
+def _validated_here(validation: ClusterValidation, path: TablePath, level: Level, snapshot: int | None) -> list[dict[str, Any]]:
+    try:
+        return [vars(result) for result in validation.run(path, level.value, snapshot)]
+    except ClusterUnavailable as error:
+        needed = "The proof reads tables and log from the cluster's own servers, so they have to run; a service of Lakeward does not."
+        error.hint = f"{error.hint} {needed}".lstrip()
+        raise
 
 
 def _colour(ok: bool | None) -> str:

@@ -14,7 +14,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from tiering.cli.demo import data
 from tiering.cli.demo.service import DemoService, start_service
-from tiering.cli.service_cluster import writable_service_cluster
+from tiering.cli.service_cluster import writable_cluster
 from tiering.cli.spark.properties import CATALOG
 from tiering.cli.spark.reader import open_reader_spark
 from tiering.client import LakewardClient
@@ -126,7 +126,7 @@ def open_stage(
     try:
         spark = open_reader_spark(service.uri, "lakeward demo", master="local[1]")
         try:
-            with source or writable_service_cluster(service.uri) as cluster, LakewardClient(service.uri) as client:
+            with source or writable_cluster(service.uri) as cluster, LakewardClient(service.uri) as client:
                 yield Stage(console, service, spark, cluster, client)
         finally:
             spark.stop()

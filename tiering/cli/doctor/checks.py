@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tiering.cli.doctor import fluss, folders, machine
@@ -10,8 +10,10 @@ from tiering.cli.doctor.findings import Check
 from tiering.cli.doctor.service import Service
 
 
-def all_checks(service: Service, data: Path, spark: bool, fluss_servers: str | None = None) -> Iterator[tuple[str, Check]]:
-    """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster."""
+def all_checks(
+    service: Service, data: Path, spark: bool, fluss_servers: str | None = None, lake: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, Check]]:
+    """Names and checks. `spark`: start one too. `fluss_servers`: of a Fluss cluster, whose lake has the properties `lake`."""
     yield "python", machine.python
     yield "java", machine.java
     yield "plugin", machine.plugin
@@ -22,7 +24,9 @@ def all_checks(service: Service, data: Path, spark: bool, fluss_servers: str | N
     yield "service", service.reachable
     yield "lake", lambda: service.lake(data)
     if fluss_servers is not None:
-        yield fluss.CHECK, lambda: fluss.fluss_cluster(fluss_servers)
-        yield fluss.SHARING, lambda: fluss.shared_lake(service.lake_properties())
+        yield fluss.CHECK, lambda: fluss.cluster_servers(fluss_servers)
+        if lake is not None:
+            yield fluss.LAKE, lambda: fluss.lake_of_cluster(fluss_servers, lake)
+        yield fluss.SHARING, lambda: fluss.shared_lake(lake or service.lake_properties())
     if spark:
         yield "sql", lambda: machine.spark_reads(service.uri)

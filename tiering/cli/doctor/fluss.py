@@ -1,27 +1,46 @@
-"""A Fluss cluster: its servers, the calls that tiering needs, whether it has a lake, and how that lake is shared with its JVMs."""
+"""A Fluss cluster: its servers and their calls, who holds its buckets, whether it has a lake, and how that lake is shared with its JVMs."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
-from tiering.cli.doctor.findings import Finding, fail, ok, warn
+from tiering.cli.doctor.findings import Finding, Verdict, fail, ok, warn
+from tiering.cli.doctor.service import opened
+from tiering.cli.processes.lake_check import check_lake
+from tiering.cli.service_cluster import fluss_cluster
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.settings import USERNAME_VARIABLE
 from tiering.cluster.fluss.table_json import LAKE_FORMAT
-from tiering.cluster.fluss.wire.api import LEASES
+from tiering.cluster.fluss.wire.api import LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
+from tiering.lake.registry import lake_opener
+from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.rpc.fluss import fluss_pb2 as pb
 
-CHECK, SHARING = "fluss", "shared lake"
+CHECK, LAKE, SHARING = "fluss", "fluss lake", "shared lake"
 LOOKED_AT = 20
 """Tables whose description is read: the cluster writes its lake format into each that it makes."""
+PARTITIONS_LOOKED_AT = 20
+"""Of each of them, the newest."""
 
 
-def fluss_cluster(servers: str) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class _Table:
+    """`buckets`: PbBucketMetadata."""
+
+    name: str
+    lake_format: str | None
+    buckets: Sequence[Any]
+
+
+def cluster_servers(servers: str) -> Iterator[Finding]:
     """Whether the cluster at `HOST:PORT[,HOST:PORT]` can be tiered from. Raises InvalidArgument, and as `FlussClient.coordinator`."""
     client = FlussClient(FlussConnection.parse(servers, os.environ.get(USERNAME_VARIABLE)))
     try:
@@ -35,14 +54,30 @@ def fluss_cluster(servers: str) -> Iterator[Finding]:
             yield fail(CHECK, "it knows no tablet server", "Start one; its log says why it does not reach the coordinator.")
         for number, address in sorted(known.tablet_servers.items()):
             yield _tablet_server(client, number, address)
-        yield _lake_format(client)
+        tables = [*islice(_tables(client), LOOKED_AT)]
+        yield from _buckets(tables, known.tablet_servers)
+        yield _lake_format(tables)
     finally:
         client.close()
+
+
+def lake_of_cluster(servers: str, properties: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether the lake of these properties opens, and has what the cluster says is in it. Raises SetupError if it has none of that."""
+    finding = opened(DEFAULT_LAKE_FORMAT, properties)
+    yield finding
+    if finding.verdict is Verdict.OK:
+        with fluss_cluster(servers) as cluster:
+            check_lake(cluster, lake_opener(properties))
+        yield ok(LAKE, "it has the tables that the cluster says are tiered")
 
 
 def shared_lake(properties: Mapping[str, str]) -> Iterator[Finding]:
     """What to mind where Fluss's JVMs open the lake of these properties, too."""
     kind, uri = properties.get("type", ""), properties.get("uri", "")
+    if not properties:
+        mend = "Name it with --fluss-conf server.yaml or --datalake.iceberg.*, or the service that goes by it with --uri."
+        yield warn(SHARING, "nothing says which lake it is", mend)
+        return
     if kind == "hadoop":
         mend = "Let nothing but Lakeward write to the lake's tables while it runs; Fluss's coordinator, which makes tables, is no danger."
         yield warn(SHARING, "a hadoop catalog: Iceberg's JVM classes may replace a commit that comes at the same moment", mend)
@@ -57,17 +92,39 @@ def shared_lake(properties: Mapping[str, str]) -> Iterator[Finding]:
 
 def _tablet_server(client: FlussClient, number: int, address: ServerAddress) -> Finding:
     try:
-        client.call(address, pb.MetadataRequest())
+        missing = client.missing(address, *NEEDED_OF_A_TABLET_SERVER)
     except LakewardError as error:
         mend = error.hint or "Tierers and executors read logs from it: open its port to them, and look at its advertised listeners."
         return fail(CHECK, f"tablet server {number} at {address} cannot be reached: {error.message}", mend)
-    return ok(CHECK, f"tablet server {number} at {address} answers")
+    if missing:
+        return fail(
+            CHECK, f"tablet server {number} at {address} does not take {', '.join(missing)}", "Use Fluss 0.9.1, or a later version."
+        )
+    return ok(CHECK, f"tablet server {number} at {address} takes the calls that reading needs")
 
 
-def _lake_format(client: FlussClient) -> Finding:
-    formats = {name for name in islice(_formats_of_tables(client), LOOKED_AT) if name is not None}
+def _buckets(tables: Iterable[_Table], servers: Collection[int]) -> Iterator[Finding]:
+    """Servers that hold buckets and are not there, and buckets that nobody leads; nothing of a cluster where all is well."""
+    away: dict[int, str] = {}
+    for table in tables:
+        for bucket in table.buckets:
+            away |= {number: table.name for number in bucket.replica_id if number not in servers and number not in away}
+    for number, name in sorted(away.items()):
+        yield fail(CHECK, f"tablet server {number} is not there, and holds buckets of {name}", "Start it again; its log says why it ended.")
+    leaderless = {table.name: count for table in tables if (count := sum(bucket.leader_id not in servers for bucket in table.buckets))}
+    if leaderless:
+        named = ", ".join(f"{name} ({count})" for name, count in leaderless.items())
+        mend = "Nothing of them can be tiered: start the tablet servers that have replicas of them."
+        yield fail(CHECK, f"nobody leads buckets of {named}", mend)
+
+
+def _lake_format(tables: Sequence[_Table]) -> Finding:
+    formats = {table.lake_format for table in tables} - {None}
     if formats:
-        return ok(CHECK, f"its tables go to a lake of format {', '.join(sorted(formats))}")
+        return ok(CHECK, f"it has a lake plugin: its tables go to a lake of format {', '.join(sorted(map(str, formats)))}")
+    if not tables:
+        mend = "Make one, or look at datalake.format and datalake.iceberg.* in server.yaml, and at the plugin fluss-lake-iceberg."
+        return warn(CHECK, "it has no tables, which would tell whether it has a lake", mend)
     return warn(
         CHECK,
         "none of its tables says that it has a lake",
@@ -75,12 +132,21 @@ def _lake_format(client: FlussClient) -> Finding:
     )
 
 
-def _formats_of_tables(client: FlussClient) -> Iterator[str | None]:
+def _tables(client: FlussClient) -> Iterator[_Table]:
+    """Those that can be described: others were dropped since, or are of a later version."""
     for database in client.coordinator(pb.ListDatabasesRequest()).database_name:
         for name in client.coordinator(pb.ListTablesRequest(database_name=database)).table_name:
-            try:
-                path = pb.PbTablePath(database_name=database, table_name=name)
-                description = json.loads(client.coordinator(pb.GetTableInfoRequest(table_path=path)).table_json)
-                yield description.get("properties", {}).get(LAKE_FORMAT)
-            except (LakewardError, ValueError, AttributeError):
-                yield None  # dropped since, or of a later version
+            with suppress(LakewardError, ValueError, AttributeError):
+                yield _described(client, pb.PbTablePath(database_name=database, table_name=name))
+
+
+def _described(client: FlussClient, path: pb.PbTablePath) -> _Table:
+    [table] = client.coordinator(pb.MetadataRequest(table_path=[path])).table_metadata
+    description = json.loads(table.table_json)
+    buckets = list(table.bucket_metadata)
+    if description.get("partition_key"):
+        partitions = client.coordinator(pb.ListPartitionInfosRequest(table_path=path)).partitions_info
+        ids = [partition.partition_id for partition in partitions][-PARTITIONS_LOOKED_AT:]
+        answer = client.coordinator(pb.MetadataRequest(partitions_id=ids)) if ids else pb.MetadataResponse()
+        buckets = [bucket for partition in answer.partition_metadata for bucket in partition.bucket_metadata]
+    return _Table(f"{path.database_name}.{path.table_name}", description.get("properties", {}).get(LAKE_FORMAT), buckets)

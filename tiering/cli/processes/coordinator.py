@@ -29,7 +29,7 @@ from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
 from tiering.model.tables import TableInfo
-from tiering.validate.child import FolderValidation
+from tiering.validate.child import ClusterValidation
 
 log = structlog.get_logger(__name__)
 
@@ -146,7 +146,9 @@ def _lake_check(lake_of: LakeOpener) -> Callable[[TableInfo], None]:
 
 
 def _validator(folder: DataFolder, options: CoordinatorOptions) -> Validator:
-    validation = FolderValidation(options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties)
+    validation = ClusterValidation(
+        options.cluster_kind, folder.cluster, options.lake_format, options.lake_properties, cluster_properties=options.cluster_properties
+    )
     return lambda call, started: validation.run(call.path, call.level, call.snapshot_id, started)
 
 

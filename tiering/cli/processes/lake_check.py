@@ -25,11 +25,15 @@ def check_lake_is_the_clusters(cluster: TableCatalog, lake_of: Callable[[str], L
     While the cluster or the lake does not answer nothing is known, and rounds do not begin either: the log says so.
     """
     try:
-        tiered = list(islice(_tiered(cluster), LOOKED_AT))
-        if not tiered or any(lake_of(table.lake_format).view(table.path) is not None for table in tiered):
-            return
+        check_lake(cluster, lake_of)
     except TransientTieringError as error:
         log.warning("whether the lake is the cluster's could not be looked at", error=error.message)
+
+
+def check_lake(cluster: TableCatalog, lake_of: Callable[[str], Lake]) -> None:
+    """The same; raises ClusterUnavailable, LakeUnavailable as well."""
+    tiered = list(islice(_tiered(cluster), LOOKED_AT))
+    if not tiered or any(lake_of(table.lake_format).view(table.path) is not None for table in tiered):
         return
     tables = ", ".join(str(table.path) for table in tiered)
     raise SetupError(

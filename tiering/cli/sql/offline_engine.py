@@ -16,7 +16,7 @@ from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.status.offline_view import offline_view
 from tiering.lake.catalog_properties import with_default_catalog
 from tiering.lake.registry import lake_opener
-from tiering.validate.child import FolderValidation
+from tiering.validate.child import ClusterValidation
 
 
 class DuckDbEngine:
@@ -26,7 +26,7 @@ class DuckDbEngine:
         folder = read_data_folder(data)
         properties = with_default_catalog(lake_properties, folder.read_only_lake_properties)
 
-        validation = FolderValidation(kind_in(folder.cluster), folder.cluster, lake_format, properties)
+        validation = ClusterValidation(kind_in(folder.cluster), folder.cluster, lake_format, properties)
 
         with ExitStack() as opened:
             store = SqlStore.for_reading(folder.store_file)

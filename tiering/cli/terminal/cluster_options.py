@@ -21,6 +21,17 @@ FlussOption = Annotated[
         show_default=False,
     ),
 ]
+FlussServersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fluss",
+        metavar="HOST:PORT[,HOST:PORT]",
+        help="Servers of an Apache Fluss cluster, which is asked itself; no service is needed. User and password come from FLUSS_USERNAME "
+        "and FLUSS_PASSWORD.",
+        show_default=False,
+    ),
+]
+"""Of commands that work on a cluster without a service, too."""
 FlussClusterIdOption = Annotated[
     str | None,
     typer.Option(help="What the Fluss cluster is called for ever; stands in every lake table. Needed with --fluss.", show_default=False),

@@ -6,11 +6,12 @@ Each process needs one part of it alone, so every function imports its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
-from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.writable import WritableCluster
 from tiering.model.tables import TableInfo
 
 
@@ -33,14 +34,20 @@ class EmbeddedKind:
 
         return RemoteEmbeddedCluster(address.uri)
 
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """As `ClusterKind.open_writer`."""
+        from tiering.cluster.embedded.rpc.client import RemoteEmbeddedCluster
+
+        return closing(RemoteEmbeddedCluster(address.uri))
+
     def is_in(self, folder: Path) -> bool:
         """As `ClusterKind.is_in`."""
         from tiering.cluster.embedded.metadata.database import FILE_NAME
 
         return (folder / FILE_NAME).is_file()
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """As `ClusterKind.open_read_only`, without properties."""
         from tiering.cluster.embedded.read_only import ReadOnlyEmbeddedCluster
 
         return ReadOnlyEmbeddedCluster(folder)

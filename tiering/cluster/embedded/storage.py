@@ -36,7 +36,7 @@ from tiering.cluster.embedded.metadata.options import check_documented_option, c
 from tiering.cluster.embedded.metadata.times import SteadyTime
 from tiering.cluster.embedded.stored_cluster import StoredCluster
 from tiering.cluster.embedded.table_changes import TableChanges, check_path
-from tiering.cluster.writable import AppendedRange, Rows, TableSpec
+from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import SetupError
 from tiering.files.durable_files import sync_folder
 from tiering.model.leases import KvSnapshot
@@ -85,6 +85,11 @@ class EmbeddedStorage(StoredCluster):
     def remembers_writers(self) -> bool:
         """As `WritableCluster.remembers_writers`: for ever."""
         return True
+
+    @property
+    def max_write_bytes(self) -> int:
+        """As `WritableCluster.max_write_bytes`: what fits a message."""
+        return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
         """As `WritableCluster.check_options`: all of them."""

@@ -14,12 +14,14 @@ from tiering.cluster.fluss import table_options
 from tiering.cluster.fluss.assigning.heartbeat import FlussAssignments
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.identity import check_identity
-from tiering.cluster.fluss.lake_record import path_to_pb, summary_properties
+from tiering.cluster.fluss.lake_record import LakeRecord, path_to_pb, summary_properties
 from tiering.cluster.fluss.lease_ledger import LeaseLedger
 from tiering.cluster.fluss.leases import FlussLeases
 from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.offsets_files.clean_up import clean_up
+from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger
 from tiering.cluster.fluss.settings import FlussSettings
-from tiering.cluster.fluss.source import FlussSource
+from tiering.cluster.fluss.source import NO_REMOTE_PROPERTIES, FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
@@ -34,11 +36,16 @@ _SET, _DELETE = 0, 1
 
 
 class FlussCluster(FlussSource):
-    """A `ClusterOwner` with `TableOptionSetting`. `memory` is what it keeps in the data folder; whoever opened it closes it."""
+    """A `ClusterOwner` with `TableOptionSetting` and `LakeCommitCleanUp`.
+
+    `memory` is what it keeps in the data folder; whoever opened it closes it.
+    """
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
         super().__init__(connection, client, settings, FlussTables(client, self._check_identity, lambda: self._own_options))
         self._memory = memory
+        self._offsets_files = OffsetsFileLedger(memory.engine)
+        self._lake_record = LakeRecord(client, self._offsets_files)
         self._leases = FlussLeases(client, LeaseLedger(memory.engine), SystemClock())
         self._known_lock = threading.Lock()
         self._known = dict(memory.known_tables())
@@ -69,6 +76,17 @@ class FlussCluster(FlussSource):
     def rewind_lake_snapshot(self, table: TableInfo, snapshot: RecordedLakeSnapshot) -> None:
         """As `ClusterOwner.rewind_lake_snapshot`. Tablet servers keep the largest offset that they were ever told."""
         self._lake_record.write(table, snapshot, self._living(table), may_go_back=True)
+
+    def clean_up_lake_commits(self, table: TableInfo, newest_snapshot_id: int, snapshots: Mapping[int, str]) -> None:
+        """As `LakeCommitCleanUp.clean_up_lake_commits`."""
+        clean_up(
+            self._offsets_files,
+            table,
+            snapshots,
+            newest_snapshot_id,
+            lambda snapshot_id: self._lake_record.is_registered(table, snapshot_id),
+            NO_REMOTE_PROPERTIES,
+        )
 
     def leases(self) -> Sequence[KvSnapshotLease]:
         """As `LeaseListing.leases`."""
@@ -113,7 +131,7 @@ class FlussCluster(FlussSource):
 
     def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
         """Raises ClusterUnavailable for tables of another cluster; those of this one are remembered."""
-        listed = [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
+        listed = _known(descriptions)
         with self._known_lock:
             check_identity(self.cluster_id, self._known, listed)
             new = [table for table in listed if table.table_id not in self._known]
@@ -126,7 +144,7 @@ class ReadOnlyFlussCluster(FlussSource):
     """A `ReadOnlyCluster`: asks the cluster's servers, and `memory`, which is closed with it, for what only that knows."""
 
     def __init__(self, connection: FlussConnection, client: FlussClient, settings: FlussSettings, memory: FlussMemory) -> None:
-        super().__init__(connection, client, settings, FlussTables(client, own_options=memory.table_options))
+        super().__init__(connection, client, settings, FlussTables(client, self._check_identity, memory.table_options))
         self._memory = memory
 
     def leases(self) -> Sequence[KvSnapshotLease]:
@@ -137,6 +155,14 @@ class ReadOnlyFlussCluster(FlussSource):
         """As `SplitSource.close`."""
         super().close()
         self._memory.close()
+
+    def _check_identity(self, descriptions: Sequence[TableDescription]) -> None:
+        """Raises ClusterUnavailable for tables of another cluster than the coordinator's."""
+        check_identity(self.cluster_id, self._memory.known_tables(), _known(descriptions))
+
+
+def _known(descriptions: Sequence[TableDescription]) -> list[KnownTable]:
+    return [KnownTable(table.table_id, table.path, table.created_ms) for table in descriptions]
 
 
 def _as_option(name: str, value: str | None) -> Mapping[str, str]:

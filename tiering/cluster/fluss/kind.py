@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,8 @@ from tiering.cluster.fluss.settings import (
     FlussSettings,
     read_settings,
 )
-from tiering.cluster.kinds import ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.kinds import NO_PROPERTIES, ClusterAddress, ClusterKind, HostedCluster
+from tiering.cluster.writable import WritableCluster
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.model.tables import TableInfo
 
@@ -83,14 +85,25 @@ class FlussKind:
         connection = _connection(settings)
         return FlussSource(connection, FlussClient(connection), settings)
 
+    def open_writer(self, address: ClusterAddress) -> AbstractContextManager[WritableCluster]:
+        """As `ClusterKind.open_writer`: commands write to the cluster's own servers, as the user of their own environment."""
+        from tiering.cluster.fluss.writing.writer import fluss_writer
+
+        _check_extra()
+        settings = read_settings({**address.properties, CLUSTER_ID: address.cluster_id})
+        return fluss_writer(_connection(settings), settings)
+
     def is_in(self, folder: Path) -> bool:
         """As `ClusterKind.is_in`."""
         from tiering.cluster.fluss.memory import FILE_NAME
 
         return (folder / FILE_NAME).is_file()
 
-    def open_read_only(self, folder: Path) -> ReadOnlyCluster:
-        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last."""
+    def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
+        """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last.
+
+        A login goes only to servers that `properties` name.
+        """
         from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
         from tiering.cluster.fluss.wire.client import FlussClient
@@ -99,8 +112,10 @@ class FlussKind:
         memory = FlussMemory(folder, read_only=True)
         try:
             known = {name: memory.fact(name) or "" for name in (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE)}
-            settings = read_settings(known)
+            settings = read_settings({**known, **{name: value for name, value in properties.items() if value}})
             connection = _connection(settings)
+            if not properties.get(BOOTSTRAP_SERVERS):
+                connection = replace(connection, username=None)
             return ReadOnlyFlussCluster(connection, FlussClient(connection), settings, memory)
         except BaseException:
             memory.close()

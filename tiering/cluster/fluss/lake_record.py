@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tiering import crash_points
+from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import LAKE_SNAPSHOT_NOT_EXIST, error_code, error_of
 from tiering.cluster.lake_record_rules import check_goes_on
@@ -25,7 +26,9 @@ from tiering.rpc.fluss import fluss_pb2 as fluss
 
 UNKNOWN_SERVER_ERROR = -1
 NO_FILE_SIGNS = ("FileNotFoundException", "NoSuchFileException", "NoSuchKey")
-"""Fluss has no code of its own for an offsets file that is gone, on a disk or in an object store: it stands in its stack trace."""
+BROKEN_FILE_SIGNS = ("UncheckedIOException", "NullPointerException", "UnsupportedFileSystemSchemeException")
+"""Fluss has no code of its own for an offsets file that is gone, on a disk or in an object store, or that holds something else: only its
+stack trace tells them from a cluster that is ill."""
 KEEP_ALL = -1
 """`earliest_snapshot_id_to_keep` that deletes nothing; left unset it deletes what is live when a request is repeated (H1)."""
 
@@ -33,19 +36,22 @@ KEEP_ALL = -1
 class LakeRecord:
     """The lake record of a cluster's tables. Safe to use from several threads; of one table only under its lock."""
 
-    def __init__(self, client: FlussClient) -> None:
+    def __init__(self, client: FlussClient, ledger: OffsetsFileLedger | None = None) -> None:
+        """`ledger`: of whoever writes; None = it only reads."""
         self._client = client
+        self._ledger = ledger
 
     def read(self, table: TableInfo) -> RecordedLakeSnapshot | None:
-        """What is registered; None = nothing yet. Raises LakeRecordUnreadable (its offsets file is gone), UnknownTable."""
+        """What is registered; None = nothing yet. Raises LakeRecordUnreadable (its offsets file is gone or broken), UnknownTable."""
         try:
             answer = self._client.coordinator(fluss.GetLakeSnapshotRequest(table_path=path_to_pb(table.path)))
         except LakewardError as error:
             if error_code(error) == LAKE_SNAPSHOT_NOT_EXIST:
                 return None
-            if error_code(error) == UNKNOWN_SERVER_ERROR and any(sign in error.message for sign in NO_FILE_SIGNS):
+            if _is_about_the_file(error):
                 raise LakeRecordUnreadable(
-                    f"the cluster cannot read what it recorded of the lake table {table.path}: the offsets file that it registered is gone",
+                    f"the cluster cannot read what it recorded of the lake table {table.path}: the offsets file that is registered is gone "
+                    "or broken",
                     table_id=table.table_id,
                 ) from error
             raise
@@ -58,8 +64,19 @@ class LakeRecord:
         }
         return RecordedLakeSnapshot(answer.snapshot_id, offsets)
 
-    def prepare(self, table: TableInfo, offsets: Offsets) -> str:
-        """Writes a new offsets file with exactly these offsets; its path. Nobody looks at it until it is named somewhere."""
+    def is_registered(self, table: TableInfo, snapshot_id: int) -> bool:
+        """Whether Fluss has this lake snapshot, its newest or one that it keeps behind it. One that it cannot read is registered."""
+        try:
+            self._client.coordinator(fluss.GetLakeSnapshotRequest(table_path=path_to_pb(table.path), snapshot_id=snapshot_id))
+        except LakewardError as error:
+            return error_code(error) != LAKE_SNAPSHOT_NOT_EXIST
+        return True
+
+    def prepare(self, table: TableInfo, offsets: Offsets, snapshot_id: int | None = None) -> str:
+        """Writes a new offsets file with exactly these offsets; its path. Nobody looks at it until it is named somewhere.
+
+        `snapshot_id`: the lake snapshot that it is to be registered for. Enters it in the ledger; raises StoreError.
+        """
         wanted = fluss.PbTableOffsets(table_id=table.table_id, table_path=path_to_pb(table.path))
         for bucket in sorted(offsets, key=BucketKey.sort_key):
             wanted.bucket_offsets.add(partition_id=bucket.partition_id, bucket_id=bucket.bucket_id, log_end_offset=offsets[bucket])
@@ -69,7 +86,10 @@ class LakeRecord:
         for of_table in answer.prepare_lake_table_resp:
             _check(of_table, table)
             if of_table.HasField("lake_table_offsets_path"):
-                return str(of_table.lake_table_offsets_path)
+                path = str(of_table.lake_table_offsets_path)
+                if self._ledger is not None:
+                    self._ledger.add(table.table_id, path, snapshot_id)
+                return path
         raise error_of(-1, f"the cluster prepared no offsets file for {table.path}")
 
     def write(self, table: TableInfo, snapshot: RecordedLakeSnapshot, living: Collection[int] | None, *, may_go_back: bool = False) -> None:
@@ -85,9 +105,11 @@ class LakeRecord:
             return
         if recorded is not None and not may_go_back:
             check_goes_on(table, recorded, snapshot, living)
-        path = self.prepare(table, snapshot.offsets)
+        path = self.prepare(table, snapshot.offsets, snapshot.lake_snapshot_id)
         crash_points.reach(crash_points.LAKE_RECORD_PREPARED)
         self._commit(table, snapshot, path, _keep(recorded, snapshot))
+        if self._ledger is not None:
+            self._ledger.forget([path])  # Fluss's own from now on
 
     def _commit(self, table: TableInfo, snapshot: RecordedLakeSnapshot, path: str, keep: int) -> None:
         """Both lists: the coordinator keeps the second, and tells tablet servers of the first, which then let go of remote log."""
@@ -135,6 +157,10 @@ def _keep(recorded: RecordedLakeSnapshot | None, snapshot: RecordedLakeSnapshot)
     if recorded is None or recorded.lake_snapshot_id == snapshot.lake_snapshot_id:
         return KEEP_ALL
     return recorded.lake_snapshot_id
+
+
+def _is_about_the_file(error: LakewardError) -> bool:
+    return error_code(error) == UNKNOWN_SERVER_ERROR and any(sign in error.message for sign in NO_FILE_SIGNS + BROKEN_FILE_SIGNS)
 
 
 def _check(of_table: Any, table: TableInfo) -> None:

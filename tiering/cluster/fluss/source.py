@@ -11,8 +11,9 @@ from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapshot_reader
 from tiering.cluster.fluss.lake_record import LakeRecord
 from tiering.cluster.fluss.log.reader import open_log_reader
+from tiering.cluster.fluss.log.record_sizes import RecordSizes
 from tiering.cluster.fluss.log.schema_history import SchemaHistory
-from tiering.cluster.fluss.log.timestamps import oldest_timestamps
+from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.tables import FlussTables
@@ -40,6 +41,7 @@ class FlussSource:
         self._settings = settings
         self._tables = tables or FlussTables(client)
         self._offsets = FlussLogOffsets(client)
+        self._sizes = RecordSizes(client)
         self._schemas = SchemaHistory(client)
         self._lake_record = LakeRecord(client)
         self._bounds_lock = threading.Lock()
@@ -86,23 +88,27 @@ class FlussSource:
         offsets = self._offsets.of([(table, partitions)])
         if table.table_id not in offsets:
             raise UnknownTable(f"the table {table.path} with id {table.table_id} is gone", table_id=table.table_id)
+        bounds = self._sizes.sampled(table, offsets[table.table_id])
         with self._bounds_lock:
-            self._known_bounds[table.table_id] = offsets[table.table_id]
-        return offsets[table.table_id]
+            self._known_bounds[table.table_id] = bounds
+        return bounds
 
     def offsets_of(self, tables: Sequence[TableInfo]) -> Mapping[int, Mapping[BucketKey, BucketOffsets]]:
-        """As `LogOffsets.offsets_of`."""
+        """As `LogOffsets.offsets_of`; sizes of records as they are known from other questions."""
         wanted: list[tuple[TableInfo, Sequence[Partition]]] = []
         for table in tables:
             try:
                 wanted.append((table, self.partitions(table) if table.partition_keys else ()))
             except UnknownTable:
                 continue
-        return self._offsets.of(wanted)
+        offsets = self._offsets.of(wanted)
+        return {table.table_id: self._sizes.attached(table, offsets[table.table_id]) for table, _ in wanted if table.table_id in offsets}
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""
-        return oldest_timestamps(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+        headers = oldest_headers(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+        self._sizes.note(table.table_id, headers)
+        return {bucket: commit_time(header) for bucket, header in headers.items()}
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `SplitSource.kv_snapshots`."""

@@ -5,6 +5,9 @@ Fluss's own go through AlterTable; ours are kept by the coordinator, since Fluss
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from tiering.cluster.fluss.table_json import LAKE_ENABLED, LAKE_FRESHNESS
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument
@@ -14,11 +17,46 @@ LOCAL_SEGMENTS = "table.log.tiered.local-segments"
 ALTERABLE = (LAKE_ENABLED, LAKE_FRESHNESS, LOCAL_SEGMENTS)
 """Those that Fluss 0.9.1 alters. Any other `table.` option it refuses, so it is refused here, with that reason."""
 FLUSS_PREFIX = "table."
+KNOWN_OF_FLUSS = (
+    *ALTERABLE,
+    "table.auto-increment.cache-size",
+    "table.auto-partition.enabled",
+    "table.auto-partition.key",
+    "table.auto-partition.num-precreate",
+    "table.auto-partition.num-retention",
+    "table.auto-partition.time-unit",
+    "table.auto-partition.time-zone",
+    "table.changelog.image",
+    "table.datalake.auto-compaction",
+    "table.datalake.auto-expire-snapshot",
+    "table.datalake.format",
+    "table.delete.behavior",
+    "table.kv.format",
+    "table.kv.format-version",
+    "table.log.arrow.compression.type",
+    "table.log.arrow.compression.zstd.level",
+    "table.log.format",
+    "table.log.ttl",
+    "table.merge-engine",
+    "table.merge-engine.versioned.ver-column",
+    "table.replication.factor",
+)
+"""Of a new table in Fluss 0.9.1. A later version has more: what it takes it alone decides, and from here come hints."""
 
 
 def is_of_fluss(name: str) -> bool:
     """Whether an option is Fluss's own."""
     return name.startswith(FLUSS_PREFIX)
+
+
+def nearest_known(names: Iterable[str]) -> str:
+    """A hint about those of `names` that Fluss 0.9.1 does not have; nothing if it has them all."""
+    hints: list[str] = []
+    for name in names:
+        if is_of_fluss(name) and name not in KNOWN_OF_FLUSS:
+            near = difflib.get_close_matches(name, KNOWN_OF_FLUSS, n=1)
+            hints.append(f"Fluss 0.9.1 has no option {name[:60]!r}" + (f"; did you mean {near[0]}?" if near else "."))
+    return " ".join(hints)
 
 
 def check_option(name: str, value: str | None) -> None:

@@ -40,7 +40,7 @@ async def validate_table(parts: CallParts, request: ValidateTable) -> AsyncGener
     """A result a check. Closing it kills the child. Raises InvalidArgument and what the proof raises."""
     level = level_of(request.level)
     if parts.validator is None:
-        raise InvalidArgument("this service cannot validate: it has no folder of an embedded cluster")
+        raise InvalidArgument("this service cannot validate: it has no data folder")
     if parts.validation_turn.locked():
         yield Progress("waits for another validation to end")
     async with parts.validation_turn:

@@ -17,7 +17,7 @@ import structlog
 
 from tiering import crash_points, errors
 from tiering.cluster.base import ClusterOwner
-from tiering.cluster.shared_lake import recorded_by_cluster
+from tiering.cluster.shared_lake import clean_up_after_commit, recorded_by_cluster
 from tiering.coordinator.decisions import lake_acks, round_lifecycle
 from tiering.coordinator.decisions.lake_acks import LakeContents
 from tiering.coordinator.decisions.records import LakeCommitRecord, LakeSize, TableRecord, from_text, to_text
@@ -265,6 +265,8 @@ class Commits:
         with self._table_records.changing():
             record = self._registered(info.table_id)
             self._table_records.put(lake_acks.record_cluster_has_it(self._table_records.context(), record, contents, self._ledger(record)))
+        if base.view is not None and base.view.tiered == contents.snapshot_id:
+            clean_up_after_commit(self._cluster, info, base.view)
 
     def _tell_cluster(self, info: TableInfo, contents: LakeContents) -> None:
         has = self._cluster.lake_snapshot(info)

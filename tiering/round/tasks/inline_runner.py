@@ -1,26 +1,74 @@
-"""Runs a small round's tasks in the tierer's own process, one after the other: no Spark job, one batch in memory."""
+"""Runs a small round's tasks in the tierer's own process: no Spark job."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.tasks.split_work import deadline, run_split
 
+SHARED_ROUND_RECORDS = 50_000
+"""A round of fewer records is one thread's: it is over in some 20 ms, and threads with many tiny tasks mostly wait for each other."""
+MOST_THREADS = 4
+"""Of one round: other rounds run beside it, and each thread has a bucket's rows in memory."""
 
+
+def usable_threads() -> int:
+    """How many tasks of a round this process can work on at once."""
+    return min(os.cpu_count() or 1, MOST_THREADS)
+
+
+@dataclass
 class InlineTaskRunner:
-    """A `TaskRunner` without Spark. Stops at the first failure: a failed round commits nothing."""
+    """A `TaskRunner` without Spark. Begins no task after the first failure, and ends those under way: a failed round commits nothing."""
+
+    threads: int = 1
+    """Work is mostly Arrow's, which leaves Python to the other threads meanwhile."""
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
-        over = deadline(limits.budget_ms)
-        outcomes: list[TaskOutcome] = []
-        for index in working_order(tasks):
-            if limits.cancelled():
-                break
-            outcomes.append(run_split(tasks[index], lambda: over() or limits.cancelled(), partial(meter.advance, index)))
-            if outcomes[-1].error is not None:
-                break
-            meter.end(index)
-        return outcomes
+        work = _InlineWork(tasks, limits, meter)
+        threads = min(self.threads, len(tasks))
+        if threads <= 1 or sum(task.records for task in tasks) < SHARED_ROUND_RECORDS:
+            work.run()
+            return work.outcomes
+        with ThreadPoolExecutor(threads, thread_name_prefix="inline") as pool:
+            for ended in [pool.submit(work.run) for _ in range(threads)]:
+                ended.result()
+        return work.outcomes
+
+
+class _InlineWork:
+    """The tasks of one round. Each thread that runs them takes the next one until none is left."""
+
+    def __init__(self, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> None:
+        self._tasks = tasks
+        self._limits = limits
+        self._meter = meter
+        self._over = deadline(limits.budget_ms)
+        self._lock = threading.Lock()
+        self._left = iter(working_order(tasks))
+        self._failed = False
+        self.outcomes: list[TaskOutcome] = []
+
+    def run(self) -> None:
+        while not self._failed and not self._limits.cancelled():
+            with self._lock:
+                index = next(self._left, None)
+            if index is None:
+                return
+            outcome = run_split(self._tasks[index], self._is_late, partial(self._meter.advance, index))
+            with self._lock:
+                self.outcomes.append(outcome)
+            if outcome.error is not None:
+                self._failed = True
+                return
+            self._meter.end(index)
+
+    def _is_late(self) -> bool:
+        return self._over() or self._failed or self._limits.cancelled()

@@ -13,7 +13,7 @@ from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import local_cluster
 from tiering.cluster.fluss.log import fetch
 from tiering.cluster.fluss.log.bucket_log import BucketLog
-from tiering.cluster.fluss.log.timestamps import oldest_timestamps
+from tiering.cluster.fluss.log.timestamps import oldest_headers
 from tiering.model.tables import BucketKey
 
 BUCKET = BucketKey(None, 0)
@@ -36,5 +36,5 @@ def test_the_next_leader_goes_on_where_the_one_before_was_killed(tmp_path: Path,
         assert tables.client.leader_of(table.path, table.table_id, BUCKET) != before
         assert sum(header.count for header in headers) == ROWS
         assert headers[-1].stopping_offset == ROWS
-        assert set(oldest_timestamps(tables.client, table, {BUCKET: 0}, {})) == {BUCKET}
+        assert set(oldest_headers(tables.client, table, {BUCKET: 0}, {})) == {BUCKET}
         tables.close()

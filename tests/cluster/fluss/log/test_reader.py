@@ -24,14 +24,18 @@ from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.executor_client import executor_client
 from tiering.cluster.fluss.log.reader import FlussLogSplitReader, open_log_reader
 from tiering.cluster.fluss.log.schema_history import SchemaHistory
-from tiering.cluster.fluss.log.timestamps import oldest_timestamps
+from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged, UnsupportedType
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath, TableType
 
 B0 = BucketKey(None, 0)
 ORDERS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("price", pa.float64())])
 IMPATIENT_S = 1.0
+
+
+def commit_times(tables: FlussTables, table: TableInfo, offsets: Offsets) -> dict[BucketKey, datetime]:
+    return {bucket: commit_time(header) for bucket, header in oldest_headers(tables.client, table, offsets, {}).items()}
 
 
 def orders(start: int, stop: int) -> pa.RecordBatch:
@@ -207,7 +211,7 @@ def test_a_partition_is_read_until_it_is_dropped(tables: FlussTables) -> None:
     tables.append(table, [pa.RecordBatch.from_pylist([{"id": number, "day": "2026-01-01"} for number in range(5)], schema=schema)])
     of_partition = reader(tables, table, bucket=bucket)
     assert rows(of_partition)["id"].to_pylist() == list(range(5))
-    assert set(oldest_timestamps(tables.client, table, {bucket: 0}, {})) == {bucket}
+    assert set(commit_times(tables, table, {bucket: 0})) == {bucket}
     tables.drop_partition(table, {"day": "2026-01-01"})
     assert "was dropped" in error_in_time(of_partition, SourceChanged)
 
@@ -291,9 +295,9 @@ def test_records_in_remote_storage_are_read_with_those_on_the_server(tables: Flu
         assert rows(reader(tables, table, start, stop))["id"].to_pylist() == list(range(start, stop))
     read = rows(reader(tables, table))
     for offset in (0, 1_999, 10_500, 19_999):
-        times = oldest_timestamps(tables.client, table, {B0: offset}, {})
+        times = commit_times(tables, table, {B0: offset})
         assert times == {B0: read["__timestamp"][offset].as_py()}
-    assert oldest_timestamps(tables.client, table, {B0: 20_000}, {}) == {}
+    assert commit_times(tables, table, {B0: 20_000}) == {}
 
 
 def test_a_remote_segment_that_is_not_there_is_named(tables: FlussTables) -> None:
@@ -320,7 +324,7 @@ def test_a_log_whose_start_moved_is_truncated(tables: FlussTables) -> None:
     wait_for("the log to be cut", lambda: log.bounds().log_start > 0)
     with pytest.raises(LogTruncated, match=r"bucket 0 of sales\.retained starts at offset \d+, after 0"):
         rows(planned)
-    assert oldest_timestamps(tables.client, table, {B0: 0}, {}) == {}
+    assert commit_times(tables, table, {B0: 0}) == {}
 
 
 def test_a_damaged_record_batch_of_a_server_is_named(tables: FlussTables, cluster: LocalFlussCluster) -> None:
@@ -342,7 +346,7 @@ def test_many_buckets_tell_their_oldest_times_in_few_questions(tables: FlussTabl
     read = {BucketKey(None, bucket): rows(reader(tables, table, bucket=BucketKey(None, bucket))) for bucket in range(4)}
     offsets = {bucket: part.num_rows // 2 for bucket, part in read.items() if part.num_rows}
     assert len(offsets) > 1
-    assert oldest_timestamps(tables.client, table, offsets, {}) == {
+    assert commit_times(tables, table, offsets) == {
         bucket: read[bucket]["__timestamp"][offset].as_py() for bucket, offset in offsets.items()
     }
 

@@ -10,6 +10,8 @@ import pytest
 from support.clusters.fluss_server import lake_settings
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
+from tiering.cli.doctor.findings import Verdict
+from tiering.cli.doctor.fluss import cluster_servers
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.wire.client import FlussClient
@@ -132,6 +134,9 @@ def test_a_bucket_without_a_leader_says_so_until_its_server_is_back(
     error = wait_for("the bucket has no leader", leaderless, PATIENCE_S)
     assert isinstance(error, ClusterUnavailable)
     assert error.message == "bucket 0 of sales.alone has no leader now"
+    failures = [finding.result for finding in cluster_servers(running.bootstrap_servers) if finding.verdict is Verdict.FAIL]
+    assert any(result.startswith(f"tablet server {number} is not there, and holds buckets of sales.") for result in failures)
+    assert any("nobody leads buckets of" in result and "sales.alone (1)" in result for result in failures)
     running.tablet_servers[number].start()
     assert end_of_log_soon(client, table) == 100
 

@@ -29,8 +29,8 @@ from tiering.cluster.embedded.rpc.messages import (
     stored_snapshot_from_pb,
     table_from_pb,
 )
-from tiering.cluster.embedded.rpc.writer import MAX_APPEND_BYTES, as_batch
-from tiering.cluster.writable import AppendedRange, Rows, TableSpec
+from tiering.cluster.embedded.rpc.writer import as_batch
+from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableSpec
 from tiering.errors import InvalidData, ServiceBusy, ServiceUnreachable
 from tiering.library_guards.arrow_ipc import rows_bytes
 from tiering.model.leases import KvSnapshot
@@ -101,6 +101,11 @@ class RemoteEmbeddedCluster:
     def remembers_writers(self) -> bool:
         """As `WritableCluster.remembers_writers`: for ever."""
         return True
+
+    @property
+    def max_write_bytes(self) -> int:
+        """As `WritableCluster.max_write_bytes`: what fits a message."""
+        return MAX_APPEND_BYTES
 
     def check_options(self, properties: Mapping[str, str]) -> None:
         """As `WritableCluster.check_options`: all of them."""

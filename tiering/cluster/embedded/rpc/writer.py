@@ -1,4 +1,4 @@
-"""One writer's rows, cut into writes that fit a message, numbered so that a repeat does no harm."""
+"""One writer's rows, cut into writes that the cluster takes, numbered so that a repeat does no harm."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from tiering.cluster.embedded.metadata.types import count_fields
-from tiering.cluster.writable import AppendedRange, Rows, WritableCluster
+from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, WritableCluster
 from tiering.errors import InvalidData
 from tiering.library_guards.arrow_ipc import WRITE_LIMITS
 from tiering.model.tables import TablePath
 
-MAX_APPEND_BYTES = 3 * 1024 * 1024
-"""Of one append's Arrow stream, in any message: gRPC's default limit is 4 MiB."""
 _OVERHEAD_BYTES_PER_COLUMN = 512
 """Upper bound of what the stream adds to the buffers: schema, field nodes, padding."""
 
@@ -46,7 +44,7 @@ class LogWriter:
 
     def _write(self, write: Callable[[TablePath, Rows, str, int], Sequence[AppendedRange]], rows: Rows) -> Sequence[AppendedRange]:
         ranges: list[AppendedRange] = []
-        for piece in cut_rows(as_batch(rows)):
+        for piece in cut_rows(as_batch(rows), self._cluster.max_write_bytes):
             ranges += write(self._path, piece, self.writer_id, self.sequence)
             self.sequence += 1
         return ranges

@@ -1,84 +1,57 @@
-"""Commit times of the records behind offsets, read from headers of record batches: a small fetch a tablet server.
-
-A server answers with at most as many bytes of each bucket as a header has, but for the first that has any, of which it sends a whole
-record batch (Fluss: the limits count from the second bucket on).
-"""
+"""Commit times of the records behind offsets, read from headers of record batches."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from tiering.cluster.fluss.connection_options import ServerAddress
-from tiering.cluster.fluss.log.batches import MAX_HEADER_BYTES, BatchHeader, LogPlace, read_header
-from tiering.cluster.fluss.log.bucket_log import BucketLog, add_bucket, fetch_request
+from tiering.cluster.fluss.log.batches import BatchHeader, read_header
+from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.fetch import remote_log, segment_gone
+from tiering.cluster.fluss.log.headers import HeaderAnswer, header_answers
 from tiering.cluster.fluss.log.remote_segments import RemoteSegmentGone, remote_header
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, LogTruncated
 from tiering.model.tables import BucketKey, Offsets, TableInfo
 
-_HEADER_FETCH_BYTES = MAX_HEADER_BYTES + 12
-"""A little more: a server takes a limit of less than a header for nothing at all."""
-_ANSWER_BYTES = 2**31 - 1
-"""Of all buckets, so that the record batch of the first leaves room for the headers of the others."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def oldest_timestamps(
+def oldest_headers(
     client: FlussClient, table: TableInfo, offsets: Offsets, remote_properties: Mapping[str, str]
-) -> Mapping[BucketKey, datetime]:
-    """Returns what `LogOffsets.oldest_timestamps` asks for; a record batch without records counts as well, since it has to be tiered over.
+) -> Mapping[BucketKey, BatchHeader]:
+    """Returns the header of the first record batch at or after each offset; one without records counts, since it has to be tiered over.
 
-    Buckets that nobody leads now are left out. Raises ClusterUnavailable if no server answers, UnknownTable, UnknownPartition.
+    Buckets that nobody leads now, or that have none, are left out. Raises ClusterUnavailable if no server answers, UnknownTable,
+    UnknownPartition.
     """
-    times: dict[BucketKey, datetime] = {}
-    by_server: defaultdict[ServerAddress, dict[BucketKey, int]] = defaultdict(dict)
-    for bucket, server in client.leaders_of(table.path, table.table_id, offsets).items():
-        by_server[server][bucket] = offsets[bucket]
+    headers: dict[BucketKey, BatchHeader] = {}
     error: ClusterUnavailable | None = None
-    for server, offsets_there in by_server.items():
+    for answer in header_answers(client, table, offsets):
         try:
-            for bucket, header in _headers(client, server, table, offsets_there, remote_properties):
-                times[bucket] = _EPOCH + timedelta(milliseconds=header.commit_ms)
+            header = _header(client, table, answer, remote_properties)
         except ClusterUnavailable as unavailable:
             error = unavailable
-            for bucket in offsets_there:
-                client.forget_leader(table.path, table.table_id, bucket)
-    if error is not None and not times:
+        else:
+            headers |= {} if header is None else {answer.bucket: header}
+    if error is not None and not headers:
         raise error
-    return times
+    return headers
 
 
-def _headers(
-    client: FlussClient, server: ServerAddress, table: TableInfo, offsets: Offsets, remote_properties: Mapping[str, str]
-) -> Iterator[tuple[BucketKey, BatchHeader]]:
-    request = fetch_request(_ANSWER_BYTES, max_wait_ms=0)
-    for bucket, offset in offsets.items():
-        add_bucket(request, table.table_id, bucket, offset, _HEADER_FETCH_BYTES)
-    for of_table in client.call(server, request).tables_resp:
-        for answer in of_table.buckets_resp:
-            bucket = BucketKey(answer.partition_id if answer.HasField("partition_id") else None, answer.bucket_id)
-            header = _header(client, table, bucket, offsets[bucket], answer, LogPlace(table.path, bucket, str(server)), remote_properties)
-            if header is not None:
-                yield bucket, header
+def commit_time(header: BatchHeader) -> datetime:
+    """When the records of a batch were written."""
+    return _EPOCH + timedelta(milliseconds=header.commit_ms)
 
 
-def _header(
-    client: FlussClient, table: TableInfo, bucket: BucketKey, offset: int, answer: Any, place: LogPlace, properties: Mapping[str, str]
-) -> BatchHeader | None:
+def _header(client: FlussClient, table: TableInfo, answer: HeaderAnswer, properties: Mapping[str, str]) -> BatchHeader | None:
     """Returns the header that an answer tells of; None = there is no record at or after the offset, or it cannot be told now."""
-    if answer.error_code:
-        client.forget_leader(table.path, table.table_id, bucket)
-        return None
-    if not answer.HasField("remote_log_fetch_info"):
-        return read_header(answer.records, 0, place, offset)
+    if not answer.content.HasField("remote_log_fetch_info"):
+        return read_header(answer.content.records, 0, answer.place, answer.offset)
     try:
-        return remote_header(remote_log(answer.remote_log_fetch_info), offset, place, properties)
+        return remote_header(remote_log(answer.content.remote_log_fetch_info), answer.offset, answer.place, properties)
     except RemoteSegmentGone as error:
-        reason = segment_gone(BucketLog(client, table.path, table.table_id, bucket), error, offset)
+        reason = segment_gone(BucketLog(client, table.path, table.table_id, answer.bucket), error, answer.offset)
         if isinstance(reason, LogTruncated):
             return None
         raise reason from error

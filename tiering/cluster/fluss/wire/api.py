@@ -37,6 +37,8 @@ API_VERSIONS = Api(1000, pb.ApiVersionsRequest, pb.ApiVersionsResponse, repeatab
 DROP_TABLE = Api(1006, pb.DropTableRequest, pb.DropTableResponse, repeatable=False)
 GET_TABLE_INFO = Api(1007, pb.GetTableInfoRequest, pb.GetTableInfoResponse, repeatable=True)
 METADATA = Api(1012, pb.MetadataRequest, pb.MetadataResponse, repeatable=True)
+FETCH_LOG = Api(1015, pb.FetchLogRequest, pb.FetchLogResponse, repeatable=True)
+LIST_OFFSETS = Api(1021, pb.ListOffsetsRequest, pb.ListOffsetsResponse, repeatable=True)
 COMMIT_LAKE_TABLE_SNAPSHOT = Api(1030, pb.CommitLakeTableSnapshotRequest, pb.CommitLakeTableSnapshotResponse, repeatable=False)
 """Repeating it may delete the offsets file that it registered."""
 GET_LAKE_SNAPSHOT = Api(1032, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotResponse, repeatable=True)
@@ -58,8 +60,8 @@ APIS = (
     Api(1009, pb.ListPartitionInfosRequest, pb.ListPartitionInfosResponse, repeatable=True),
     Api(1011, pb.GetTableSchemaRequest, pb.GetTableSchemaResponse, repeatable=True),
     METADATA,
-    Api(1015, pb.FetchLogRequest, pb.FetchLogResponse, repeatable=True),
-    Api(1021, pb.ListOffsetsRequest, pb.ListOffsetsResponse, repeatable=True),
+    FETCH_LOG,
+    LIST_OFFSETS,
     Api(1023, pb.GetLatestKvSnapshotsRequest, pb.GetLatestKvSnapshotsResponse, repeatable=True),
     Api(1024, pb.GetKvSnapshotMetadataRequest, pb.GetKvSnapshotMetadataResponse, repeatable=True),
     COMMIT_LAKE_TABLE_SNAPSHOT,
@@ -74,6 +76,8 @@ APIS = (
 )
 NEEDED_OF_A_COORDINATOR = (COMMIT_LAKE_TABLE_SNAPSHOT, GET_LAKE_SNAPSHOT, LAKE_TIERING_HEARTBEAT, PREPARE_LAKE_TABLE_SNAPSHOT)
 """Without these nothing can be tiered."""
+NEEDED_OF_A_TABLET_SERVER = (FETCH_LOG, LIST_OFFSETS)
+"""Without these no log can be read."""
 LEASES = (ACQUIRE_KV_SNAPSHOT_LEASE, RELEASE_KV_SNAPSHOT_LEASE, DROP_KV_SNAPSHOT_LEASE)
 """Rounds go on without these."""
 

@@ -129,6 +129,13 @@ class FlussClient:
         """Whether the coordinator takes all of these calls. Raises as `coordinator`."""
         return not self.coordinator_connection().offered.missing(apis)
 
+    def missing(self, server: ServerAddress, *apis: Api) -> list[str]:
+        """Those of the calls that one server does not take, each with the reason. Raises as `call`."""
+        try:
+            return self._pool.connection(server).offered.missing(apis)
+        except ConnectionBroken as broken:
+            raise broken.error from broken
+
     def close(self) -> None:
         """Ends its connections; whoever waits for an answer gets ClusterUnavailable."""
         self._pool.close()

@@ -6,6 +6,7 @@ It makes tables and writes rows. What it cannot do goes through `wire`.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,15 @@ from tiering.model.tables import TablePath
 
 _CLIENT_SIDE = -2
 """Code of errors that pyfluss raises by itself."""
+_NESTED = re.compile(r'ApiError \{ code: (\d+), message: "(.*)" \}')
+"""In the message of a client-side error: Fluss's own, found without asking a server."""
+_PIECE_BYTES = 2 << 20
+"""Of what pyfluss gets at a time. A piece goes to one bucket, unless its rows have a bucket key."""
+_BATCH_MS = "1000"
+"""How long pyfluss gathers changes of a bucket into one batch, unless it is full or flushed."""
+_EVERY_ROW, _LAST_ROWS = 64, 256
+"""Of upserts and deletes, whose answers are looked at: each takes ten times as long as the change itself. A server takes or refuses a
+batch of a bucket as a whole, which holds megabytes or ends with the write, so some of its rows are among these."""
 _FLUSH_SECONDS = 120.0
 """For all rows of a write to be acknowledged. pyfluss itself waits without end, for a partition that is not there among others."""
 
@@ -65,35 +75,34 @@ class NativeClient:
         self._ask(lambda admin: admin.drop_partition(_path(path), dict(values), False))
 
     def append(self, path: TablePath, batches: Sequence[pa.RecordBatch]) -> None:
-        """Appends rows in the table's columns, a partition a batch; all of them are acknowledged when this returns."""
+        """Appends rows in the table's columns, a partition a batch; all of them are acknowledged when this returns.
+
+        Raises what a server refused any of them with; the others may have been written.
+        """
 
         async def write(table: Any) -> None:
             writer = table.new_append().create_writer()
-            for batch in batches:
-                writer.write_arrow_batch(batch.cast(table.arrow_schema))
+            handles = [writer.write_arrow_batch(piece) for batch in batches for piece in _pieces(batch.cast(table.arrow_schema))]
             await writer.flush()
+            await _acknowledged(handles)
 
         self._write(path, write)
 
     def upsert(self, path: TablePath, rows: pa.RecordBatch) -> None:
         """Upserts whole rows in their order, likewise. pyfluss takes them one by one: some 60,000 a second."""
-
-        async def write(table: Any) -> None:
-            writer = table.new_upsert().create_writer()
-            for row in _tuples(rows):
-                writer.upsert(row)
-            await writer.flush()
-
-        self._write(path, write)
+        self._change(path, rows, lambda writer: writer.upsert)
 
     def delete(self, path: TablePath, keys: pa.RecordBatch) -> None:
         """Deletes the rows of the keys, whose columns are in the primary key's order, likewise."""
+        self._change(path, keys, lambda writer: writer.delete)
 
+    def _change(self, path: TablePath, rows: pa.RecordBatch, verb: Callable[[Any], Callable[[tuple[Any, ...]], Any]]) -> None:
         async def write(table: Any) -> None:
             writer = table.new_upsert().create_writer()
-            for key in _tuples(keys):
-                writer.delete(key)
+            change = verb(writer)
+            handles = [change(row) for row in _tuples(rows)]
             await writer.flush()
+            await _acknowledged([*handles[:-_LAST_ROWS:_EVERY_ROW], *handles[-_LAST_ROWS:]])
 
         self._write(path, write)
 
@@ -132,7 +141,7 @@ class NativeClient:
             return self._connection, self._loop
 
     def _settings(self) -> dict[str, str]:
-        settings = {"bootstrap.servers": ",".join(self._options.bootstrap_servers)}
+        settings = {"bootstrap.servers": ",".join(self._options.bootstrap_servers), "writer.batch-timeout-ms": _BATCH_MS}
         if self._options.username is not None:
             settings |= {
                 "security.protocol": "sasl",
@@ -179,12 +188,25 @@ def _ours(error: Any) -> LakewardError:
     message = str(error.message).splitlines()[0] if error.message else ""
     if error.error_code != _CLIENT_SIDE:
         return error_of(error.error_code, message)
+    if refusal := _NESTED.search(message):
+        return error_of(int(refusal[1]), refusal[2].replace('\\"', '"'))
     kind: type[LakewardError] = InvalidArgument if "illegal argument" in message else ClusterUnavailable
     return kind(f"Fluss's client: {message}")
 
 
 def _path(path: TablePath) -> Any:
     return _pyfluss().TablePath(path.database_name, path.table_name)
+
+
+async def _acknowledged(handles: Sequence[Any]) -> None:
+    """Raises the error of the first that was refused: `flush` waits for all answers, and raises none."""
+    for handle in handles:
+        await handle.wait()
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * _PIECE_BYTES // max(1, batch.nbytes))
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
 def _tuples(rows: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:

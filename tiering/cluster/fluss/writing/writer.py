@@ -8,7 +8,7 @@ what its buckets' logs grew by meanwhile, rows of others included.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -21,12 +21,13 @@ from tiering.cluster.embedded.metadata.types import storable_schema
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.settings import FlussSettings
 from tiering.cluster.fluss.source import FlussSource
-from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss
+from tiering.cluster.fluss.table_options import ALTERABLE, check_option, in_fluss_words, is_of_fluss, nearest_known
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.writing.native_client import NativeClient
 from tiering.cluster.fluss.writing.type_json import type_json
 from tiering.cluster.writable import AppendedRange, Rows, TableSpec
-from tiering.errors import ClusterUnavailable, InvalidArgument
+from tiering.errors import ClusterUnavailable, InvalidArgument, LakewardError
+from tiering.lake_table_options import check_table_options
 from tiering.model.names import check_database, table_path
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
@@ -35,18 +36,22 @@ PARTITION_SEPARATOR = "$"
 """Between the values of a partition's columns in its name."""
 _SET, _LAST = 0, 0
 """AlterTable: `op_type` of an option, position of a column."""
+MAX_WRITE_BYTES = 64 << 20
+"""Of one write, which waits for all its acknowledgements, and asks for offsets before and behind it."""
+UNKNOWN_SCHEMA = "Invalid schema id"
+"""What a tablet server says of rows with a column that it has not heard of."""
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
 """How long a new table's buckets are waited for, until each has a leader."""
 
 
 @contextmanager
-def fluss_writer(options: FlussConnection) -> Iterator[FlussWriter]:
-    """Writes to a cluster that no coordinator of ours needs to know. Raises SetupError where pyfluss is not installed."""
+def fluss_writer(options: FlussConnection, settings: FlussSettings | None = None) -> Iterator[FlussWriter]:
+    """Writes to a cluster. Without `settings` no coordinator of ours needs to know it. Raises SetupError where pyfluss is not installed."""
     client = FlussClient(options)
     with ExitStack() as stack:
         stack.callback(client.close)
-        settings = FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
-        writer = FlussWriter(options, FlussSource(options, client, settings), client)
+        known = settings or FlussSettings(options.bootstrap_servers, ",".join(options.bootstrap_servers))
+        writer = FlussWriter(options, FlussSource(options, client, known), client)
         stack.callback(writer.close)
         yield writer
 
@@ -55,6 +60,7 @@ class FlussWriter:
     """`source` is the same cluster as it is read, the client its own; both are the caller's to close."""
 
     remembers_writers = False
+    max_write_bytes = MAX_WRITE_BYTES
 
     def __init__(self, options: FlussConnection, source: SplitSource, client: FlussClient) -> None:
         self._source = source
@@ -87,7 +93,8 @@ class FlussWriter:
         return self._source.lake_snapshot(table)
 
     def check_options(self, properties: Mapping[str, str]) -> None:
-        """As `WritableCluster.check_options`: the cluster alone knows the options of a new table, and refuses what it does not know."""
+        """As `WritableCluster.check_options`: of Fluss's own the cluster alone knows, and refuses those that it does not know."""
+        check_table_options(properties)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """As `WritableCluster.create_database`; names that differ in case alone are different ones to Fluss."""
@@ -103,17 +110,18 @@ class FlussWriter:
         keys = {*spec.primary_key, *spec.bucket_keys, *spec.partition_keys}
         schema = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in storable_schema(spec.schema)])
         own = {name: in_fluss_words(name, value) for name, value in spec.properties.items() if is_of_fluss(name)}
-        self._native.create_table(
-            path,
-            schema,
-            spec.primary_key,
-            ignore_if_exists,
-            bucket_count=spec.bucket_count,
-            bucket_keys=list(spec.bucket_keys),
-            partition_keys=list(spec.partition_keys),
-            properties=own,
-            custom_properties={name: value for name, value in spec.properties.items() if name not in own},
-        )
+        shape = {
+            "bucket_count": spec.bucket_count,
+            "bucket_keys": list(spec.bucket_keys),
+            "partition_keys": list(spec.partition_keys),
+            "properties": own,
+            "custom_properties": {name: value for name, value in spec.properties.items() if name not in own},
+        }
+        try:
+            self._native.create_table(path, schema, spec.primary_key, ignore_if_exists, **shape)
+        except InvalidArgument as error:
+            error.hint = error.hint or nearest_known(own)
+            raise
         table = self.table(path)
         self._wait_for_leaders(table)
         return table
@@ -167,7 +175,7 @@ class FlussWriter:
         batch = fit_columns(rows, table.schema, _nullable(table))
         self._make_partitions(table, batch)
         before = self._source.offsets(table)
-        self._native.upsert(path, batch)
+        self._repeated_until_known(lambda: self._native.upsert(path, batch))
         return self._grown(table, before)
 
     def delete(self, path: TablePath, keys: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
@@ -180,7 +188,7 @@ class FlussWriter:
             names = _partition_names(table, batch)
             batch = batch.filter(pa.array([name in present for name in names]))
         before = self._source.offsets(table)
-        self._native.delete(path, batch)
+        self._repeated_until_known(lambda: self._native.delete(path, batch))
         return self._grown(table, before)
 
     def close(self) -> None:
@@ -196,6 +204,17 @@ class FlussWriter:
             self._native.create_partition(table.path, _partition_values(table, name))
         if new:
             self._wait_for_leaders(table)
+
+    def _repeated_until_known(self, change: Callable[[], None]) -> None:
+        """Just after a column was added a tablet server may not know of it. Upserts and deletes may be repeated: the keys end the same."""
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            try:
+                return change()
+            except LakewardError as error:
+                if UNKNOWN_SCHEMA not in error.message or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
     def _wait_for_leaders(self, table: TableInfo) -> None:
         deadline = time.monotonic() + READY_SECONDS

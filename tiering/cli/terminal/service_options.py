@@ -1,0 +1,73 @@
+"""The options of a service, which `lakeward coordinator` and `lakeward up` both have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussHeldTablesOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
+from tiering.cli.terminal.logs import configure_logging
+from tiering.cli.terminal.options import (
+    DataOption,
+    HostOption,
+    InlineOption,
+    InsecureOption,
+    LakePropertyOption,
+    LogLevelOption,
+    PortOption,
+    TimeoutOption,
+)
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.files.private_files import keep_files_private
+from tiering.wire.channel import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from tiering.cli.processes.coordinator import CoordinatorSettings
+
+_DEFAULTS = CoordinatorOptions()
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """As typed. With the lake's own `--datalake.*` they make the settings of a coordinator."""
+
+    data: DataOption = Path("lakeward-data")
+    port: PortOption = DEFAULT_PORT
+    host: HostOption = "127.0.0.1"
+    service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms
+    inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes
+    lake_property: LakePropertyOption = None
+    fluss: FlussOption = None
+    fluss_cluster_id: FlussClusterIdOption = None
+    fluss_mode: FlussModeOption = None
+    fluss_held_tables: FlussHeldTablesOption = _DEFAULTS.held_tables
+    fluss_conf: FlussConfOption = None
+    create_lake_tables: CreateLakeTablesOption = False
+    insecure: InsecureOption = False
+    log_level: LogLevelOption = "info"
+
+    def begin(self, context: typer.Context) -> CoordinatorSettings:
+        """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
+        # Here and not above: the other commands, and their help, do without what it needs.
+        from tiering.cli.processes.coordinator import CoordinatorSettings
+
+        configure_logging(self.log_level)
+        keep_files_private()
+        cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode)
+        return CoordinatorSettings(
+            self.data,
+            self.host,
+            self.port,
+            self.service_timeout_ms,
+            self.inline_round_bytes,
+            read_lake(context, self.lake_property, self.fluss_conf),
+            self.insecure,
+            self.create_lake_tables,
+            cluster_kind,
+            cluster_settings,
+            self.fluss_held_tables,
+        )
