@@ -147,5 +147,7 @@ def test_a_table_that_failed_in_a_way_of_this_service_goes_back_and_says_why() -
     assert change.record.assignment is not None
     assert change.record.assignment.end is AssignmentEnd.FAILED
     assert change.record.state is TableState.FAILED
+    unresolved = replace(record, lake=replace(record.lake, unresolved_epoch=1))
+    assert assignments.assign(context(), unresolved, AssignmentRef(record.table_id, 0, 7), "session").record.has_turn
     assert assignments.why_not_written(record, "iceberg") == "this service cannot write it: UnsupportedType: no disk left"
     assert assignments.why_not_written(failed(scheduled(), retryable=False), "iceberg") is None

@@ -48,7 +48,8 @@ def assign(ctx: Context, record: TableRecord, ref: AssignmentRef, session: str) 
     """
     assignment = AssignmentRecord(ref.coordinator_epoch, ref.tiering_epoch, session, ctx.now.steady)
     change = Change(record).update(assignment=assignment, elsewhere=None)
-    return change if why_not_written(record, ctx.options.lake_format) is None else hand_back(change.record)
+    keeps = record.unresolved_commit or why_not_written(record, ctx.options.lake_format) is None
+    return change if keeps else hand_back(change.record)
 
 
 def why_not_written(record: TableRecord, lake_format: str) -> str | None:
