@@ -21,6 +21,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
@@ -65,6 +66,7 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
+        self._timer = PhaseTimer()
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster))
 
     @property
@@ -97,7 +99,7 @@ class RoundRunner:
             return outcome
         except BaseException as error:
             log.exception("a round ended unexpectedly", round_id=self._assignment.round_id)
-            return unexpected_end(self._state, error)
+            return self._timed(unexpected_end(self._state, error))
         finally:
             self._release_leases()
 
@@ -110,15 +112,20 @@ class RoundRunner:
     def advance(self) -> act.RoundOutcome | None:
         """Carries out one action and returns the outcome if the round is over. The simulator interleaves rounds here."""
         if isinstance(self._action, act.End):
-            return self._action.outcome
+            return self._timed(self._action.outcome)
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
             crash_points.reach(point)
+        started = self._world.clock.monotonic_ms()
         event = self._carry_out(self._action)
+        self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
         log.debug("round step", round_id=self._assignment.round_id, action=type(self._action).__name__, led_to=type(event).__name__)
         self._state, self._action = machine.step(self._state, event)
-        return self._action.outcome if isinstance(self._action, act.End) else None
+        return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
+
+    def _timed(self, outcome: act.RoundOutcome) -> act.RoundOutcome:
+        return replace(outcome, stats=replace(outcome.stats, times=self._timer.times()))
 
     def _carry_out(self, action: act.Action) -> act.Event:
         try:
@@ -225,7 +232,7 @@ class RoundRunner:
         outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
         done = combined(outcomes)
         if self._stopped_by is not None and not self._granted:
-            return WorkDone(done.results, done.stats, self._stopped_by, Phase.WRITE)
+            return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True
         meter.report()
         return done
@@ -300,4 +307,7 @@ def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
         deletes_written=sum(result.deletes for result in results),
     )
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
-    return WorkDone(results, stats) if failed is None else WorkDone(results, stats, failed.error, failed.phase)
+    work_ms = sum(outcome.work_ms for outcome in outcomes)
+    read_share = sum(outcome.read_ms for outcome in outcomes) / work_ms if work_ms else 0.0
+    done = WorkDone(results, stats, read_share=read_share)
+    return done if failed is None else replace(done, error=failed.error, phase=failed.phase)

@@ -92,6 +92,8 @@ class Coordinator:
             self.table_records.store,
             tierer_connected=connected,
             open_calls=calls,
+            tierers=self.heartbeats.tierers(),
+            options=self.options,
             validations=self.table_records.store.validations,
             assigned_format=self.options.lake_format if self.relay is not None else None,
         )
