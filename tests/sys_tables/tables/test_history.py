@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from support.services.sys_catalog import serving, where
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, MemoryView
 from support.worlds.memory_store import MemoryStore
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.server import service
 from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.interface import HistoryRange
 from tiering.coordinator.memory.store import Writes
@@ -209,5 +211,19 @@ def test_a_miss_is_explained_by_what_took_longest(run: Run) -> None:
         assert "back-offs took 1 min:" in r2["explanation"]
         assert (r3["largest_part"], r3["explanation"]) == ("read", "reading took 7 ms")
         assert (r4["largest_part"], r4["largest_part_ms"], r4["explanation"]) == (None, None, "nobody said where the time went")
+
+    run(scenario())
+
+
+def test_of_history_an_export_of_all_tables_has_the_newest_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "EXPORTED_HISTORY_ROWS", 2)
+
+    async def scenario() -> None:
+        handle = Remembering(Writes(events=tuple(event(number) for number in range(5))))
+        async with serving(handle) as client:
+            pieces = [answer async for answer in client.stub.ReadAllTables(pb.ReadAllTablesRequest())]
+        arrow = b"".join(answer.arrow for answer in pieces if answer.name == "tiering_events")
+        assert pa.ipc.open_stream(arrow).read_all().column("message").to_pylist() == ["4", "3"]
+        assert handle.store.drawn == 2
 
     run(scenario())
