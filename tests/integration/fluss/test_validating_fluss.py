@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from support.clusters.fluss_owner import CLUSTER_ID, opened_source
 from support.clusters.fluss_tables import FlussTables
 from support.running.fluss_deployment import LAKE, FlussDeployment
-from support.worlds.validated import faults, local, read, replace_column, rewrite
+from support.running.processes import wait_for
+from support.worlds.validated import faults, local, read, replace_column, rewrite, untold
 from tiering.cli.fluss_server.configuration import free_ports
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cli.main import app
@@ -44,6 +45,8 @@ class Tiered:
         ]
         self.log = tables.create("checked_log", LONG, buckets=1, properties=LAKE)
         tables.append(self.log, batches)
+        self.cut = tables.create("checked_cut", LONG, buckets=1, properties={**LAKE, "table.log.ttl": "1s"})
+        tables.append(self.cut, batches)
         self.regions = tables.create("checked_regions", REGIONS, buckets=2, partition_keys=["region"], properties=LAKE)
         for region in ("north", "south"):
             tables.add_partition(self.regions, {"region": region})
@@ -59,7 +62,7 @@ class Tiered:
 
     @property
     def all(self) -> Sequence[TableInfo]:
-        return (self.log, self.regions, self.keyed)
+        return (self.log, self.regions, self.keyed, self.cut)
 
     def _wait(self) -> None:
         for table in self.all:
@@ -116,9 +119,25 @@ def test_what_lies_in_remote_segments_is_compared_as_well(tiered: Tiered) -> Non
     assert str(values.expected).startswith(f"{ROWS} rows")
 
 
+def test_what_retention_cut_off_the_log_is_said_and_the_rest_is_compared(tiered: Tiered) -> None:
+    def start() -> int:
+        with opened_source(tiered.deployment.servers) as source:
+            [bounds] = source.offsets(source.table(tiered.cut.path)).values()
+        return bounds.log_start
+
+    wait_for("Fluss removes what is in the lake", start)
+    results = tiered.check(tiered.cut)
+    assert not faults(results)
+    [(check, scope, details)] = untold(results)
+    assert (check, scope) == ("values", "0")
+    assert "the log no longer holds offsets 0 to" in str(details)
+    [compared] = [result for result in results if result.check == "values" and result.ok]
+    assert compared.expected == compared.actual
+
+
 @pytest.mark.parametrize("level", list(Level))
 def test_each_level_proves_each_table_over_the_clusters_servers(tiered: Tiered, level: Level) -> None:
-    for table in tiered.all:
+    for table in (tiered.log, tiered.regions, tiered.keyed):
         results = tiered.check(table, level)
         assert [result for result in results if result.ok is not True] == []
         assert {result.check for result in results} >= {"base", "files", "rows"}
@@ -187,7 +206,7 @@ def test_no_service_is_needed_but_the_clusters_own_servers(tiered: Tiered) -> No
     named = ("--fluss", servers, "--fluss-cluster-id", CLUSTER_ID, "--fluss-mode", "exclusive")
     lake = [word for name, value in tiered.deployment.data.lake_properties.items() for word in ("--lake-property", f"{name}={value}")]
     openings = (("--data", str(root)), ("--data", str(root), "--fluss", servers), (*named, *lake))
-    for table, words in zip(tiered.all, openings, strict=True):
+    for table, words in zip((tiered.log, tiered.regions, tiered.keyed), openings, strict=True):
         status, printed = run(str(table.path), "--level", "rows", "--format", "csv", *words)
         assert (status, "false" in printed) == (0, False), printed
     with damaged(tiered.files(tiered.log)[0]) as file:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussHeldTablesOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.cluster_options import (
+    FlussClusterIdOption,
+    FlussHeldTablesOption,
+    FlussModeOption,
+    FlussOption,
+    read_cluster,
+    read_storage,
+)
 from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
@@ -58,6 +65,8 @@ class ServiceOptions:
         configure_logging(self.log_level)
         keep_files_private()
         cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode)
+        if self.fluss is not None:
+            cluster_settings |= read_storage(self.fluss_conf)
         return CoordinatorSettings(
             self.data,
             self.host,

@@ -25,7 +25,6 @@ from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
-NO_REMOTE_PROPERTIES: Mapping[str, str] = {}
 UNREADABLE = RecordedLakeSnapshot(-1, {})
 """A record whose file is gone: it is behind whatever the lake holds, so the next base check has the cluster told anew (H1)."""
 
@@ -106,7 +105,7 @@ class FlussSource:
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""
-        headers = oldest_headers(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+        headers = oldest_headers(self._client, table, offsets, self._settings.storage)
         self._sizes.note(table.table_id, headers)
         return {bucket: commit_time(header) for bucket, header in headers.items()}
 
@@ -118,8 +117,8 @@ class FlussSource:
         """As `SplitSource.reader`."""
         schemas = self._schemas.of(table)
         if isinstance(split, TieringSnapshotSplit):
-            return open_snapshot_reader(self._client, table, split, schemas, NO_REMOTE_PROPERTIES)
-        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, NO_REMOTE_PROPERTIES)
+            return open_snapshot_reader(self._client, table, split, schemas, self._settings.storage)
+        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, self._settings.storage)
 
     def _bounds(self, table: TableInfo, split: TieringLogSplit) -> BucketOffsets | None:
         """What the bucket's log holds; None = there is no such bucket.
