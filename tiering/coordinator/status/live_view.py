@@ -9,15 +9,21 @@ from typing import Protocol
 
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.decisions.records import TableRecord, TiererRecord
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
+from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.cells import table_status
+from tiering.coordinator.status.effective_options import effective_options
+from tiering.coordinator.status.live_history import LiveHistory
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
+from tiering.coordinator.status.tierer_statuses import tierer_statuses
+from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
+from tiering.model.tierers import TiererStatus
 from tiering.validate.results import CheckResult
 
 
@@ -39,6 +45,8 @@ class View:
         *,
         tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
+        tierers: Sequence[TiererRecord] = (),
+        options: CoordinatorOptions | None = None,
         validations: Callable[[], Sequence[CheckResult]] = tuple,
         assigned_format: str | None = None,
     ) -> None:
@@ -47,9 +55,11 @@ class View:
         self._cluster = cluster
         self._observer = observer
         self._columns = columns
-        self._history = history
+        self._history = LiveHistory(history, records)
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
+        self._tierers = tierers
+        self._options = options
         self._validations = validations
         self._assigned_format = assigned_format
 
@@ -112,6 +122,12 @@ class View:
 
     def open_calls(self) -> Sequence[OpenCall]:
         return self._open_calls
+
+    def tierers(self) -> Sequence[TiererStatus]:
+        return tierer_statuses(self._moment, self._tierers, self._records.values())
+
+    def options(self) -> Sequence[EffectiveOption]:
+        return effective_options(self._options)
 
     @property
     def history(self) -> History:
