@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from tiering.instants import from_milliseconds, to_milliseconds
 from tiering.model.call_results import Progress, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
-from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
+from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundStats
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableBucket, TablePath
 from tiering.rpc.v1.coordinator_pb2 import PbRoundStats
@@ -126,7 +126,8 @@ def test_an_assignment_survives(assignment: Assignment) -> None:
 
 
 def test_statistics_survive_and_are_never_negative() -> None:
-    stats = RoundStats(*range(1, 1 + len(fields(RoundStats))))
+    times = PhaseTimes(**{part.name: number for number, part in enumerate(fields(PhaseTimes))})
+    stats = RoundStats(*range(1, len(fields(RoundStats))), times)
     assert stats_from_pb(stats_to_pb(stats)) == stats
     assert stats_from_pb(PbRoundStats(splits=-1, deletes_written=-5)) == RoundStats()
 

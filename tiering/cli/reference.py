@@ -6,13 +6,11 @@ be set: the catalog's options, a table's, those of every command, and the number
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, EnumType
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +25,7 @@ from tiering.cli.spark.properties import CATALOG
 from tiering.cluster.embedded.metadata import options as table_options
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.model.attribute_docs import attribute_docs
 from tiering.public_properties import ALLOWED_LOCATIONS, CATALOG_PROPERTIES
 
 CATALOG_OPTIONS = Path("catalog/src/main/java/io/lakeward/spark/service/CatalogOptions.java")
@@ -34,7 +33,6 @@ _JAVA_CONSTANT = re.compile(
     r'(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?(?:public |private )?static final String (?P<name>\w+) =\s*"(?P<value>[^"]*)";', re.DOTALL
 )
 _EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
-_OWN_DOCUMENTS = re.compile(r" \(DESIGN [^)]*\)")
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -100,7 +98,7 @@ def _javadoc(text: str) -> str:
 
 
 def _table_rows(module: ModuleType) -> Iterator[list[str]]:
-    documented = _attribute_docs(inspect.getsource(module))
+    documented = attribute_docs(inspect.getsource(module))
     names = {value: name for name, value in vars(module).items() if isinstance(value, str)}
     for option in table_options.KNOWN_OPTIONS:
         meaning = documented.get(names[option])
@@ -115,28 +113,12 @@ def _lake_table_rows() -> Iterator[list[str]]:
 
 
 def _coordinator_rows() -> Iterator[list[str]]:
-    documented = _attribute_docs(inspect.getsource(CoordinatorOptions))
+    documented = attribute_docs(inspect.getsource(CoordinatorOptions))
     flags = {parameter.name: parameter.opts[0] for parameter in _commands()["coordinator"].params}
     for option in dataclasses.fields(CoordinatorOptions):
         if isinstance(option.default, int):
             flag = f"`{flags[option.name]}`" if option.name in flags else ""
             yield [f"`{option.name}`", flag, f"{option.default:,}", documented[option.name]]
-
-
-def _attribute_docs(source: str) -> Mapping[str, str]:
-    """The string behind each assignment of a module or a class, on one line."""
-    [*body] = ast.parse(source).body
-    if len(body) == 1 and isinstance(body[0], ast.ClassDef):
-        body = body[0].body
-    documented = {}
-    for assignment, text in pairwise(body):
-        match assignment, text:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str() as documentation)),
-            ):
-                documented[name] = _OWN_DOCUMENTS.sub("", " ".join(documentation.split()))
-    return documented
 
 
 def _commands() -> Mapping[str, Any]:

@@ -11,6 +11,8 @@ from tiering.model.tables import DEFAULT_LAKE_FORMAT
 
 DAY_MS = 86_400_000
 
+_BOUNDS = ("keep_rounds", "keep_events", "keep_table_rounds", "keep_table_events", "keep_history_ms")
+
 
 @dataclass(frozen=True)
 class CoordinatorOptions:
@@ -58,11 +60,20 @@ class CoordinatorOptions:
     relay_interval_ms: int = 1_000
     """How often the cluster is told and asked, where it assigns tables."""
 
-    keep_rounds: int = 20_000
-    """Newest rounds that are kept; so many resolved rows of the ledger are kept too."""
+    keep_rounds: int = 200_000
+    """Newest rounds of all tables that are kept, with what they committed; some 2 KB each."""
 
-    keep_events: int = 100_000
-    """Newest events that are kept."""
+    keep_events: int = 500_000
+    """Newest events of all tables that are kept; some 700 bytes each."""
+
+    keep_table_rounds: int = 5_000
+    """Newest rounds of one table that are kept, also of one that was dropped."""
+
+    keep_table_events: int = 25_000
+    """Newest events of one table that are kept, also of one that was dropped."""
+
+    keep_history_ms: int = 30 * DAY_MS
+    """For how long rounds, commits, errors and events are kept. What is not over yet is always kept."""
 
     keep_operations_ms: int = 7 * DAY_MS
     """How long an idempotency key names its operation (DESIGN 5)."""
@@ -83,7 +94,7 @@ class CoordinatorOptions:
     """As the lake's catalog takes them. Tierers are told those alone that `lake.catalog_properties` lists as public."""
 
     def __post_init__(self) -> None:
-        for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", "keep_rounds", "keep_events"):
+        for name in ("service_timeout_ms", "tick_interval_ms", "discovery_interval_ms", "backoff_min_ms", *_BOUNDS):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"the option {name} must be greater than 0, not {getattr(self, name)}")
         if self.held_tables < 0:

@@ -89,6 +89,28 @@ class RoundProgress:
         return None
 
 
+class RoundMode(StrEnum):
+    """What a round is for (SYS.md, `tiering_rounds.mode`)."""
+
+    BACKLOG = "BACKLOG"
+    LIVE = "LIVE"
+
+
+@dataclass(frozen=True)
+class PhaseTimes:
+    """How long the parts of a round took, in milliseconds by its tierer's clock. None = it did not get there, or its tierer did not say.
+
+    Splits are read and written at the same time by several tasks: the time of that work is shared out as the tasks spent theirs.
+    """
+
+    plan_ms: int | None = None
+    lease_ms: int | None = None
+    read_ms: int | None = None
+    write_ms: int | None = None
+    commit_ms: int | None = None
+    ack_ms: int | None = None
+
+
 @dataclass(frozen=True)
 class RoundStats:
     """What a round did. Bytes are those of files; `records_read` counts log records."""
@@ -100,3 +122,4 @@ class RoundStats:
     bytes_written: int = 0
     files_written: int = 0
     deletes_written: int = 0
+    times: PhaseTimes = field(default_factory=PhaseTimes)

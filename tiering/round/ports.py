@@ -136,6 +136,10 @@ class TaskOutcome:
     result: WriteResult | None
     error: LakewardError | None = None
     phase: Phase = Phase.WRITE
+    read_ms: float = 0.0
+    """How long it waited for batches."""
+    work_ms: float = 0.0
+    """How long it took in all."""
 
 
 @dataclass(frozen=True)
@@ -175,3 +179,5 @@ class WorkDone:
     stats: RoundStats
     error: LakewardError | None = None
     phase: Phase = Phase.WRITE
+    read_share: float = 0.0
+    """The part of the tasks' time that went into reading; the rest is writing."""

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
-from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.capabilities import RewritableLogs, service_mode_of
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
@@ -21,6 +21,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.steps import actions as act
@@ -35,6 +36,9 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
+
+LOG_LOOKS = 3
+"""How often a log is looked at again whose leader may have moved just now."""
 
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
 _CRASH_AFTER = {act.SplitsRun: crash_points.AFTER_FILES, act.CommitSent: crash_points.AFTER_LAKE_COMMIT}
@@ -65,7 +69,9 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
-        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster))
+        self._timer = PhaseTimer()
+        looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
+        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
     @property
     def next_action(self) -> act.Action:
@@ -97,7 +103,7 @@ class RoundRunner:
             return outcome
         except BaseException as error:
             log.exception("a round ended unexpectedly", round_id=self._assignment.round_id)
-            return unexpected_end(self._state, error)
+            return self._timed(unexpected_end(self._state, error))
         finally:
             self._release_leases()
 
@@ -110,15 +116,20 @@ class RoundRunner:
     def advance(self) -> act.RoundOutcome | None:
         """Carries out one action and returns the outcome if the round is over. The simulator interleaves rounds here."""
         if isinstance(self._action, act.End):
-            return self._action.outcome
+            return self._timed(self._action.outcome)
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
             crash_points.reach(point)
+        started = self._world.clock.monotonic_ms()
         event = self._carry_out(self._action)
+        self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
         log.debug("round step", round_id=self._assignment.round_id, action=type(self._action).__name__, led_to=type(event).__name__)
         self._state, self._action = machine.step(self._state, event)
-        return self._action.outcome if isinstance(self._action, act.End) else None
+        return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
+
+    def _timed(self, outcome: act.RoundOutcome) -> act.RoundOutcome:
+        return replace(outcome, stats=replace(outcome.stats, times=self._timer.times()))
 
     def _carry_out(self, action: act.Action) -> act.Event:
         try:
@@ -142,11 +153,8 @@ class RoundRunner:
                 world.transport.commit_lake_snapshot(assignment, marker, snapshot_id)
                 crash_points.reach(crash_points.AFTER_ACK)
                 return act.Acked()
-            case act.ReadLog(table):
-                # Snapshots first: so none of them lies beyond the end of its log.
-                snapshots = {} if table.table_type is TableType.LOG else world.cluster.kv_snapshots(table)
-                ends = world.cluster.offsets(table)
-                return act.LogRead(ends, world.cluster.partitions(table) if table.partition_keys else (), snapshots)
+            case act.ReadLog():
+                return self._read_log(action)
             case act.LeaseSnapshots(snapshots):
                 return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
             case act.EnsureLakeTable(table):
@@ -167,6 +175,25 @@ class RoundRunner:
                 self._committer(table).abort(committable)
                 return act.FilesAborted()
         raise AssertionError(f"no effect for {action}")
+
+    def _read_log(self, action: act.ReadLog) -> act.LogRead:
+        cluster, table = self._world.cluster, action.table
+        rewritable = cluster if isinstance(cluster, RewritableLogs) else None
+        if rewritable is not None and action.settle:
+            rewritable.settle(table)
+        # Snapshots first: so none of them lies beyond the end of its log.
+        snapshots = {} if table.table_type is TableType.LOG else cluster.kv_snapshots(table)
+        ends = cluster.offsets(table)
+        partitions = cluster.partitions(table) if table.partition_keys else ()
+        if rewritable is None:
+            return act.LogRead(ends, partitions, snapshots)
+        held = {
+            bucket: at for bucket, at in action.tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end
+        }
+        new = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != held.get(bucket)}
+        # The ends first: a log that is cut before the second look differs at `held` now, one that is cut later at `new` in the next round.
+        traces = {(bucket, at[bucket]): trace for at in (new, held) for bucket, trace in rewritable.record_traces(table, at).items()}
+        return act.LogRead(ends, partitions, snapshots, traces)
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)
@@ -225,7 +252,7 @@ class RoundRunner:
         outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
         done = combined(outcomes)
         if self._stopped_by is not None and not self._granted:
-            return WorkDone(done.results, done.stats, self._stopped_by, Phase.WRITE)
+            return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True
         meter.report()
         return done
@@ -300,4 +327,7 @@ def combined(outcomes: Sequence[TaskOutcome]) -> WorkDone:
         deletes_written=sum(result.deletes for result in results),
     )
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
-    return WorkDone(results, stats) if failed is None else WorkDone(results, stats, failed.error, failed.phase)
+    work_ms = sum(outcome.work_ms for outcome in outcomes)
+    read_share = sum(outcome.read_ms for outcome in outcomes) / work_ms if work_ms else 0.0
+    done = WorkDone(results, stats, read_share=read_share)
+    return done if failed is None else replace(done, error=failed.error, phase=failed.phase)

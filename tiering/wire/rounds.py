@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundProgress, RoundStats
+from dataclasses import fields
+
+from tiering.model.rounds import Assignment, PhaseTimes, RecordedLakeSnapshot, RoundProgress, RoundStats
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.control_pb2 import PbRoundProgress
 from tiering.wire.common import offsets_from_pb, offsets_to_pb, path_from_pb, path_to_pb
@@ -92,6 +94,7 @@ def stats_to_pb(stats: RoundStats) -> pb.PbRoundStats:
         bytes_written=stats.bytes_written,
         files_written=stats.files_written,
         deletes_written=stats.deletes_written,
+        **vars(stats.times),
     )
 
 
@@ -105,4 +108,10 @@ def stats_from_pb(message: pb.PbRoundStats) -> RoundStats:
         bytes_written=max(message.bytes_written, 0),
         files_written=max(message.files_written, 0),
         deletes_written=max(message.deletes_written, 0),
+        times=_times_from_pb(message),
     )
+
+
+def _times_from_pb(message: pb.PbRoundStats) -> PhaseTimes:
+    present = {descriptor.name: value for descriptor, value in message.ListFields()}
+    return PhaseTimes(**{part.name: max(present[part.name], 0) for part in fields(PhaseTimes) if part.name in present})

@@ -121,3 +121,28 @@ def test_a_description_that_cannot_be_read_says_so_and_harms_no_other_table(text
     assert (info.path, info.lake_enabled) == (PATH, False)
     assert info.refusal is not None
     assert "cannot be read" in info.refusal
+
+
+ODD = "its log is in the format 'ODD' (table.log.format), which Lakeward does not read"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "refusal"),
+    [
+        (
+            {"table.log.format": "odd"},
+            {"type": "STRING"},
+            "its log is in the format 'ODD' (table.log.format), which Lakeward does not read",
+        ),
+        ({"table.log.format": "indexed"}, {"type": "STRING"}, None),
+        ({"table.kv.format": "COMPACTED", "table.log.format": "compacted"}, {"type": "CHAR", "length": 3}, None),
+        (
+            {"table.kv.format": "INDEXED"},
+            {"type": "ARRAY", "element_type": {"type": "CHAR", "length": 3}},
+            "it has a column of type CHAR and rows in the format INDEXED, which Lakeward does not read",
+        ),
+    ],
+)
+def test_a_format_of_rows_that_cannot_be_read_is_named(options: dict[str, str], kind: dict[str, Any], refusal: str | None) -> None:
+    document = with_type(kind)
+    assert table_info(described({**document, "properties": {**document["properties"], **options}})).refusal == refusal

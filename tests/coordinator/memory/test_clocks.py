@@ -20,6 +20,7 @@ from support.worlds.coordinator_world import FRESHNESS, START, World
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RoundRecord, Trigger
+from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.observing.lag import lag_of, observation_of
@@ -213,11 +214,11 @@ def test_rounds_from_when_the_clock_was_ahead_push_out_none_that_are_dated_right
     right = tuple(round_row(number, START + timedelta(seconds=number)) for number in range(9, 15))
     grants = tuple(commit_row(row) for row in (*ahead, *right))
     store.apply(epoch, Writes(rounds=(*ahead, *right), commits=grants))
-    store.prune(epoch, 4, 10, START, START + timedelta(days=1))
+    store.prune(epoch, HistoryBounds(START, 4, 10, 4, 10), START, START + timedelta(days=1))
     kept = {row.round_id for row in (*ahead, *right[-4:])}
     assert {row.round_id for row in store.rounds()} == kept
     assert {row.round_id for row in store.commits()} == kept
-    store.prune(epoch, 4, 10, START, START + 2 * YEARS)
+    store.prune(epoch, HistoryBounds(START, 4, 10, 4, 10), START, START + 2 * YEARS)
     assert len(store.rounds()) >= 4
 
 

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from support.worlds.coordinator_world import START
-from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
+from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.memory import sql_schema
-from tiering.coordinator.memory.history import HistoryRange
+from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import SetupError
@@ -123,3 +124,44 @@ def test_what_an_older_version_wrote_is_found_after_the_next_start(tmp_path: Pat
     assert list(store.read_commits(HistoryRange(database_name="sales"))) == [commit_record(1)]
     store.close()
     SqlStore.for_reading(file).close()
+
+
+def test_history_is_bounded_by_age_and_count_and_a_crowded_table_pushes_out_no_other(store: Store) -> None:
+    epoch = store.take_over()
+    rounds = (*tuple(round_record(number) for number in range(10, 20)), round_record(5, "flights"), round_record(1, "weather"))
+    commits = tuple(commit_record(number) for number in range(10, 20))
+    events = (*tuple(event(number) for number in range(10, 20)), event(5, "flights"), event(6, None), event(1, "weather"))
+    store.apply(epoch, Writes(rounds=rounds, commits=commits, events=events))
+    bounds = HistoryBounds(before=START + second(2), rounds=100, events=100, rounds_per_table=3, events_per_table=4)
+    store.prune(epoch, bounds, START, START + second(100))
+    assert [row.tiering_epoch for row in store.read_rounds(HistoryRange())] == [19, 18, 17, 5]
+    assert [row.tiering_epoch for row in store.read_commits(HistoryRange())] == [19, 18, 17]
+    assert messages(store, HistoryRange()) == ["19", "18", "17", "16", "6", "5"]
+
+
+def test_what_is_not_over_is_kept_however_old_it_is(store: Store) -> None:
+    epoch = store.take_over()
+    running, unknown = round_record(1, state=RoundState.RUNNING), commit_record(2, CommitState.UNKNOWN)
+    error = ErrorRecord(1, "sales", "orders", None, "OSError", "", "", True, 1, START, START, "round-0001")
+    over = replace(error, phase="READ", resolved_at=START)
+    store.apply(epoch, Writes(rounds=(running,), commits=(unknown,), errors=(error, over)))
+    store.prune(epoch, HistoryBounds(START + second(50), 1, 1, 1, 1), START, START + second(100))
+    assert list(store.read_rounds(HistoryRange())) == [running]
+    assert list(store.read_commits(HistoryRange())) == [unknown]
+    assert list(store.read_errors(HistoryRange())) == [error]
+
+
+def test_much_is_forgotten_in_short_writes(tmp_path: Path) -> None:
+    store = SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+    epoch = store.take_over()
+    store.apply(epoch, Writes(events=tuple(event(number) for number in range(2_500))))
+    deleted: list[int] = []
+
+    def watch(_: object, cursor: Any, statement: str, *__: object) -> None:
+        if statement.startswith("DELETE FROM lakeward_events"):
+            deleted.append(cursor.rowcount)
+
+    sa.event.listen(store._engine, "after_cursor_execute", watch)
+    store.prune(epoch, HistoryBounds(START, 10, 100, 10, 100), START, START + second(9_000))
+    assert deleted == [1_000, 1_000, 400]
+    store.close()

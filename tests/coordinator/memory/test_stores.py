@@ -28,6 +28,7 @@ from tiering.coordinator.decisions.records import (
     Trigger,
 )
 from tiering.coordinator.memory import sql_schema
+from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import Fenced, SetupError, StoreError
@@ -149,7 +150,7 @@ def test_every_take_over_makes_a_greater_epoch_and_fences_the_former(opened: tup
     with pytest.raises(Fenced):
         store.apply(first, Writes(tables=(full_record(),), events=(event("late"),)))
     with pytest.raises(Fenced):
-        store.prune(first, 1, 1, START, START)
+        store.prune(first, HistoryBounds(START, 1, 1, 1, 1), START, START)
     assert list(other.load()) == []
     assert list(other.events()) == []
     other.apply(second, Writes(tables=(full_record(),)))
@@ -173,7 +174,8 @@ def test_pruning_keeps_the_newest_and_what_is_not_over(store: Store) -> None:
     commits = (commit_record(1, CommitState.UNKNOWN), *(commit_record(number) for number in range(2, 8)))
     events = tuple(event(str(number)) for number in range(7))
     store.apply(epoch, Writes(rounds=rounds, commits=commits, events=events, operations=(operation("old"), operation("new", 10))))
-    store.prune(epoch, keep_rounds=3, keep_events=2, operations_before=START + timedelta(seconds=5), now=START + timedelta(days=1))
+    bounds = HistoryBounds(START, rounds=3, events=2, rounds_per_table=100, events_per_table=100)
+    store.prune(epoch, bounds, operations_before=START + timedelta(seconds=5), now=START + timedelta(days=1))
     assert [row.tiering_epoch for row in store.rounds()] == [7, 6, 5, 1]
     assert [row.tiering_epoch for row in store.commits()] == [7, 6, 5, 1]
     assert [row.message for row in store.events()] == ["6", "5"]

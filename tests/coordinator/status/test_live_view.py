@@ -11,10 +11,11 @@ import pytest
 from support.clusters.memory_cluster import log_table
 from support.operators import pause
 from support.worlds.coordinator_world import START, World
-from tiering.coordinator.interface import CoordinatorHandle
+from tiering.coordinator.interface import CoordinatorHandle, HistoryRange
 from tiering.errors import ClusterUnavailable, UnknownTable
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.rpc.v1 import coordinator_pb2 as pb
 
 
 def look(world: World) -> TableStatus:
@@ -184,3 +185,18 @@ def test_reasons_for_waiting(world: World) -> None:
 def test_deadlines_are_shown_in_the_time_of_the_wall_clock(world: World) -> None:
     world.clock.wall += timedelta(hours=1)
     assert look(world).freshness_deadline == START + timedelta(hours=1, minutes=3)
+
+
+def test_a_running_round_is_shown_with_its_progress(world: World) -> None:
+    """Which is in memory only; an ended one is shown as it is stored."""
+    world.append()
+    tierer, assignment = world.assigned()
+    tierer.plan(assignment)
+    progress = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2, records_done=5, records_total=10)
+    world.coordinator.commits.report_progress(progress)
+    (running,) = world.coordinator.view().history.read_rounds(HistoryRange(table_name=world.table.path.table_name))
+    assert (running.state, running.splits_done, running.records_done) == ("RUNNING", 1, 5)
+    assert world.store.rounds()[0].splits_done == 0
+    tierer.fail(assignment)
+    (failed,) = world.coordinator.view().history.read_rounds(HistoryRange(fields={"state": "FAILED"}))
+    assert failed == world.store.round(assignment.round_id)

@@ -175,23 +175,31 @@ def test_fluss_says_which_assignments_are_gone(tables: FlussTables, other: Servi
     tables.drop(table)
 
 
-def test_a_round_without_a_grant_ends_when_fluss_is_killed_and_another_follows(
-    fluss: LocalFlussCluster, tables: FlussTables, owner: FlussCluster
+def test_h3_h4_a_round_without_a_grant_ends_when_fluss_is_killed_and_another_follows(
+    fluss: LocalFlussCluster, tables: FlussTables, owner: FlussCluster, other: Service
 ) -> None:
-    """Fluss counts its epochs from 0 again: what was assigned before counts no more, and nothing is told of it."""
+    """H3: Fluss counts its epochs from 0 again: what was assigned before counts no more, and nothing is told of it.
+
+    H4: it says of a table that lives that the assignment is gone, in the words in which it says so of one that was dropped.
+    """
     table = tables.create("killed", SCHEMA, properties=LAKE)
     relay = Relay(owner, table)
     info = relay.get()
-    before = relay.record.assignment
+    before, name_before = relay.record.assignment, relay.record.assignment_ref
     fluss.coordinator.kill()
     wait_for("the relay notices", lambda: relay.relayed() and relay.record.assignment is None)
     assert relay.tierer.beat().tiering_table_resp[0].HasField("error")
     relay.tierer.running.clear()
     fluss.coordinator.start()
     fluss.wait_ready()
+    assert before is not None
+    assert name_before is not None
+    assert other.judges(name_before) is Judgement.GONE
+    relay.turn()
+    assert relay.record.table_id == owner.table(table.path).table_id
     again = relay.get()
     assert again.tiering_epoch > info.tiering_epoch
-    assert before is not None
+    assert relay.record.assignment_ref == name_before
     assert relay.record.assignment is not None
     assert relay.record.assignment.session != before.session
     relay.tierer.finish(again)

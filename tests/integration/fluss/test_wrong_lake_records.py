@@ -56,7 +56,8 @@ def test_a_record_that_nobody_can_read_is_made_anew(fluss: LocalFlussCluster, wo
         world.flink(table).tell_of(newest, path)
         with pytest.raises(LakeRecordUnreadable):
             world.fluss_record(table)
-        tier_until_quiet(world, table)
+        assert world.tier(table).error is None
+        world.assert_told(table)
         newest = world.newest_tiering(table).snapshot_id
     for file in offsets_folder(fluss, table).iterdir():
         file.unlink()
@@ -82,7 +83,9 @@ def test_a_record_that_is_wrong_is_put_right(world: FlussLakeWorld, tmp_path: Pa
         newest = world.newest_tiering(table).snapshot_id
         world.flink(table).tell_of(snapshot_id or newest, f"file:{path}")
         assert world.fluss_record(table) == RecordedLakeSnapshot(snapshot_id or newest, {B0: end})
-        tier_until_quiet(world, table)
+        assert world.tier(table).error is None
+        world.assert_told(table)
+    tier_until_quiet(world, table)
 
 
 def test_rounds_leave_no_more_files_in_the_cluster_than_somebody_needs(fluss: LocalFlussCluster, world: FlussLakeWorld) -> None:

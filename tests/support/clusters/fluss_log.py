@@ -36,6 +36,16 @@ def record_batch(
     return struct.pack("<qi", starting_offset, len(before) + len(crc) + len(covered)) + before + crc + covered
 
 
+def packed_record_batch(rows: Sequence[bytes], change_types: Sequence[int], *, content: bytes | None = None) -> bytes:
+    """A record batch from offset 0 on whose rows are packed one by one, each with its change type; `content` in place of these."""
+    if content is None:
+        content = b"".join(struct.pack("<ib", len(row) + 1, kind) + row for row, kind in zip(rows, change_types, strict=True))
+    covered = struct.pack("<hbiqii", 1, not any(change_types), len(rows) - 1, -1, -1, len(rows)) + content
+    before = struct.pack("<bqi", 1, 1_700_000_000_000, 5)
+    crc = struct.pack("<I", google_crc32c.value(covered))
+    return struct.pack("<qi", 0, len(before) + len(crc) + len(covered)) + before + crc + covered
+
+
 def message(rows: pa.RecordBatch, compression: str | None = None) -> bytes:
     """The rows as an Arrow record batch message without a schema."""
     sink = pa.BufferOutputStream()

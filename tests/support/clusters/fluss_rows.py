@@ -1,4 +1,4 @@
-"""Writes what a Fluss server keeps of a primary-key table: rows in the compacted format, and KV snapshots of them."""
+"""Writes what a Fluss server keeps of a primary-key table: rows in its formats, and KV snapshots of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from rocksdict import Options, Rdict, WriteBatch
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
+from tiering.cluster.fluss.rows.encoding import RowEncoding
 
 _PACKED = {pa.bool_(): "?", pa.int8(): "b", pa.int16(): "<h", pa.float32(): "<f", pa.float64(): "<d"}
 _INTEGERS = {pa.int32(): "<i", pa.date32(): "<i", pa.int64(): "<q"}
@@ -22,10 +23,32 @@ def encode_value(schema_id: int, types: Sequence[pa.DataType], row: Sequence[Any
     return struct.pack("<h", schema_id) + encode_row(types, row)
 
 
-def encode_row(types: Sequence[pa.DataType], row: Sequence[Any]) -> bytes:
-    """A compacted row."""
-    columns = b"".join(_column(kind, value) for kind, value in zip(types, row, strict=True) if value is not None)
-    return _null_bits(row, 1) + columns
+def encode_row(types: Sequence[pa.DataType], row: Sequence[Any], encoding: RowEncoding = RowEncoding.COMPACTED) -> bytes:
+    """A row. Dates and timestamps are numbers, as Arrow has them."""
+    values = [(kind, value) for kind, value in zip(types, row, strict=True) if value is not None]
+    if encoding is RowEncoding.COMPACTED:
+        return _null_bits(row, 1) + b"".join(_column(kind, value) for kind, value in values)
+    lengths, columns = b"", b""
+    for kind, value in values:
+        column = _indexed_column(kind, value)
+        lengths += struct.pack("<i", len(column)) if _has_length(kind) else b""
+        columns += column
+    return _null_bits(row, 1) + lengths.ljust(4 * sum(map(_has_length, types)), b"\0") + columns
+
+
+def _has_length(kind: Any) -> bool:
+    """Whether an INDEXED row has the length of such values."""
+    is_fixed = kind in _PACKED or kind in _INTEGERS or pa.types.is_timestamp(kind) or pa.types.is_fixed_size_binary(kind)
+    return not is_fixed and not _is_compact_decimal(kind)
+
+
+def _indexed_column(kind: Any, value: Any) -> bytes:
+    if kind in _PACKED or kind in _INTEGERS:
+        return struct.pack(_PACKED.get(kind, _INTEGERS.get(kind, "")), value)
+    if pa.types.is_timestamp(kind):
+        milliseconds, nanoseconds = _instant(kind, value)
+        return struct.pack("<q", milliseconds) + (b"" if kind.unit in ("s", "ms") else struct.pack("<i", nanoseconds))
+    return struct.pack("<q", _unscaled(kind, value)) if _is_compact_decimal(kind) else _blob(kind, value, RowEncoding.INDEXED)
 
 
 def varint(number: int, bits: int) -> bytes:
@@ -53,39 +76,39 @@ def _column(kind: Any, value: Any) -> bytes:
         return varint(milliseconds, 64) + (b"" if kind.unit in ("s", "ms") else varint(nanoseconds, 32))
     if _is_compact_decimal(kind):
         return varint(_unscaled(kind, value), 64)
-    blob = _blob(kind, value)
+    blob = _blob(kind, value, RowEncoding.COMPACTED)
     return varint(len(blob), 32) + blob
 
 
-def _blob(kind: Any, value: Any) -> bytes:
+def _blob(kind: Any, value: Any, encoding: RowEncoding) -> bytes:
     if pa.types.is_string(kind):
         return bytes(value, "utf-8")
     if pa.types.is_decimal(kind):
         unscaled = _unscaled(kind, value)
         return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
     if pa.types.is_map(kind):
-        keys = _array(kind.key_type, [key for key, _ in value])
-        return struct.pack("<i", len(keys)) + keys + _array(kind.item_type, [item for _, item in value])
+        keys = _array(kind.key_type, [key for key, _ in value], encoding)
+        return struct.pack("<i", len(keys)) + keys + _array(kind.item_type, [item for _, item in value], encoding)
     if pa.types.is_list(kind):
-        return _array(kind.value_type, value)
+        return _array(kind.value_type, value, encoding)
     if pa.types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]
-        return encode_row([field.type for field in fields], [value[field.name] for field in fields])
+        return encode_row([field.type for field in fields], [value[field.name] for field in fields], encoding)
     return bytes(value)
 
 
-def _array(kind: Any, values: Sequence[Any]) -> bytes:
+def _array(kind: Any, values: Sequence[Any], encoding: RowEncoding) -> bytes:
     head = struct.pack("<i", len(values)) + _null_bits(values, 4)
     slot_bytes = struct.calcsize(_PACKED.get(kind, _INTEGERS.get(kind, "<q")))
     slots, behind = b"", b""
     for value in values:
-        slot, variable = _slot(kind, value, len(head) + slot_bytes * len(values) + len(behind))
+        slot, variable = _slot(kind, value, len(head) + slot_bytes * len(values) + len(behind), encoding)
         slots += slot.ljust(slot_bytes, b"\0")
         behind += variable + bytes(-len(variable) % 8)
     return head + slots + behind
 
 
-def _slot(kind: Any, value: Any, place: int) -> tuple[bytes, bytes]:
+def _slot(kind: Any, value: Any, place: int, encoding: RowEncoding) -> tuple[bytes, bytes]:
     """What an element has in its slot, and at `place` behind all slots."""
     if value is None:
         return b"", b""
@@ -98,7 +121,7 @@ def _slot(kind: Any, value: Any, place: int) -> tuple[bytes, bytes]:
         if kind.unit in ("s", "ms"):
             return struct.pack("<q", milliseconds), b""
         return struct.pack("<ii", nanoseconds, place), struct.pack("<q", milliseconds)
-    blob = _blob(kind, value)
+    blob = _blob(kind, value, encoding)
     if len(blob) < 8 and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         return blob.ljust(7, b"\0") + bytes([0x80 | len(blob)]), b""
     return struct.pack("<ii", len(blob), place), blob

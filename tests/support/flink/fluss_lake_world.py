@@ -1,7 +1,7 @@
 """A `LakeWorld` whose tables are those of a real Fluss cluster, with another tiering service beside it: Flink's, scripted.
 
-Our rounds run in this process, under a coordinator that schedules them by itself; it sees the world's own tables alone, whatever else
-the cluster holds. The other service is assigned its tables by Fluss.
+Our rounds run in this process, under a coordinator that sees the world's own tables alone, whatever else the cluster holds. Fluss assigns
+the tables to us, if the world is shared, and to the other service.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tiering.lake.marker import TieredRange
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.round.steps import actions as act
 from tiering.rpc.fluss import fluss_pb2 as fluss
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
@@ -78,7 +79,7 @@ class FlussLakeWorld(LakeWorld):
         self._other_client.close()
         self.written.close()
 
-    def table(self, name: str, buckets: int = 1, freshness: str = "1s", **_: Any) -> TableInfo:  # type: ignore[override]
+    def table(self, name: str, buckets: int = 1, freshness: str = "100ms", **_: Any) -> TableInfo:  # type: ignore[override]
         """A new lake-enabled log table, in place of one of that name."""
         return self._new(name, SCHEMA, (), buckets, freshness)
 
@@ -86,7 +87,7 @@ class FlussLakeWorld(LakeWorld):
         """A new lake-enabled primary-key table, in place of one of that name."""
         return self._new(name, PRIMARY_KEY_SCHEMA, ("id",), buckets)
 
-    def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int, freshness: str = "1s") -> TableInfo:
+    def _new(self, name: str, schema: pa.Schema, key: tuple[str, ...], buckets: int, freshness: str = "100ms") -> TableInfo:
         properties = {"table.datalake.enabled": "true", "table.datalake.freshness": freshness}
         self._made.append(self.written.create(name, schema, key, buckets=buckets, properties=properties))
         self.cluster.names |= {name}
@@ -121,6 +122,14 @@ class FlussLakeWorld(LakeWorld):
             return None
 
         return wait_for(f"{table.path} is assigned to us", answer)
+
+    def tier(self, table: TableInfo) -> act.RoundOutcome:
+        """A whole round. Fluss hears of its end, and our tierer stops, so that Fluss may assign the table to the other service."""
+        outcome = super().tier(table)
+        if self.coordinator.relay is not None:
+            self.beat(stopping=True)
+            self.coordinator.relay.run_quietly()
+        return outcome
 
     def take_for_dead(self) -> None:
         """Our tierer is silent for so long that its round has failed, and the back-off behind that is over, too."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
+from tiering.lake.iceberg.catalogs.opening import open_catalog
 from tiering.lake.marker import Marker
 from tiering.lake.registry import open_lake
 from tiering.model.tables import TablePath
@@ -14,7 +15,8 @@ from tiering.model.tables import TablePath
 
 def lake_rows(lake_properties: Mapping[str, str], path: TablePath) -> pa.Table:
     """All rows of the lake table's head."""
-    catalog = load_catalog("lake", **dict(lake_properties))
+    is_hadoop = lake_properties.get("type") == "hadoop"  # of which pyiceberg has no catalog
+    catalog = open_catalog(lake_properties) if is_hadoop else load_catalog("lake", **dict(lake_properties))
     return catalog.load_table((path.database_name, path.table_name)).scan().to_arrow()
 
 

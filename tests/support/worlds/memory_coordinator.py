@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -20,10 +20,13 @@ from tiering.coordinator.interface import CheckResult, History
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
+from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import Progress, TierTableResult
+from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
+from tiering.model.tierers import TiererStatus
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FLIGHT_COLUMNS = pa.schema([pa.field("flight", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
@@ -84,6 +87,8 @@ class MemoryView:
     calls: Sequence[OpenCall] = ()
     all_leases: Sequence[KvSnapshotLease] = ()
     all_partitions: Sequence[Partition] = ()
+    all_tierers: Sequence[TiererStatus] = ()
+    all_options: Sequence[EffectiveOption] = ()
     history: History = field(default_factory=MemoryStore)
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:
@@ -94,6 +99,15 @@ class MemoryView:
 
     def validations(self) -> Sequence[CheckResult]:
         return ()
+
+    def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
+        return iter(())
+
+    def tierers(self) -> Sequence[TiererStatus]:
+        return self.all_tierers
+
+    def options(self) -> Sequence[EffectiveOption]:
+        return self.all_options
 
     def open_calls(self) -> Sequence[OpenCall]:
         return self.calls

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
-from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
-from tiering.coordinator.memory.history import HistoryRange
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced
 from tiering.validate.results import CheckResult
+
+RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, EventRecord, ErrorRecord)
 
 ALL_ROWS = 10_000_000
 """More than there are."""
@@ -27,6 +31,7 @@ class MemoryStore:
         self._rounds: dict[str, RoundRecord] = {}
         self._commits: dict[str, LakeCommitRecord] = {}
         self._operations: dict[str, OperationRecord] = {}
+        self._errors: dict[str, ErrorRecord] = {}
         self._events: list[EventRecord] = []
         self._next_event_id = 1
         self._validations: list[CheckResult] = []
@@ -49,6 +54,7 @@ class MemoryStore:
             self._commits.update({row.round_id: row for row in writes.commits})
             self._operations.update({row.idempotency_key: row for row in writes.operations})
             self._validations += writes.validations
+            self._errors.update({row.key: row for row in writes.errors})
             for event in writes.events:
                 self._events.append(replace(event, event_id=self._next_event_id))
                 self._next_event_id += 1
@@ -60,6 +66,10 @@ class MemoryStore:
     def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
         rows = [row for row in self.commits(limit=ALL_ROWS) if _is_wanted(row, row.prepared_at, wanted)]
         return iter(sorted(rows, key=lambda row: (row.prepared_at, row.round_id), reverse=True))
+
+    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
+        rows = [row for row in self._errors.values() if _is_wanted(row, row.last_seen, wanted)]
+        return iter(sorted(rows, key=lambda row: (row.last_seen, row.key), reverse=True))
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
         rows = [row for row in self.events(limit=ALL_ROWS) if _is_wanted(row, row.occurred_at, wanted)]
@@ -93,17 +103,23 @@ class MemoryStore:
         with self._lock:
             return self._validations[::-1][:limit]
 
-    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
-        rounds, commits = self.rounds(limit=ALL_ROWS), self.commits(limit=ALL_ROWS)
-        old_rounds = {row.round_id for row in [row for row in rounds if row.pending_time <= now][keep_rounds:] if row.state.is_final}
-        old_commits = {row.round_id for row in [row for row in commits if row.prepared_at <= now][keep_rounds:] if row.state.is_resolved}
+    def prune(self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime) -> None:
+        rounds = _beyond(self.read_rounds(HistoryRange()), lambda row: row.pending_time, bounds, now)
+        commits = _beyond(self.read_commits(HistoryRange()), lambda row: row.prepared_at, bounds, now)
+        errors = _beyond(self.read_errors(HistoryRange()), lambda row: row.last_seen, bounds, now)
+        events = _beyond(self.read_events(HistoryRange()), lambda row: row.occurred_at, bounds, now)
         with self._lock:
             self._check(coordinator_epoch)
-            self._rounds = {key: row for key, row in self._rounds.items() if key not in old_rounds}
+            for round_id in [row.round_id for row in rounds if row.state.is_final]:
+                del self._rounds[round_id]
             # A round without its grant would count as one that was never granted.
-            self._commits = {key: row for key, row in self._commits.items() if key not in old_commits or key in self._rounds}
+            for round_id in [row.round_id for row in commits if row.state.is_resolved and row.round_id not in self._rounds]:
+                del self._commits[round_id]
+            for key in [row.key for row in errors if row.resolved_at is not None]:
+                del self._errors[key]
             self._operations = {key: row for key, row in self._operations.items() if row.started_time >= operations_before}
-            del self._events[:-keep_events]
+            old = {row.event_id for row in events}
+            self._events = [row for row in self._events if row.event_id not in old]
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -116,7 +132,24 @@ class MemoryStore:
             )
 
 
-def _is_wanted(row: RoundRecord | LakeCommitRecord | EventRecord, time: datetime, wanted: HistoryRange) -> bool:
+def _beyond(newest_first: Iterable[RowT], time_of: Callable[[RowT], datetime], bounds: HistoryBounds, now: datetime) -> list[RowT]:
+    """Rows that are older than the bounds, or beyond the newest of all or of one table."""
+    counts: Counter[tuple[str, str] | None] = Counter()
+    beyond: list[RowT] = []
+    for row in newest_first:
+        if time_of(row) > now:
+            continue
+        is_event = isinstance(row, EventRecord)
+        counts.update([None, (str(row.database_name), str(row.table_name))])
+        of_table = counts[str(row.database_name), str(row.table_name)] if row.database_name is not None else 0
+        limits = (bounds.events, bounds.events_per_table) if is_event else (bounds.rounds, bounds.rounds_per_table)
+        if time_of(row) < bounds.before or counts[None] > limits[0] or of_table > limits[1]:
+            beyond.append(row)
+    return beyond
+
+
+def _is_wanted(row: RoundRecord | LakeCommitRecord | EventRecord | ErrorRecord, time: datetime, wanted: HistoryRange) -> bool:
     within = (wanted.since is None or time >= wanted.since) and (wanted.until is None or time <= wanted.until)
-    named = {"database_name": wanted.database_name, "table_name": wanted.table_name, "round_id": wanted.round_id}
+    round_field = "last_round_id" if isinstance(row, ErrorRecord) else "round_id"
+    named = {"database_name": wanted.database_name, "table_name": wanted.table_name, round_field: wanted.round_id}
     return within and all(value in (None, getattr(row, name)) for name, value in {**wanted.fields, **named}.items())

@@ -1,4 +1,4 @@
-"""`sys.tiering_events` and `sys.lake_commits`: what the store keeps of the past, as the service shows it."""
+"""The tables of history, `sys.tiering_rounds` and the like: what the store keeps of the past, as the service shows it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from support.services.sys_catalog import serving, where
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, MemoryView
 from support.worlds.memory_store import MemoryStore
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
-from tiering.coordinator.decisions.records import CommitState, EventRecord, LakeCommitRecord, Level
+from sys_tables.server import service
+from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.interface import HistoryRange
 from tiering.coordinator.memory.store import Writes
+from tiering.model.rounds import PhaseTimes, RoundMode, RoundState, RoundStats
 
 Run = Callable[[Any], None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+KEYS = ("database_name", "table_name", "tiering_epoch", "coordinator_epoch")
 
 
 class WatchedStore(MemoryStore):
@@ -57,7 +61,7 @@ def event(number: int, **changes: Any) -> EventRecord:
 
 
 def newest(table: str, *columns: str, limit: int | None = None, **filters: str) -> pb.ReadTableRequest:
-    column = {"tiering_events": "occurred_at", "lake_commits": "prepared_at"}[table]
+    column = {"tiering_events": "occurred_at", "lake_commits": "prepared_at", "tiering_rounds": "pending_time"}.get(table, "last_seen")
     order = [pb.Order(column=column, descending=True)]
     conditions = [where(name, "EQUAL", value) for name, value in filters.items()]
     return pb.ReadTableRequest(namespace="sys", name=table, columns=columns, order=order, limit=limit, filters=conditions)
@@ -140,5 +144,86 @@ def test_commits_are_shown_with_offsets_by_bucket(run: Run) -> None:
         assert (second["round_id"], second["offsets"], second["records"], second["lake_snapshot_id"]) == ("r1", [("0", 9)], 9, 77)
         assert acked.column("round_id").to_pylist() == ["r1"]
         assert pa.types.is_map(answer.schema.field("offsets").type)
+
+    run(scenario())
+
+
+def test_rounds_are_shown_with_where_their_time_went(run: Run) -> None:
+    async def scenario() -> None:
+        stats = RoundStats(2, 10, 0, 9, 100, 1, 0, PhaseTimes(1, None, 2, 3, 4, 5))
+        queued = RoundRecord("r2", 7, "demo", "flights", 2, 1, Trigger.CALL, RoundState.QUEUED, NOON + SECOND, triggered_by="ann")
+        ended = replace(
+            replace(queued, round_id="r1", state=RoundState.SUCCEEDED, pending_time=NOON, trigger=Trigger.SCHEDULE, triggered_by=None),
+            started_time=NOON + SECOND,
+            finished_time=NOON + 3 * SECOND,
+            stats=stats,
+            deadline=NOON - SECOND,
+            missed_by_ms=3_500,
+            mode=RoundMode.LIVE,
+            waited_for_slot_ms=1_000,
+            backoff_ms=0,
+            paused_ms=7,
+        )
+        async with serving(Remembering(Writes(rounds=(ended, queued)))) as client:
+            first, second = (await client.table(newest("tiering_rounds"))).to_pylist()
+            called = await client.table(newest("tiering_rounds", "round_id", trigger="call"))
+        known = {name for name, value in first.items() if value is not None}
+        assert known == {"round_id", "table_id", "triggered_by", "trigger", "state", "pending_time", "attempt", *KEYS}
+        times = [second[f"{part}_ms"] for part in ("plan", "lease", "read", "write", "commit", "ack")]
+        assert times == [1, None, 2, 3, 4, 5]
+        assert (second["waited_for_slot_ms"], second["backoff_ms"], second["paused_ms"]) == (1_000, 0, 7)
+        assert (second["duration_ms"], second["deadline"], second["missed_by_ms"], second["mode"]) == (2_000, NOON - SECOND, 3_500, "LIVE")
+        assert (second["records_read"], second["bytes_read"], second["records_written"], second["files_written"]) == (10, None, 9, 1)
+        assert called.column("round_id").to_pylist() == ["r2"]
+
+    run(scenario())
+
+
+def test_kinds_of_errors_are_shown_with_how_often_and_since_when(run: Run) -> None:
+    async def scenario() -> None:
+        row = ErrorRecord(7, "demo", "flights", None, "TiererLost", "gone", "", True, 3, NOON, NOON + SECOND, "r3")
+        over = replace(row, phase="READ", error_class="OSError", hint="buy a disk", retryable=False, last_seen=NOON, resolved_at=NOON)
+        async with serving(Remembering(Writes(errors=(over, row)))) as client:
+            first, second = (await client.table(newest("tiering_errors"))).to_pylist()
+            read = await client.table(newest("tiering_errors", "error_class", phase="READ"))
+        assert first == {name: value for name, value in vars(row).items() if name != "table_id"} | {"hint": None}
+        assert (second["hint"], second["retryable"], second["resolved_at"]) == ("buy a disk", False, NOON)
+        assert read.column("error_class").to_pylist() == ["OSError"]
+
+    run(scenario())
+
+
+def test_a_miss_is_explained_by_what_took_longest(run: Run) -> None:
+    async def scenario() -> None:
+        kept = RoundRecord("r1", 7, "demo", "flights", 1, 1, Trigger.SCHEDULE, RoundState.SUCCEEDED, NOON, deadline=NOON, missed_by_ms=0)
+        late = replace(kept, round_id="r2", missed_by_ms=90_000, backoff_ms=60_000, waited_for_slot_ms=5_000, pending_time=NOON + SECOND)
+        slow = replace(kept, round_id="r3", missed_by_ms=9, stats=RoundStats(times=PhaseTimes(read_ms=7)), pending_time=NOON + 2 * SECOND)
+        silent = replace(kept, round_id="r4", missed_by_ms=9, pending_time=NOON + 3 * SECOND)
+        failed = replace(kept, round_id="r5", missed_by_ms=None, state=RoundState.FAILED)
+        async with serving(Remembering(Writes(rounds=(kept, late, slow, silent, failed)))) as client:
+            r4, r3, r2 = (await client.read("freshness_misses")).to_pylist()
+        assert (r2["round_id"], r2["reached_at"], r2["largest_part"], r2["largest_part_ms"]) == (
+            "r2",
+            NOON + 90 * SECOND,
+            "backoff",
+            60_000,
+        )
+        assert "back-offs took 1 min:" in r2["explanation"]
+        assert (r3["largest_part"], r3["explanation"]) == ("read", "reading took 7 ms")
+        assert (r4["largest_part"], r4["largest_part_ms"], r4["explanation"]) == (None, None, "nobody said where the time went")
+
+    run(scenario())
+
+
+def test_of_history_an_export_of_all_tables_has_the_newest_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "EXPORTED_HISTORY_ROWS", 2)
+
+    async def scenario() -> None:
+        handle = Remembering(Writes(events=tuple(event(number) for number in range(5))))
+        async with serving(handle) as client:
+            pieces = [answer async for answer in client.stub.ReadAllTables(pb.ReadAllTablesRequest())]
+        arrow = b"".join(answer.arrow for answer in pieces if answer.name == "tiering_events")
+        assert pa.ipc.open_stream(arrow).read_all().column("message").to_pylist() == ["4", "3"]
+        assert handle.store.drawn == 2
 
     run(scenario())

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.terminal.cluster_options import read_storage
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
@@ -51,4 +52,5 @@ def tierer(
     configure_logging(log_level)
     keep_files_private()
     os.environ.update(lake_environment(read_lake(context, None, fluss_conf) or {}))
+    read_storage(fluss_conf)
     run_tierer(TiererSettings(uri, master, slots, tierer_id, read_pairs(conf or [], "--conf"), parent_pid))

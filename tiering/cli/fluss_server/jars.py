@@ -1,4 +1,4 @@
-"""Jars of a Fluss server and of its Iceberg plugin: which they are, and where they lie once `lakeward fetch-jars --fluss-server` ran."""
+"""Jars of a Fluss server and of its plugins for Iceberg and S3, and where they lie once `lakeward fetch-jars --fluss-server` ran."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ ICEBERG_PLUGIN_JARS = (
     ),
     MavenJar("commons-logging", "commons-logging", "1.2", sha256="daddea1ea0be0f56978ab3006b8ac92834afeefbd9b7e4e6316fca57df0fa636"),
 )
+S3_PLUGIN_JARS = (
+    MavenJar(
+        "org.apache.fluss", "fluss-fs-s3", FLUSS_VERSION, sha256="9d85c2d83daa0ad5a7c3980162e96022154467f378b08333faa9d37beab682e3"
+    ),  # Hadoop's S3A and the AWS SDK are inside
+)
 
 
 def server_folder() -> Path:
@@ -35,12 +40,12 @@ def server_folder() -> Path:
 
 
 def plugins_folder() -> Path:
-    """What FLUSS_PLUGINS_DIR of a coordinator names for the real Iceberg plugin: a folder of jars for each plugin."""
+    """What FLUSS_PLUGINS_DIR names for Fluss's own plugins: a folder of jars for each of them, `iceberg` and `s3`."""
     return jars_folder() / "fluss-plugins"
 
 
 def _jars_by_folder() -> Mapping[Path, tuple[MavenJar, ...]]:
-    return {server_folder(): SERVER_JARS, plugins_folder() / "iceberg": ICEBERG_PLUGIN_JARS}
+    return {server_folder(): SERVER_JARS, plugins_folder() / "iceberg": ICEBERG_PLUGIN_JARS, plugins_folder() / "s3": S3_PLUGIN_JARS}
 
 
 def missing_jars() -> list[Path]:

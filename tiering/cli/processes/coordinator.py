@@ -35,6 +35,17 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
+class KeptHistory:
+    """How much history is kept: fields of `CoordinatorOptions`."""
+
+    keep_history_ms: int
+    keep_table_rounds: int
+    keep_table_events: int
+    keep_rounds: int
+    keep_events: int
+
+
+@dataclass(frozen=True)
 class CoordinatorSettings:
     """What the command line says. `lake_properties` None = the lake in the data folder."""
 
@@ -51,6 +62,8 @@ class CoordinatorSettings:
     cluster_settings: Mapping[str, str] = field(default_factory=dict)
     """As that kind's `host` takes them."""
     held_tables: int = CoordinatorOptions.held_tables
+    history: KeptHistory | None = None
+    """None = as much as is kept by default."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,7 @@ def _open(settings: CoordinatorSettings, folder: DataFolder, stack: ExitStack) -
         inline_round_bytes=settings.inline_round_bytes,
         cluster_kind=settings.cluster_kind,
         lake_properties=lake_properties,
+        **({} if settings.history is None else vars(settings.history)),
         held_tables=settings.held_tables,
     )
     check_folder(folder.cluster, settings.cluster_kind)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tiering.cluster.fluss.remote.storage import remote_storage
 from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, CLUSTER_ID, MODE
 from tiering.cluster.registry import EMBEDDED, FLUSS
 from tiering.errors import InvalidArgument
+from tiering.lake.fluss.server_yaml import read_server_yaml
 from tiering.model.service_mode import ServiceMode
+from tiering.redaction.redact import remember_secrets
 
 FlussOption = Annotated[
     str | None,
@@ -64,3 +69,21 @@ def read_cluster(fluss: str | None, cluster_id: str | None, mode: ServiceMode | 
         return EMBEDDED, {}
     settings = {BOOTSTRAP_SERVERS: fluss, CLUSTER_ID: cluster_id or ""}
     return FLUSS, settings if mode is None else {**settings, MODE: mode.value}
+
+
+def read_storage(fluss_conf: Path | None) -> dict[str, str]:
+    """Returns settings of the storage in which a Fluss cluster keeps its remote files, as its server.yaml names it.
+
+    What is secret of them goes into the environment of this process, where its children have it from. Raises SetupError if that storage
+    cannot be read here, InvalidArgument.
+    """
+    if fluss_conf is None:
+        return {}
+    storage = remote_storage(read_server_yaml(fluss_conf))
+    remember_secrets(storage.environment)
+    os.environ.update(storage.environment)
+    if storage.data_dir:
+        from tiering.cluster.fluss.remote.files import open_remote  # not for commands that read no file
+
+        open_remote(storage.data_dir, storage.properties)
+    return dict(storage.properties)

@@ -24,8 +24,8 @@ FlussConfOption = Annotated[
     Path | None,
     typer.Option(
         "--fluss-conf",
-        help="Fluss's server.yaml: the lake is the one that it names. --datalake.iceberg.NAME VALUE, as Flink's tiering job takes it, "
-        "goes before it.",
+        help="Fluss's server.yaml: the lake is the one that it names, and its s3.* options open Fluss's remote files. "
+        "--datalake.iceberg.NAME VALUE, as Flink's tiering job takes it, goes before it.",
         show_default=False,
     ),
 ]

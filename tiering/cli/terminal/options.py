@@ -38,6 +38,11 @@ PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free
 HostOption = Annotated[str, typer.Option(help="Address to listen on, such as 127.0.0.1 or ::1.")]
 TimeoutOption = Annotated[int, typer.Option(min=1, help="A tierer silent for this long has lost its tables.")]
 InlineOption = Annotated[int, typer.Option(min=0, help="Rounds of at most this many estimated bytes need no Spark job.")]
+HistoryAgeOption = Annotated[int, typer.Option("--history-age-ms", min=1, help="For how long rounds, commits, errors and events are kept.")]
+HistoryRoundsOption = Annotated[int, typer.Option("--history-rounds", min=1, help="Newest rounds of one table that are kept.")]
+HistoryEventsOption = Annotated[int, typer.Option("--history-events", min=1, help="Newest events of one table that are kept.")]
+HistoryTotalRoundsOption = Annotated[int, typer.Option("--history-total-rounds", min=1, help="Newest rounds of all tables that are kept.")]
+HistoryTotalEventsOption = Annotated[int, typer.Option("--history-total-events", min=1, help="Newest events of all tables that are kept.")]
 InsecureOption = Annotated[bool, typer.Option(help="Listen off loopback although nothing is encrypted or checked.")]
 LakePropertyOption = Annotated[
     list[str] | None,

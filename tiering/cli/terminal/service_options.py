@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiering.cli.terminal.cluster_options import FlussClusterIdOption, FlussHeldTablesOption, FlussModeOption, FlussOption, read_cluster
+from tiering.cli.terminal.cluster_options import (
+    FlussClusterIdOption,
+    FlussHeldTablesOption,
+    FlussModeOption,
+    FlussOption,
+    read_cluster,
+    read_storage,
+)
 from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
 from tiering.cli.terminal.logs import configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
+    HistoryAgeOption,
+    HistoryEventsOption,
+    HistoryRoundsOption,
+    HistoryTotalEventsOption,
+    HistoryTotalRoundsOption,
     HostOption,
     InlineOption,
     InsecureOption,
@@ -40,6 +52,11 @@ class ServiceOptions:
     host: HostOption = "127.0.0.1"
     service_timeout_ms: TimeoutOption = _DEFAULTS.service_timeout_ms
     inline_round_bytes: InlineOption = _DEFAULTS.inline_round_bytes
+    keep_history_ms: HistoryAgeOption = _DEFAULTS.keep_history_ms
+    keep_table_rounds: HistoryRoundsOption = _DEFAULTS.keep_table_rounds
+    keep_table_events: HistoryEventsOption = _DEFAULTS.keep_table_events
+    keep_rounds: HistoryTotalRoundsOption = _DEFAULTS.keep_rounds
+    keep_events: HistoryTotalEventsOption = _DEFAULTS.keep_events
     lake_property: LakePropertyOption = None
     fluss: FlussOption = None
     fluss_cluster_id: FlussClusterIdOption = None
@@ -53,11 +70,13 @@ class ServiceOptions:
     def begin(self, context: typer.Context) -> CoordinatorSettings:
         """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
         # Here and not above: the other commands, and their help, do without what it needs.
-        from tiering.cli.processes.coordinator import CoordinatorSettings
+        from tiering.cli.processes.coordinator import CoordinatorSettings, KeptHistory
 
         configure_logging(self.log_level)
         keep_files_private()
         cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode)
+        if self.fluss is not None:
+            cluster_settings |= read_storage(self.fluss_conf)
         return CoordinatorSettings(
             self.data,
             self.host,
@@ -70,4 +89,5 @@ class ServiceOptions:
             cluster_kind,
             cluster_settings,
             self.fluss_held_tables,
+            KeptHistory(self.keep_history_ms, self.keep_table_rounds, self.keep_table_events, self.keep_rounds, self.keep_events),
         )

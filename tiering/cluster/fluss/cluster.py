@@ -21,7 +21,7 @@ from tiering.cluster.fluss.memory import FlussMemory, KnownTable
 from tiering.cluster.fluss.offsets_files.clean_up import clean_up
 from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger
 from tiering.cluster.fluss.settings import FlussSettings
-from tiering.cluster.fluss.source import NO_REMOTE_PROPERTIES, FlussSource
+from tiering.cluster.fluss.source import FlussSource
 from tiering.cluster.fluss.table_json import TableDescription, with_options
 from tiering.cluster.fluss.tables import FlussTables
 from tiering.cluster.fluss.wire.client import FlussClient
@@ -85,7 +85,7 @@ class FlussCluster(FlussSource):
             snapshots,
             newest_snapshot_id,
             lambda snapshot_id: self._lake_record.is_registered(table, snapshot_id),
-            NO_REMOTE_PROPERTIES,
+            self._settings.storage,
         )
 
     def leases(self) -> Sequence[KvSnapshotLease]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from tiering.cluster.base import ReadOnlyCluster, SplitSource
+from tiering.cluster.fluss.remote.storage import REMOTE_FILE_PROPERTIES
 from tiering.cluster.fluss.settings import (
     BOOTSTRAP_SERVERS,
     CLUSTER_ID,
@@ -67,6 +68,8 @@ class FlussKind:
             memory.set_fact(CLUSTER_ID, chosen.cluster_id)
             memory.set_fact(BOOTSTRAP_SERVERS, ",".join(chosen.bootstrap_servers))
             memory.set_fact(MODE, chosen.mode)
+            for name in REMOTE_FILE_PROPERTIES:
+                memory.set_fact(name, chosen.storage.get(name, ""))
             yield HostedCluster(cluster, properties=chosen.as_text())
         finally:
             if cluster is not None:
@@ -102,7 +105,8 @@ class FlussKind:
     def open_read_only(self, folder: Path, properties: Mapping[str, str] = NO_PROPERTIES) -> ReadOnlyCluster:
         """As `ClusterKind.open_read_only`: the cluster's own servers are read, at the address that the coordinator used last.
 
-        A login goes only to servers that `properties` name.
+        A login goes only to servers that `properties` name, and only for them an address of S3, to which requests would be signed, is taken
+        from the folder.
         """
         from tiering.cluster.fluss.cluster import ReadOnlyFlussCluster
         from tiering.cluster.fluss.memory import FlussMemory
@@ -111,7 +115,8 @@ class FlussKind:
         _check_extra()
         memory = FlussMemory(folder, read_only=True)
         try:
-            known = {name: memory.fact(name) or "" for name in (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE)}
+            names = (BOOTSTRAP_SERVERS, CLUSTER_ID, MODE, *(REMOTE_FILE_PROPERTIES if properties.get(BOOTSTRAP_SERVERS) else ()))
+            known = {name: memory.fact(name) or "" for name in names}
             settings = read_settings({**known, **{name: value for name, value in properties.items() if value}})
             connection = _connection(settings)
             if not properties.get(BOOTSTRAP_SERVERS):

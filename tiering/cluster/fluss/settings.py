@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.remote.storage import REMOTE_FILE_PROPERTIES, check_endpoint
 from tiering.errors import InvalidArgument, SetupError
 from tiering.model.service_mode import ServiceMode
 
@@ -25,10 +26,13 @@ class FlussSettings:
     bootstrap_servers: tuple[str, ...]
     cluster_id: str
     mode: ServiceMode = DEFAULT_MODE
+    storage: Mapping[str, str] = field(default_factory=dict)
+    """Where its remote files are, as `open_remote` takes it; no secrets."""
 
     def as_text(self) -> dict[str, str]:
         """The inverse of `read_settings`."""
-        return {BOOTSTRAP_SERVERS: ",".join(self.bootstrap_servers), CLUSTER_ID: self.cluster_id, MODE: self.mode.value}
+        servers = ",".join(self.bootstrap_servers)
+        return {BOOTSTRAP_SERVERS: servers, CLUSTER_ID: self.cluster_id, MODE: self.mode.value, **self.storage}
 
 
 def read_settings(settings: Mapping[str, str]) -> FlussSettings:
@@ -46,4 +50,6 @@ def read_settings(settings: Mapping[str, str]) -> FlussSettings:
     if mode not in tuple(ServiceMode):
         raise InvalidArgument(f"--fluss-mode is {mode[:60]!r}", hint=f"It may be: {', '.join(ServiceMode)}.")
     servers = FlussConnection.parse(settings.get(BOOTSTRAP_SERVERS, "")).bootstrap_servers
-    return FlussSettings(servers, cluster_id, ServiceMode(mode))
+    storage = {name: settings[name] for name in REMOTE_FILE_PROPERTIES if settings.get(name)}
+    check_endpoint(storage)
+    return FlussSettings(servers, cluster_id, ServiceMode(mode), storage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapsho
 from tiering.cluster.fluss.lake_record import LakeRecord
 from tiering.cluster.fluss.log.reader import open_log_reader
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
+from tiering.cluster.fluss.log.record_traces import record_traces
 from tiering.cluster.fluss.log.schema_history import SchemaHistory
 from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets
@@ -25,7 +27,8 @@ from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
-NO_REMOTE_PROPERTIES: Mapping[str, str] = {}
+SETTLE_SECONDS = 2.0
+"""Between two looks at a log that may not be what it seems: an election is over in that time."""
 UNREADABLE = RecordedLakeSnapshot(-1, {})
 """A record whose file is gone: it is behind whatever the lake holds, so the next base check has the cluster told anew (H1)."""
 
@@ -106,9 +109,21 @@ class FlussSource:
 
     def oldest_timestamps(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, datetime]:
         """As `LogOffsets.oldest_timestamps`."""
-        headers = oldest_headers(self._client, table, offsets, NO_REMOTE_PROPERTIES)
+        headers = oldest_headers(self._client, table, offsets, self._settings.storage)
         self._sizes.note(table.table_id, headers)
         return {bucket: commit_time(header) for bucket, header in headers.items()}
+
+    def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
+        """As `RewritableLogs.record_traces`."""
+        return record_traces(self._client, table, offsets, self._settings.storage)
+
+    def settle(self, table: TableInfo) -> None:
+        """As `RewritableLogs.settle`: a new leader learns within a moment which segments are remote, and how far replicas are."""
+        with self._bounds_lock:
+            buckets = tuple(self._known_bounds.get(table.table_id, ()))
+        for bucket in buckets:
+            self._client.forget_leader(table.path, table.table_id, bucket)
+        time.sleep(SETTLE_SECONDS)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `SplitSource.kv_snapshots`."""
@@ -118,8 +133,8 @@ class FlussSource:
         """As `SplitSource.reader`."""
         schemas = self._schemas.of(table)
         if isinstance(split, TieringSnapshotSplit):
-            return open_snapshot_reader(self._client, table, split, schemas, NO_REMOTE_PROPERTIES)
-        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, NO_REMOTE_PROPERTIES)
+            return open_snapshot_reader(self._client, table, split, schemas, self._settings.storage)
+        return open_log_reader(self._connection, table, split, self._bounds(table, split), schemas, self._settings.storage)
 
     def _bounds(self, table: TableInfo, split: TieringLogSplit) -> BucketOffsets | None:
         """What the bucket's log holds; None = there is no such bucket.

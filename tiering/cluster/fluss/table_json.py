@@ -17,6 +17,7 @@ import pyarrow as pa
 import structlog
 
 from tiering.cluster.fluss.log.schemas import arrow_type
+from tiering.cluster.fluss.rows.encoding import unreadable_format
 from tiering.durations import parse_duration_ms
 from tiering.errors import InvalidArgument, UnsupportedType
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT, TableInfo, TablePath, TableType
@@ -53,6 +54,7 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
         document = json.loads(description.table_json)
         schema, refusal = _schema(document["schema"])
         properties = {**document.get("custom_properties", {}), **_without_catalog(document.get("properties", {})), **(own_options or {})}
+        properties = {str(name): str(value) for name, value in properties.items()}
         primary_key = tuple(document["schema"].get("primary_key") or ())
         info = TableInfo(
             table_id=description.table_id,
@@ -64,9 +66,9 @@ def table_info(description: TableDescription, own_options: Mapping[str, str] | N
             bucket_keys=tuple(document.get("bucket_key") or ()),
             primary_key=primary_key,
             partition_keys=tuple(document.get("partition_key") or ()),
-            refusal=refusal,
+            refusal=refusal or unreadable_format(properties, document["schema"]),
         )
-        return with_options(info, {str(name): str(value) for name, value in properties.items()})
+        return with_options(info, properties)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return TableInfo(
             table_id=description.table_id,

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import (
     CommitState,
     ErrorInfo,
+    ErrorRecord,
     EventRecord,
     LakeCommitRecord,
     Level,
@@ -48,6 +50,7 @@ class Change:
     rounds: Mapping[str, RoundRecord] = field(default_factory=dict)
     commits: Mapping[str, LakeCommitRecord] = field(default_factory=dict)
     events: tuple[EventRecord, ...] = ()
+    errors: Mapping[str, ErrorRecord] = field(default_factory=dict)
     durable: bool = True
     """False for what a restart may forget: heartbeats and progress."""
 
@@ -68,11 +71,18 @@ class Change:
             record = replace(record, commit=row)
         return replace(self, record=record, commits={**self.commits, row.round_id: row})
 
+    def update_errors(self, errors: tuple[ErrorRecord, ...]) -> Change:
+        """The change with these kinds of errors; those that are not as they were go into the store."""
+        before = set(self.record.errors)
+        changed = {row.key: row for row in errors if row not in before}
+        return replace(self, record=replace(self.record, errors=errors), errors={**self.errors, **changed})
+
     def after(self, earlier: Change) -> Change:
         """Both changes as one; this one was made on the record of `earlier`."""
         rounds, commits = {**earlier.rounds, **self.rounds}, {**earlier.commits, **self.commits}
         durable = earlier.durable or self.durable
-        return replace(self, rounds=rounds, commits=commits, events=(*earlier.events, *self.events), durable=durable)
+        events, errors = (*earlier.events, *self.events), {**earlier.errors, **self.errors}
+        return replace(self, rounds=rounds, commits=commits, events=events, errors=errors, durable=durable)
 
     def note(self, ctx: Context, event_type: str, message: str, level: Level = Level.INFO, **details: Any) -> Change:
         """The change with an event about this table and its latest round."""
@@ -116,8 +126,12 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         attempt=_attempt(record),
         triggered_by=call.caller if call else None,
         idempotency_key=call.idempotency_key if call else None,
+        deadline=ctx.now.to_wall(record.due_deadline),
+        backoff_ms=record.backoff_ms + waits.backoff_ms(ctx.now, record),
+        paused_ms=record.paused_ms,
     )
     queued = change.update(
+        backoff_ms=queued_round.backoff_ms,
         tiering_epoch=queued_round.tiering_epoch,
         round=queued_round,
         commit=None,
@@ -163,12 +177,13 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     record = change.record
     looked = record.checked_since or ctx.now.steady
     due = ctx.now.steady if at_once else looked + timedelta(milliseconds=record.freshness_ms)
-    resting = change.update(due_deadline=due)
+    resting = change.update(due_deadline=due, backoff_ms=0, paused_ms=0)
     if checked:
         resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 
-def clear_error(change: Change) -> Change:
+def clear_error(change: Change, ctx: Context) -> Change:
     """Clears what success clears (SYS.md); the count of errors stays."""
-    return change.update(error=None, consecutive_failures=0, retry_deadline=None)
+    cleared = change.update(error=None, consecutive_failures=0, retry_deadline=None)
+    return cleared.update_errors(error_kinds.resolved(change.record.errors, ctx.now.wall))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiering import errors
+from tiering.coordinator.decisions import waits
 from tiering.coordinator.decisions.change import Change, Context, enter_pending
 from tiering.coordinator.decisions.records import Level, Pause, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.model.states import TableState
@@ -81,7 +82,8 @@ def resume(ctx: Context, record: TableRecord, reason: str | None = None) -> Chan
     """Ends a pause; harmless without one."""
     if record.pause is None:
         return Change(record, durable=False)
-    return Change(record).update(pause=None).note(ctx, "TABLE_RESUMED", reason or "resumed")
+    ended = waits.pause_ended(ctx.now, record)
+    return Change(ended).note(ctx, "TABLE_RESUMED", reason or "resumed")
 
 
 def cancel(ctx: Context, record: TableRecord, message: str | None = None) -> Change | None:

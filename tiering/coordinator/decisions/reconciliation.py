@@ -111,7 +111,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, action:
         "records_left_out": row.records_left_out,
     }
     change = change.note(ctx, "LAKE_RECONCILED", f"reconcile_lake({action}) by {ctx.principal}", Level.WARN, **details)
-    return go_on(ctx, clear_error(change), f"reconcile_lake({action}) by {ctx.principal}")
+    return go_on(ctx, clear_error(change, ctx), f"reconcile_lake({action}) by {ctx.principal}")
 
 
 def abandoned(record: TableRecord, row: LakeCommitRecord, state: CommitState) -> Change:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from tiering.model.assignments import AssignmentRef
-from tiering.model.rounds import RecordedLakeSnapshot, RoundProgress, RoundState, RoundStats
+from tiering.model.rounds import RecordedLakeSnapshot, RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, Offsets, TablePath
 
@@ -211,6 +211,17 @@ class RoundRecord:
     lake_snapshot_id: int | None = None
     cancelled_by: str | None = None
     error: ErrorInfo | None = None
+    deadline: datetime | None = None
+    """When the promise of freshness was to be broken, as it stood when the round was queued."""
+    missed_by_ms: int | None = None
+    """How long after that the lake had caught up; None unless this round made it catch up."""
+    completion_target: datetime | None = None
+    """When the round stops early if it is not done."""
+    mode: RoundMode | None = None
+    """None before its plan."""
+    waited_for_slot_ms: int | None = None
+    backoff_ms: int | None = None
+    paused_ms: int | None = None
 
     @property
     def fraction_completed(self) -> float | None:
@@ -271,6 +282,31 @@ class EventRecord:
 
 
 @dataclass(frozen=True)
+class ErrorRecord:
+    """How often rounds of a table failed in one phase with one class: a row of `sys.tiering_errors`. Texts are of the last time."""
+
+    table_id: int
+    database_name: str
+    table_name: str
+    phase: str | None
+    error_class: str
+    message: str
+    hint: str
+    retryable: bool
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+    last_round_id: str
+    resolved_at: datetime | None = None
+    """When a later round went well, or somebody reconciled the table, or it was dropped or its lake disabled."""
+
+    @property
+    def key(self) -> str:
+        """Names it in the store."""
+        return f"{self.table_id}/{self.phase or ''}/{self.error_class}"
+
+
+@dataclass(frozen=True)
 class OperationRecord:
     """What an idempotency key names (DESIGN 5). `targets` and `log_starts` are the offsets captured at the first call.
 
@@ -313,6 +349,8 @@ class TiererRecord:
     superseded: int = 0
     took_over: bool = False
     warned_of_age: bool = False
+    rounds: int = 0
+    """Rounds that it ended since it was met."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -359,6 +397,12 @@ class TableRecord:
     call: QueuedCall | None = None
     lake: LakeKnowledge = field(default_factory=LakeKnowledge)
     forget_deadline: datetime | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    """The kinds of errors of its rounds, the one seen last at the end; at most `MAX_ERRORS`."""
+    backoff_ms: int = 0
+    """How long the table has waited after failures since a round last went well."""
+    paused_ms: int = 0
+    """How long pauses have held it up since then; those that are over."""
     assignment: AssignmentRecord | None = None
     elsewhere: ElsewhereRecord | None = None
 
@@ -392,6 +436,11 @@ class TableRecord:
     def shown_offsets(self) -> TextOffsets | None:
         """How far the lake is, as it is shown; only what a base check passed counts for rounds."""
         return self.lake.offsets if self.elsewhere is None else self.elsewhere.offsets
+
+    @property
+    def shown_snapshot_id(self) -> int | None:
+        """The newest tiering snapshot that is known of, as `shown_offsets`."""
+        return self.lake.snapshot_id if self.elsewhere is None else self.elsewhere.lake_snapshot_id
 
     @property
     def running(self) -> RoundRecord | None:

@@ -7,8 +7,10 @@ is either a repeat, which is harmless, or fenced.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from tiering import errors
+from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.backlog import backlog_begun
 from tiering.coordinator.decisions.backoff import backoff_ms
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
@@ -22,7 +24,7 @@ from tiering.coordinator.decisions.records import (
     TextOffsets,
     Trigger,
 )
-from tiering.model.rounds import RoundProgress, RoundState, RoundStats
+from tiering.model.rounds import RoundMode, RoundProgress, RoundState, RoundStats
 from tiering.model.states import TableState
 
 
@@ -110,6 +112,9 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
         incarnation=incarnation,
         started_time=ctx.now.wall,
         coordinator_epoch=ctx.coordinator_epoch,
+        completion_target=ctx.now.wall + timedelta(milliseconds=max(record.freshness_ms, ctx.options.min_round_duration_ms)),
+        waited_for_slot_ms=waits.waited_for_slot_ms(ctx.now, record),
+        paused_ms=record.paused_ms,
     )
     change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
@@ -130,7 +135,8 @@ def plan(ctx: Context, record: TableRecord, planned: Plan) -> Change:
     backlog = backlog_begun(before.backlog, before.offsets, planned.stops)
     lake = replace(before, table_uuid=planned.lake_table_uuid or before.table_uuid, backlog=backlog)
     change = Change(record).update(lake=lake)
-    change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0)
+    mode = RoundMode.BACKLOG if backlog else RoundMode.LIVE
+    change = change.update_round(planned_stops=planned.stops, splits_total=planned.splits, splits_done=0, mode=mode)
     return _beat(change, ctx)
 
 
@@ -208,7 +214,7 @@ def finish(ctx: Context, record: TableRecord, report: Finished) -> Change:
         state = RoundState.FORCE_FINISHED
     change = end_round(change, ctx, state, stats=report.stats)
     if not unproved:
-        change = clear_error(change)
+        change = clear_error(change, ctx).update_round(missed_by_ms=None if report.forced else waits.missed_by_ms(change.record))
     if report.forced:
         tiered = change.move(ctx, TableState.TIERED, "the round reached its maximum duration and stopped early")
         return enter_pending(tiered, ctx, Trigger.FORCE, "its round stopped early and has to go on")
@@ -252,6 +258,7 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
     elif report.error.retryable:
         retry = ctx.now.after(backoff_ms(failures, ctx.jitter, ctx.options))
     change = change.update(error=report.error, error_count=record.error_count + 1, consecutive_failures=failures, retry_deadline=retry)
+    change = change.update_errors(error_kinds.with_failure(record, report.error))
     change = change.move(ctx, TableState.FAILED, f"{report.error.error_class}: {report.error.message}", Level.ERROR)
     return _answer_call(change, ctx)
 

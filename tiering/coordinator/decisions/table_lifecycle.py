@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.assignments import end_session
 from tiering.coordinator.decisions.change import Change, Context, end_round, enter_pending
 from tiering.coordinator.decisions.moment import Moment
@@ -167,8 +168,8 @@ def _remove(ctx: Context, record: TableRecord, why: str) -> Change:
     change = Change(record)
     if record.round is not None and not record.round.state.is_final:
         change = end_round(change, ctx, RoundState.CANCELLED)
-    change = change.move(ctx, None, why)
-    change = change.update(error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None)
+    change = change.move(ctx, None, why).update_errors(error_kinds.resolved(record.errors, ctx.now.wall))
+    change = change.update(error=None, error_count=0, consecutive_failures=0, retry_deadline=None, call=None, pause=None, errors=())
     return change.update(due_deadline=None, pending_since=None, round=None, commit=None, assignment=None)
 
 
@@ -185,8 +186,7 @@ def may_be_forgotten(now: Moment, record: TableRecord) -> bool:
 def due(ctx: Context, record: TableRecord) -> Change | None:
     """Moves the table to Pending if its freshness or its back-off is over or a CALL waits; None = not yet."""
     if record.pause is not None and ctx.now.passed(record.pause.until_deadline):
-        ended = replace(record, pause=None)
-        change = Change(ended).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")
+        change = Change(waits.pause_ended(ctx.now, record)).note(ctx, "TABLE_RESUMED", "the pause was limited in time and is over")
         return _due(ctx, change) or change
     return _due(ctx, Change(record))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, RoundRecord
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
 
 PAGE_ROWS = 1_000
 """Rows of one page at most: some 20 ms of work."""
@@ -35,6 +35,19 @@ class HistoryRange:
     """Rows of the first page: as many as the reader is likely to want."""
 
 
+@dataclass(frozen=True)
+class HistoryBounds:
+    """How much history is kept. What is not over yet is always kept: rounds that run, grants of which the outcome is unknown."""
+
+    before: datetime
+    """What is older goes."""
+    rounds: int
+    """Newest rounds of all tables together, with their grants."""
+    events: int
+    rounds_per_table: int
+    events_per_table: int
+
+
 class History(Protocol):
     """What is stored of the past. Each read may raise StoreError while it is drawn."""
 
@@ -44,6 +57,10 @@ class History(Protocol):
 
     def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
         """Granted commits by the time of their grant, the newest first."""
+        ...
+
+    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
+        """Kinds of errors by when they were seen last, the newest first. A `round_id` is that of the last time."""
         ...
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from tiering.coordinator.memory import sql_schema as schema
-from tiering.coordinator.memory.history import HistoryRange
+from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
 from tiering.instants import to_microseconds
 
 _BATCH_ROWS = 1_000
+_FORGOTTEN_AT_ONCE = 200_000
+"""Rows that are forgotten of one kind in one go: more than come in between."""
+
+_ALL = HistoryRange()
 
 
 def first_page(table: sa.Table, wanted: HistoryRange) -> sa.Select[Any]:
@@ -39,13 +44,45 @@ def page_after(table: sa.Table, wanted: HistoryRange, last: sa.Row[Any]) -> sa.S
 
 def _order(table: sa.Table, wanted: HistoryRange) -> tuple[sa.Column[Any], ...]:
     """Columns by which rows are sorted; together they are of one row alone."""
-    if table is not schema.events:
-        return table.c.made_us, table.c.round_id
-    return (table.c.occurred_us, table.c.event_id) if wanted.by_time else (table.c.event_id,)
+    if table is schema.events:
+        return (table.c.occurred_us, table.c.event_id) if wanted.by_time else (table.c.event_id,)
+    return _time(table), table.c.error_key if table is schema.errors else table.c.round_id
 
 
 def _time(table: sa.Table) -> sa.Column[Any]:
-    return table.c.occurred_us if table is schema.events else table.c.made_us
+    """The column with the time of a row."""
+    return table.c[{schema.events.name: "occurred_us", schema.errors.name: "seen_us"}.get(table.name, "made_us")]
+
+
+def keys_beyond(connection: sa.Connection, table: sa.Table, bounds: HistoryBounds, now: datetime) -> list[Any]:
+    """Keys of rows that are older than the bounds, or beyond the newest of all or of one table; the oldest first.
+
+    Rows dated after `now` neither go nor push out others.
+    """
+    key, time, limit = _order(table, _ALL)[-1], _time(table), to_microseconds(now)
+    of_all, of_table = (bounds.events, bounds.events_per_table) if table is schema.events else (bounds.rounds, bounds.rounds_per_table)
+    dated = sa.select(key, time).where(time <= limit)
+    newest_first = dated.order_by(*(column.desc() for column in _order(table, _ALL)))
+    times: dict[Any, int] = {}
+
+    def add(query: sa.Select[Any]) -> None:
+        times.update((row_key, row_time) for row_key, row_time in connection.execute(query.limit(_FORGOTTEN_AT_ONCE)))
+
+    add(dated.where(time < to_microseconds(bounds.before)))
+    add(newest_first.offset(of_all))
+    path = (table.c.database_name, table.c.table_name)
+    crowded = sa.select(*path).where(table.c.database_name.is_not(None)).group_by(*path).having(sa.func.count() > of_table)
+    for names in connection.execute(crowded).all():
+        add(newest_first.where(*(column == name for column, name in zip(path, names, strict=True))).offset(of_table))
+    return sorted(times, key=lambda row_key: times[row_key])
+
+
+def forget(table: sa.Table, keys: Sequence[Any]) -> sa.Delete:
+    """Deletes rows that are over. A grant stays with its round: a round without its grant would count as one that was never granted."""
+    query = sa.delete(table).where(_order(table, _ALL)[-1].in_(keys))
+    if table is schema.commits:
+        query = query.where(table.c.round_id.not_in(sa.select(schema.rounds.c.round_id)))
+    return query if table is schema.events else query.where(table.c.closed)
 
 
 def complete(connection: sa.Connection) -> None:

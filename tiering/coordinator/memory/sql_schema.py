@@ -58,6 +58,16 @@ def _history(name: str) -> sa.Table:
 
 rounds = _history("lakeward_rounds")
 commits = _history("lakeward_commits")
+errors = sa.Table(
+    "lakeward_errors",
+    _metadata,
+    sa.Column("error_key", sa.String(400), primary_key=True),
+    *_path_columns(),
+    sa.Column("round_id", sa.String(64), nullable=False),
+    sa.Column("seen_us", sa.BigInteger, nullable=False, index=True),
+    sa.Column("closed", sa.Boolean, nullable=False),
+    sa.Column("body", sa.JSON, nullable=False),
+)
 events = sa.Table(
     "lakeward_events",
     _metadata,

@@ -18,10 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from tiering import crash_points
-from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory import sql_history
 from tiering.coordinator.memory import sql_schema as schema
-from tiering.coordinator.memory.history import PAGE_ROWS, HistoryRange
+from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.instants import to_microseconds
@@ -32,6 +32,7 @@ Row = TypeVar("Row")
 _TABLE = TypeAdapter(TableRecord)
 _ROUND = TypeAdapter(RoundRecord)
 _COMMIT = TypeAdapter(LakeCommitRecord)
+_ERROR = TypeAdapter(ErrorRecord)
 _EVENT = TypeAdapter(EventRecord)
 _OPERATION = TypeAdapter(OperationRecord)
 
@@ -78,6 +79,7 @@ class SqlStore:
             _ROUNDS.replace(connection, [_round_row(row) for row in writes.rounds])
             _COMMITS.replace(connection, [_commit_row(row) for row in writes.commits])
             _OPERATIONS.replace(connection, [_operation_row(row) for row in writes.operations])
+            _ERRORS.replace(connection, [_error_row(row) for row in writes.errors])
             if writes.events:
                 connection.execute(_ADD_EVENTS, [_event_row(row) for row in writes.events])
             if writes.validations:
@@ -90,6 +92,9 @@ class SqlStore:
 
     def read_commits(self, wanted: HistoryRange) -> Iterator[LakeCommitRecord]:
         return (_COMMIT.validate_python(row.body) for row in self._drawn(schema.commits, wanted))
+
+    def read_errors(self, wanted: HistoryRange) -> Iterator[ErrorRecord]:
+        return (_ERROR.validate_python(row.body) for row in self._drawn(schema.errors, wanted))
 
     def read_events(self, wanted: HistoryRange) -> Iterator[EventRecord]:
         return (_EVENT.validate_python({**row.body, "event_id": row.event_id}) for row in self._drawn(schema.events, wanted))
@@ -118,14 +123,14 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             return [CheckResult.from_plain(body) for body in connection.scalars(query)]
 
-    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
+    def prune(self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime) -> None:
+        for table in (schema.rounds, schema.commits, schema.events, schema.errors):
+            with _border("read"), self._engine.connect() as connection:
+                keys = sql_history.keys_beyond(connection, table, bounds, now)
+            for start in range(0, len(keys), PAGE_ROWS):
+                with self._owned(coordinator_epoch) as connection:
+                    connection.execute(sql_history.forget(table, keys[start : start + PAGE_ROWS]))
         with self._owned(coordinator_epoch) as connection:
-            connection.execute(_beyond(schema.rounds, keep_rounds, now).where(schema.rounds.c.closed))
-            # A round without its grant would count as one that was never granted.
-            forgotten = schema.commits.c.round_id.not_in(sa.select(schema.rounds.c.round_id))
-            connection.execute(_beyond(schema.commits, keep_rounds, now).where(schema.commits.c.closed, forgotten))
-            last = sa.select(sa.func.max(schema.events.c.event_id)).scalar_subquery()
-            connection.execute(sa.delete(schema.events).where(schema.events.c.event_id <= last - keep_events))
             newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()
             connection.execute(sa.delete(schema.validations).where(schema.validations.c.number <= newest - KEEP_VALIDATIONS))
             before = _sortable(operations_before)
@@ -214,15 +219,9 @@ _TABLES = _ReplacedRows(schema.tables, "table_id")
 _ROUNDS = _ReplacedRows(schema.rounds, "round_id")
 _COMMITS = _ReplacedRows(schema.commits, "round_id")
 _OPERATIONS = _ReplacedRows(schema.operations, "idempotency_key")
+_ERRORS = _ReplacedRows(schema.errors, "error_key")
 _ADD_EVENTS = sa.insert(schema.events)
 _TOUCH = sa.update(schema.owner).where(schema.owner.c.epoch == sa.bindparam("ours")).values(writes=schema.owner.c.writes + 1)
-
-
-def _beyond(table: sa.Table, keep: int, now: datetime) -> sa.Delete:
-    """Deletes all rows older than the newest `keep` of those that are not dated ahead of `now`."""
-    newest = sa.select(table.c.made_us).where(table.c.made_us <= _sortable(now)).order_by(table.c.made_us.desc())
-    oldest_kept = newest.limit(1).offset(keep - 1).scalar_subquery()
-    return sa.delete(table).where(table.c.made_us < oldest_kept)
 
 
 def _sortable(time: datetime) -> int:
@@ -250,6 +249,18 @@ def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> dict[str, Any
         "made_us": _sortable(dated),
         "database_name": row.database_name,
         "table_name": row.table_name,
+    }
+
+
+def _error_row(row: ErrorRecord) -> dict[str, Any]:
+    return {
+        "error_key": row.key,
+        "database_name": row.database_name,
+        "table_name": row.table_name,
+        "round_id": row.last_round_id,
+        "seen_us": _sortable(row.last_seen),
+        "closed": row.resolved_at is not None,
+        "body": _ERROR.dump_python(row, mode="json"),
     }
 
 

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Protocol
 
 from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
-from tiering.coordinator.memory.history import History
+from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
+from tiering.coordinator.memory.history import History, HistoryBounds
 from tiering.validate.results import CheckResult
 
 
@@ -26,6 +26,7 @@ class Writes:
     commits: tuple[LakeCommitRecord, ...] = ()
     events: tuple[EventRecord, ...] = ()
     operations: tuple[OperationRecord, ...] = ()
+    errors: tuple[ErrorRecord, ...] = ()
     validations: tuple[CheckResult, ...] = ()
     forgotten_tables: tuple[int, ...] = ()
     """Ids of tables whose records are deleted; their rounds, grants and events stay."""
@@ -39,6 +40,7 @@ class Writes:
             commits=tuple(row for change in changes for row in change.commits.values()),
             events=(*(event for change in changes for event in change.events), *events),
             operations=tuple(operations),
+            errors=tuple(row for change in changes for row in change.errors.values()),
         )
 
 
@@ -84,8 +86,10 @@ class Store(History, Protocol):
         """Results of validations, the newest first."""
         ...
 
-    def prune(self, coordinator_epoch: int, keep_rounds: int, keep_events: int, operations_before: datetime, now: datetime) -> None:
-        """Forgets old ended rounds, old resolved grants, old events, and operations begun before a time. Raises Fenced.
+    def prune(self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime) -> None:
+        """Forgets the history beyond its bounds, and operations begun before a time. Raises Fenced.
+
+        Takes many short writes, between which others write: what it forgets, nobody changes any more.
 
         Rounds and grants dated after `now` are from when the clock was ahead: nobody knows their place, so they are kept until
         then, and push out none that is dated rightly.

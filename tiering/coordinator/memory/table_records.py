@@ -21,6 +21,7 @@ from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.moment import Moment, Timebase
 from tiering.coordinator.decisions.records import EventRecord, OperationRecord, TableRecord
 from tiering.coordinator.memory.deadlines import Deadlines
+from tiering.coordinator.memory.history import HistoryBounds
 from tiering.coordinator.memory.record_index import RecordIndex, waits
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.coordinator.memory.wake_ups import WakeUps
@@ -190,9 +191,22 @@ class TableRecords:
         """
         now = self.now()
         before = min(now.wall, now.steady) - timedelta(milliseconds=self.options.keep_operations_ms)
+        if self.fenced is not None:
+            raise self.fenced
+        # Outside the lock: it takes a while, and touches nothing that anybody changes.
+        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall)
         with self.changing():
-            self.store.prune(self.epoch, self.options.keep_rounds, self.options.keep_events, before, now.wall)
             self._forget_dropped(now)
+
+    def _history_bounds(self, now: Moment) -> HistoryBounds:
+        options = self.options
+        return HistoryBounds(
+            before=min(now.wall, now.steady) - timedelta(milliseconds=options.keep_history_ms),
+            rounds=options.keep_rounds,
+            events=options.keep_events,
+            rounds_per_table=options.keep_table_rounds,
+            events_per_table=options.keep_table_events,
+        )
 
     def _forget_dropped(self, now: Moment) -> None:
         """Deletes the records of tables that were dropped long enough ago, in the store and here."""

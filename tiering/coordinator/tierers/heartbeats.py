@@ -220,6 +220,7 @@ class Heartbeats:
             self._doubt_head(record, passed_head_from_pb(report))
             finished = finished_from_pb(report, forced_tables)
             self._table_records.put(round_lifecycle.finish(self._table_records.context(), record, finished))
+            self._tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_WELL):
             return self._refused(ref)
         return _answer(ref)
@@ -233,6 +234,7 @@ class Heartbeats:
             self._doubt_head(record, passed_head_from_pb(report))
             failure = failure_from_pb(report, self._table_records.now().wall)
             self._table_records.put(round_lifecycle.fail(self._table_records.context(), record, failure))
+            self._tierers.count_round(key_of(tierer))
         elif not self._ended(ref, ENDED_BADLY):
             return self._refused(ref)
         return _answer(ref)

@@ -80,6 +80,7 @@ class KnownTierers:
             superseded=0 if known is None else max(known.superseded - 1, 0),
             took_over=known is not None and known.took_over,
             warned_of_age=known is not None and known.warned_of_age,
+            rounds=0 if known is None else known.rounds,
         )
         if known is None:
             self._supersede(message.tierer_id)
@@ -104,6 +105,11 @@ class KnownTierers:
         """Replaces the record with the same key, unless that was forgotten."""
         if tierer.key in self._tierers:
             self._tierers[tierer.key] = tierer
+
+    def count_round(self, key: TiererKey) -> None:
+        """Counts a round that it ended."""
+        if (tierer := self._tierers.get(key)) is not None:
+            self._tierers[key] = replace(tierer, rounds=tierer.rounds + 1)
 
     def renew(self, key: TiererKey, now: Moment) -> None:
         """Counts it as heard of now, when its held request is answered: until now it held the connection."""

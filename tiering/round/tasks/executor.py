@@ -29,6 +29,8 @@ class EncodedOutcome:
     result: bytes | None
     error: bytes | None
     phase: str
+    read_ms: float
+    work_ms: float
 
 
 Work = Callable[[Iterable[Sequence[EncodedTask]]], Iterable[EncodedOutcome]]
@@ -60,7 +62,7 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
 def _encoded(index: int, task: SplitTask, outcome: TaskOutcome) -> EncodedOutcome:
     result = None if outcome.result is None else task.factory.serialize_write_result(outcome.result)
     error = None if outcome.error is None else error_to_pb(outcome.error).SerializeToString()
-    return EncodedOutcome(index, result, error, outcome.phase.value)
+    return EncodedOutcome(index, result, error, outcome.phase.value, outcome.read_ms, outcome.work_ms)
 
 
 def _attempt() -> int:

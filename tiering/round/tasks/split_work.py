@@ -31,12 +31,13 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Callable[[int]
     """
     if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
-    work = _SplitWork(task, advance)
+    work, started = _SplitWork(task, advance), time.monotonic()
     try:
-        return TaskOutcome(work.run(stop))
+        outcome = TaskOutcome(work.run(stop))
     except BaseException as error:  # an executor's failure has to reach the driver as data, a library's panic too
         work.abort()
-        return TaskOutcome(None, as_lakeward_error(error), work.phase)
+        outcome = TaskOutcome(None, as_lakeward_error(error), work.phase)
+    return replace(outcome, read_ms=work.read_seconds * 1_000, work_ms=(time.monotonic() - started) * 1_000)
 
 
 class _SplitWork:
@@ -48,6 +49,7 @@ class _SplitWork:
         self._records = 0
         self._writer: LakeWriter | None = None
         self.phase = Phase.WRITE
+        self.read_seconds = 0.0
 
     def run(self, stop: Callable[[], bool]) -> WriteResult:
         task = self._task
@@ -78,8 +80,9 @@ class _SplitWork:
         self._advance(self._records)
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        self.phase = Phase.READ
+        self.phase, started = Phase.READ, time.monotonic()
         batch = next(batches, None)
+        self.read_seconds += time.monotonic() - started
         self.phase = Phase.WRITE
         return batch
 

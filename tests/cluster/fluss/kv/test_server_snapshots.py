@@ -163,6 +163,6 @@ def test_a_table_whose_rows_are_stored_in_another_form_is_read_from_its_log(tabl
     table = keyed(tables, "compacted", range(5))
     snapshots_up_to(tables, table, 5)
 
-    assert newest(tables, replace(table, properties={"table.kv.format": "INDEXED"})) == {}
+    assert newest(tables, replace(table, properties={"table.kv.format": "ODD"})) == {}
     assert newest(tables, replace(table, properties={"table.kv.format-version": "3"})) == {}
     assert newest(tables, replace(table, properties={"table.kv.format": "compacted", "table.kv.format-version": "2"}))

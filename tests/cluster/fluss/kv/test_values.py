@@ -10,6 +10,7 @@ import pytest
 from support.clusters.fluss_log import schema_json
 from support.clusters.fluss_rows import encode_value
 from tiering.cluster.fluss.kv.values import ValueDecoder
+from tiering.cluster.fluss.rows.encoding import RowEncoding
 from tiering.errors import SourceChanged
 from tiering.model.tables import TablePath
 
@@ -19,7 +20,7 @@ SCHEMAS = {1: schema_json(OLD), 2: schema_json(NEW)}
 
 
 def decoded(schema: pa.Schema, values: list[bytes], schemas: dict[int, bytes] = SCHEMAS) -> list[dict[str, object]]:
-    batches = list(ValueDecoder(TablePath("db", "t"), schema, schemas).decode(values))
+    batches = list(ValueDecoder(TablePath("db", "t"), schema, schemas, RowEncoding.COMPACTED).decode(values))
     assert all(batch.schema.equals(schema) for batch in batches)
     return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: int(row["id"]))
 
@@ -39,7 +40,8 @@ def test_the_table_s_own_types_are_used() -> None:
     written = pa.schema([pa.field("at", pa.timestamp("ms")), pa.field("code", pa.binary(2))])
     table = pa.schema([pa.field("at", pa.timestamp("us")), pa.field("code", pa.binary())])
 
-    (batch,) = ValueDecoder(TablePath("db", "t"), table, {1: schema_json(written)}).decode([encode_value(1, written.types, (-5, b"ab"))])
+    decoder = ValueDecoder(TablePath("db", "t"), table, {1: schema_json(written)}, RowEncoding.COMPACTED)
+    (batch,) = decoder.decode([encode_value(1, written.types, (-5, b"ab"))])
 
     assert batch.schema.equals(table)
     assert batch.column(0).cast(pa.int64()).to_pylist() == [-5_000]

@@ -18,16 +18,15 @@ import pytest
 from support.clusters.fluss_tables import FlussTables
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
-from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log import fetch
 from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.cluster.fluss.log.executor_client import executor_client
 from tiering.cluster.fluss.log.reader import FlussLogSplitReader, open_log_reader
 from tiering.cluster.fluss.log.schema_history import SchemaHistory
 from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
-from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged, UnsupportedType
+from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, LakewardError, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo
 
 B0 = BucketKey(None, 0)
 ORDERS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("price", pa.float64())])
@@ -234,15 +233,6 @@ def test_a_range_that_the_log_does_not_have_is_refused(tables: FlussTables) -> N
         open_log_reader(tables.connection, table, split, None, {}, {})
     with pytest.raises(LogTruncated, match=r"starts at offset 4, after 3"):
         open_log_reader(tables.connection, table, TieringLogSplit(table.path, B0, None, 3, 9, 9), BucketOffsets(4, 10), {}, {})
-
-
-def test_a_log_that_is_not_in_the_arrow_format_is_refused_by_its_name() -> None:
-    path = TablePath("sales", "row_format")
-    table = TableInfo(1, path, TableType.LOG, ORDERS, 1, datetime(2026, 1, 1, tzinfo=UTC), properties={"table.log.format": "INDEXED"})
-    split = TieringLogSplit(path, B0, None, 0, 9, 9)
-    with pytest.raises(UnsupportedType, match=r"the log of sales\.row_format is in the format INDEXED") as caught:
-        open_log_reader(FlussConnection.parse("127.0.0.1:1"), table, split, BucketOffsets(0, 9), {}, {})
-    assert "table.log.format=ARROW" in caught.value.hint
 
 
 def test_a_log_that_became_shorter_is_waited_for_and_then_named(tables: FlussTables) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from pyarrow import fs
 from rocksdict import AccessType, Options, Rdict
 
-from tiering.cluster.fluss.remote_files import open_remote
+from tiering.cluster.fluss.remote.files import open_remote
 from tiering.errors import ClusterUnavailable, DataCorrupt, KvSnapshotGone
 from tiering.model.splits import TieringSnapshotSplit
 
@@ -52,7 +52,7 @@ def read_values(files: Sequence[SnapshotFile], storage: Mapping[str, str], split
     """
     with tempfile.TemporaryDirectory(prefix="lakeward-kv-snapshot-") as folder:
         _fetch(files, storage, Path(folder), split)
-        database = _open(Path(folder), files, split)
+        database = _open(Path(folder), files, storage, split)
     try:
         yield from _values(database, split)
     finally:
@@ -100,7 +100,7 @@ def _missing(system: fs.FileSystem, path: str, split: TieringSnapshotSplit) -> K
     return KvSnapshotGone(message, bucket=split.bucket, snapshot_id=split.snapshot_id)
 
 
-def _open(folder: Path, files: Sequence[SnapshotFile], split: TieringSnapshotSplit) -> Rdict:
+def _open(folder: Path, files: Sequence[SnapshotFile], storage: Mapping[str, str], split: TieringSnapshotSplit) -> Rdict:
     """The RocksDB in `folder`, with all of its files open."""
     options = Options(raw_mode=True)
     options.create_if_missing(False)
@@ -109,7 +109,7 @@ def _open(folder: Path, files: Sequence[SnapshotFile], split: TieringSnapshotSpl
         database = Rdict(str(folder), options, access_type=AccessType.read_only(False))
     except Exception as error:  # rocksdict raises nothing more precise
         if missing := next((file for file in files if not (folder / file.local_name).exists()), None):
-            raise _missing(*open_remote(missing.remote_path, {}), split) from error
+            raise _missing(*open_remote(missing.remote_path, storage), split) from error
         raise corrupt_snapshot(split, str(error)) from error
     tables = {file.local_name for file in files if file.local_name.endswith(_TABLE_SUFFIX)}
     if unknown := tables - {str(live["name"]).lstrip("/") for live in database.live_files()}:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile, corrupt_snapshot, read_values
 from tiering.cluster.fluss.kv.values import ValueDecoder
+from tiering.cluster.fluss.rows.encoding import RowEncoding
 from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import CHANGE_TYPE_FIELD, SNAPSHOT_OFFSET, SYSTEM_COLUMN_FIELDS, ChangeType
 
@@ -29,10 +30,12 @@ class FlussSnapshotReader:
     files: tuple[SnapshotFile, ...]
     storage: Mapping[str, str]
     """Properties of the remote file system, without secrets."""
+    encoding: RowEncoding = RowEncoding.COMPACTED
+    """Of the rows in it."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """As `SplitReader.read`. Raises DataCorrupt, KvSnapshotGone, ClusterUnavailable, SourceChanged (a schema id added since)."""
-        decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas)
+        decoder = ValueDecoder(self.split.table_path, self.schema, self.schemas, self.encoding)
         for values in read_values(self.files, self.storage, self.split):
             try:
                 batches = list(decoder.decode(values))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tiering.cluster.fluss.kv.snapshot_files import SnapshotFile
 from tiering.cluster.fluss.kv.snapshot_reader import FlussSnapshotReader
+from tiering.cluster.fluss.rows.encoding import RowEncoding, kv_encoding
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import ClusterUnavailable, KvSnapshotGone, UnknownPartition, UnknownTable
 from tiering.model.leases import KvSnapshot
@@ -15,8 +16,6 @@ from tiering.model.splits import TieringSnapshotSplit
 from tiering.model.tables import BucketKey, Partition, TableBucket, TableInfo, TableType
 from tiering.rpc.fluss import fluss_pb2 as pb
 
-FORMAT_PROPERTY, FORMAT_VERSION_PROPERTY = "table.kv.format", "table.kv.format-version"
-_READ_FORMAT, _READ_FORMAT_VERSIONS = "COMPACTED", ("", "1", "2")
 _CALLS_AT_ONCE = 8
 """Questions under way at a time about many partitions or snapshots: their answers take a millisecond or two."""
 
@@ -34,10 +33,10 @@ def newest_kv_snapshots(
 ) -> Mapping[BucketKey, KvSnapshot]:
     """As `SplitSource.kv_snapshots`; `partitions` lists the table's partitions as they are now.
 
-    None of a table whose rows are stored in a form other than compacted rows: such a table is read from its log. Raises UnknownTable,
+    None of a table whose rows are stored in a form that is not known: such a table is read from its log. Raises UnknownTable,
     ClusterUnavailable.
     """
-    if table.table_type is TableType.LOG or not has_compacted_rows(table):
+    if table.table_type is TableType.LOG or kv_encoding(table.properties) is None:
         return {}
     if not table.partition_keys:
         return dict(_bucket_snapshots(client, table, None))
@@ -46,12 +45,6 @@ def newest_kv_snapshots(
         for answers in pool.map(lambda partition: _partition_snapshots(client, table, partition, partitions), partitions()):
             snapshots.update(answers)
     return snapshots
-
-
-def has_compacted_rows(table: TableInfo) -> bool:
-    """Whether values of the table's KV snapshots are a schema id and a compacted row."""
-    kv_format = table.properties.get(FORMAT_PROPERTY, _READ_FORMAT)
-    return kv_format.upper() == _READ_FORMAT and table.properties.get(FORMAT_VERSION_PROPERTY, "") in _READ_FORMAT_VERSIONS
 
 
 def snapshot_metadata(client: FlussClient, place: TableBucket, snapshot_id: int) -> SnapshotMetadata:
@@ -87,7 +80,8 @@ def open_snapshot_reader(
     Raises KvSnapshotGone, ClusterUnavailable.
     """
     metadata = snapshot_metadata(client, TableBucket(table.table_id, split.bucket), split.snapshot_id)
-    return FlussSnapshotReader(split, table.schema, schemas, metadata.files, storage)
+    encoding = kv_encoding(table.properties) or RowEncoding.COMPACTED
+    return FlussSnapshotReader(split, table.schema, schemas, metadata.files, storage, encoding)
 
 
 def _partition_snapshots(

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tiering.cluster.fluss.kv.compacted_rows import decode_rows
-from tiering.cluster.fluss.kv.packed_bytes import PADDING, PackedBytes
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
+from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes
+from tiering.cluster.fluss.rows.packed_rows import decode_rows
 from tiering.errors import SourceChanged
 from tiering.model.tables import TablePath
 
@@ -19,10 +20,11 @@ _SCHEMA_ID_BYTES = 2
 class ValueDecoder:
     """Decodes values of one table. `schemas`: the JSON of each schema id that the table had when it was looked up."""
 
-    def __init__(self, path: TablePath, schema: pa.Schema, schemas: Mapping[int, bytes]) -> None:
+    def __init__(self, path: TablePath, schema: pa.Schema, schemas: Mapping[int, bytes], encoding: RowEncoding) -> None:
         self._path = path
         self._schema = schema
         self._schemas = schemas
+        self._encoding = encoding
         self._layouts: dict[int, LogLayout] = {}
 
     def decode(self, values: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
@@ -40,7 +42,7 @@ class ValueDecoder:
         for schema_id in np.unique(schema_ids).tolist():
             layout = self._layout(schema_id)
             rows = np.flatnonzero(schema_ids == schema_id)
-            columns = decode_rows(data, starts[rows] + _SCHEMA_ID_BYTES, ends[rows], layout.written.types)
+            columns = decode_rows(data, starts[rows] + _SCHEMA_ID_BYTES, ends[rows], layout.written.types, self._encoding)
             yield layout.rows(pa.RecordBatch.from_arrays(columns, schema=layout.written))
 
     def _layout(self, schema_id: int) -> LogLayout:

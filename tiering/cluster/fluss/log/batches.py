@@ -129,7 +129,7 @@ def complete_batches(data: pa.Buffer, first: tuple[int, int], stop: int, place: 
         if not lowest <= header.starting_offset <= highest:
             raise place.corrupt(f"the log goes on at offset {header.starting_offset} instead of {highest}", highest)
         if google_crc32c.value(data.slice(position + header.crc_end, header.size - header.crc_end)) != header.crc:
-            raise _damaged("a record batch does not match its checksum", header, place)
+            raise damaged("a record batch does not match its checksum", header, place)
         yield header
         position, lowest, highest = position + header.size, header.stopping_offset, header.stopping_offset
 
@@ -150,19 +150,20 @@ def decode_batch(data: pa.Buffer, header: BatchHeader, bodies: BodyReader, place
     change_types = None
     if not header.is_append_only:
         if stop - start < header.count:
-            raise _damaged("a record batch is too short for its change types", header, place)
+            raise damaged("a record batch is too short for its change types", header, place)
         change_types = np.frombuffer(memoryview(data), dtype=np.int8, count=header.count, offset=start)
         if change_types.min() < ChangeType.APPEND or change_types.max() > ChangeType.DELETE:
-            raise _damaged("a record batch has an unknown change type", header, place)
+            raise damaged("a record batch has an unknown change type", header, place)
         start += header.count
     try:
         rows = bodies.read(_aligned(data, start, stop), header.count)
     except BadRequest as error:
-        raise _damaged(f"a record batch cannot be decoded ({error.message})", header, place) from error
+        raise damaged(f"a record batch cannot be decoded ({error.message})", header, place) from error
     return DecodedBatch(header, rows, change_types)
 
 
-def _damaged(damage: str, header: BatchHeader, place: LogPlace) -> DataCorrupt:
+def damaged(damage: str, header: BatchHeader, place: LogPlace) -> DataCorrupt:
+    """The error for a batch of which `damage` was found."""
     return place.corrupt(damage, header.starting_offset, header.stopping_offset)
 
 

@@ -15,11 +15,9 @@ from tiering.cluster.fluss.log.bucket_log import PATIENCE_S, BucketLog
 from tiering.cluster.fluss.log.executor_client import executor_client
 from tiering.cluster.fluss.log.fetch import ahead, log_chunks
 from tiering.cluster.fluss.log.rows import RowFormat, rows_of
-from tiering.errors import InvalidArgument, LogTruncated, SourceChanged, UnsupportedType
+from tiering.errors import InvalidArgument, LogTruncated, SourceChanged
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, TableInfo
-
-_LOG_FORMAT, _ARROW = "table.log.format", "ARROW"
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class FlussLogSplitReader:
     split: TieringLogSplit
     row_format: RowFormat
     remote_properties: Mapping[str, str] = field(default_factory=dict)
-    """How to reach remote segments, see `remote_files.py`; no secrets."""
+    """How to reach remote segments, see `remote/files.py`; no secrets."""
     patience_s: float = PATIENCE_S
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -52,16 +50,8 @@ def open_log_reader(
 ) -> FlussLogSplitReader:
     """Returns the reader of `split`; `bounds` is what its bucket's log holds, None = there is no such bucket.
 
-    Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), SourceChanged (the partition was dropped),
-    UnsupportedType (a log of rows that are no Arrow).
+    Raises LogTruncated, InvalidArgument (a range beyond the log or the table's buckets), SourceChanged (the partition was dropped).
     """
-    log_format = table.properties.get(_LOG_FORMAT, _ARROW)
-    if log_format.upper() != _ARROW:
-        raise UnsupportedType(
-            f"the log of {table.path} is in the format {log_format}, of which no rows can be read",
-            hint=f"Make the table with {_LOG_FORMAT}={_ARROW}, Fluss's default.",
-            table_id=table.table_id,
-        )
     start, stop = split.starting_offset, split.stopping_offset
     if bounds is None and split.bucket.partition_id is not None:
         name = split.partition_name or split.bucket.partition_id

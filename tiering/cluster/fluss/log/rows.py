@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tiering.cluster.fluss.log.batches import MAX_DECOMPRESSED_BYTES, BatchHeader, DecodedBatch, LogPlace, decode_batch
+from tiering.cluster.fluss.log.packed_batches import decode_packed_batch
 from tiering.cluster.fluss.log.schemas import LogLayout, log_layout, parse_schema_json
+from tiering.cluster.fluss.rows.encoding import RowEncoding, log_encoding
 from tiering.errors import SourceChanged
 from tiering.library_guards.arrow_ipc import BodyReader
 from tiering.model.splits import TieringLogSplit
@@ -47,11 +49,13 @@ class RowFormat:
     """Whether the change type follows the system columns."""
     schemas: Mapping[int, bytes]
     """The JSON of each schema id that the table had when it was looked up."""
+    encoding: RowEncoding | None = None
+    """Of the rows in record batches; None = Arrow."""
 
     @staticmethod
     def of(table: TableInfo, schemas: Mapping[int, bytes]) -> RowFormat:
         """That of `TableInfo.read_schema`."""
-        return RowFormat(table.schema, table.table_type is TableType.PRIMARY_KEY, schemas)
+        return RowFormat(table.schema, table.table_type is TableType.PRIMARY_KEY, schemas, log_encoding(table.properties))
 
     @property
     def read_schema(self) -> pa.Schema:
@@ -70,7 +74,7 @@ def rows_of(chunks: Iterable[LogChunk], split: TieringLogSplit, row_format: RowF
             if header.stopping_offset <= split.starting_offset or header.starting_offset >= split.stopping_offset:
                 continue
             if header.count:
-                assembly.add(decode_batch(chunk.data, header, assembly.bodies(header), chunk.place), chunk.place)
+                assembly.add(assembly.decoded(chunk, header), chunk.place)
             if assembly.is_full:
                 yield assembly.take()
     if assembly.pieces:
@@ -101,8 +105,15 @@ class _Assembly:
     def __post_init__(self) -> None:
         self._read_schema = self.row_format.read_schema
 
-    def bodies(self, header: BatchHeader) -> BodyReader:
-        """What reads the records of a batch."""
+    def decoded(self, chunk: LogChunk, header: BatchHeader) -> DecodedBatch:
+        """The records of a batch. Raises DataCorrupt, SourceChanged."""
+        bodies = self._bodies_of(header)
+        if self.row_format.encoding is not None:
+            written = self._layouts[header.schema_id].written
+            return decode_packed_batch(chunk.data, header, written, self.row_format.encoding, chunk.place)
+        return decode_batch(chunk.data, header, bodies, chunk.place)
+
+    def _bodies_of(self, header: BatchHeader) -> BodyReader:
         if header.schema_id not in self._layouts:
             path = self.split.table_path
             schema_json = self.row_format.schemas.get(header.schema_id)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import structlog
 
 from tiering.cluster.fluss.offsets_files.ledger import OffsetsFileLedger, PreparedFile
-from tiering.cluster.fluss.remote_files import open_remote
+from tiering.cluster.fluss.remote.files import open_remote
 from tiering.errors import LakewardError
 from tiering.model.tables import TableInfo
 

@@ -1,12 +1,13 @@
 """Files that Fluss keeps under its `remote.data.dir`: log segments and KV snapshots, read through pyarrow's file systems.
 
-A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties that are named as
-Fluss's own, its secrets only from the environment of the process that reads (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...), so that
-they travel in no task. Any other scheme goes to pyarrow (hdfs, gs, abfs) or, if that does not know it, to fsspec.
+A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties (`remote_storage`),
+its secrets only from the environment of the process that reads, so that they travel in no task. Any other scheme goes to pyarrow (hdfs,
+gs, abfs) or, if that does not know it, to fsspec.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,14 +15,20 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
+from tiering.cluster.fluss.remote.storage import (
+    ACCESS_KEY_VARIABLE,
+    ENDPOINT,
+    PATH_STYLE,
+    REGION,
+    SECRET_KEY_VARIABLE,
+    TOKEN_VARIABLE,
+    as_url,
+)
 from tiering.errors import SetupError
 
 _LOCAL_SCHEMES = ("", "file")
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 _PYARROW_SCHEMES = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
-_ENDPOINT, _REGION, _PATH_STYLE = "s3.endpoint", "s3.region", "s3.path.style.access"
-REMOTE_FILE_PROPERTIES = (_ENDPOINT, _REGION, _PATH_STYLE)
-"""Names of the properties that are read; none of them is a secret."""
 
 
 def open_remote(uri: str, properties: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
@@ -63,12 +70,15 @@ def _local_path(uri: str) -> str:
 
 def _s3_options(properties: Mapping[str, str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    if endpoint := properties.get(_ENDPOINT):
-        parts = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
+    access_key, secret_key = os.environ.get(ACCESS_KEY_VARIABLE), os.environ.get(SECRET_KEY_VARIABLE)
+    if access_key and secret_key:
+        options |= {"access_key": access_key, "secret_key": secret_key, "session_token": os.environ.get(TOKEN_VARIABLE)}
+    if endpoint := properties.get(ENDPOINT):
+        parts = urlsplit(as_url(endpoint))
         options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
         # Arrow puts the bucket into the path unless it is told otherwise, as servers with an endpoint of their own want it.
-        options["force_virtual_addressing"] = properties.get(_PATH_STYLE, "true").lower() == "false"
-    if region := properties.get(_REGION):
+        options["force_virtual_addressing"] = properties.get(PATH_STYLE, "true").lower() == "false"
+    if region := properties.get(REGION):
         options["region"] = region
     return options
 

@@ -1,6 +1,7 @@
-"""Rows in Fluss's compacted format, decoded in bulk into Arrow: column by column, with a running position for each row.
+"""Rows in Fluss's own formats, decoded in bulk into Arrow: column by column, with a running position for each row.
 
-The format, as 0.9.1 writes it (its `CompactedRowWriter` and `BinaryArray`, and seen in its snapshots), numbers little-endian:
+The formats, as 0.9.1 writes them (its `CompactedRowWriter`, `IndexedRowWriter` and `BinaryArray`, and seen in its snapshots and logs),
+numbers little-endian. COMPACTED:
 
     row         a bit a column (1 = NULL), filled up to a byte; the columns that are not NULL, one behind the other
     column      boolean, int8, int16, float, double: fixed width. int32, date, int64: a varint of the two's complement.
@@ -12,6 +13,13 @@ The format, as 0.9.1 writes it (its `CompactedRowWriter` and `BinaryArray`, and 
                 the array (high half) with the length, or the nanoseconds of a timestamp; or, with the highest bit set, up to 7 bytes of
                 a string and in the highest byte their number
     map         length of the key array i32, key array, value array
+
+INDEXED, with the same arrays and maps, whose rows are INDEXED as well:
+
+    row         a bit a column (1 = NULL), filled up to a byte; room for the length i32 of each column of variable width, in which the
+                lengths of those that are not NULL come first; the columns that are not NULL, one behind the other
+    column      numbers and dates: fixed width. decimal up to 18 digits: 8 bytes. timestamp: 8 bytes of milliseconds and, above 3
+                digits, 4 of nanoseconds within. BINARY and CHAR: as many bytes as they are declared with. Else as long as the length says.
 """
 
 from __future__ import annotations
@@ -23,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiering.cluster.fluss.kv.packed_bytes import AnyArray, PackedBytes, Positions, array_of
+from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.cluster.fluss.rows.packed_bytes import AnyArray, PackedBytes, Positions, array_of
 
 Numbers: TypeAlias = npt.NDArray[Any]
 
@@ -32,6 +41,8 @@ _COMPACT_DIGITS = 18
 _COMPACT_UNITS = ("s", "ms")
 """Timestamps in these are stored in milliseconds alone."""
 _ARRAY_COUNT_BYTES = 4
+_LENGTH_BYTES = 4
+"""Of a value of variable width, in an INDEXED row."""
 _INLINE = np.uint64(1 << 63)
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -46,26 +57,67 @@ _VARIABLE: dict[pa.DataType, str] = {pa.int32(): "<i4", pa.date32(): "<i4", pa.i
 """Varints in a row, fixed in an array."""
 
 
-def decode_rows(data: PackedBytes, starts: Positions, ends: Positions, types: Sequence[pa.DataType]) -> list[AnyArray]:
+def decode_rows(
+    data: PackedBytes, starts: Positions, ends: Positions, types: Sequence[pa.DataType], encoding: RowEncoding = RowEncoding.COMPACTED
+) -> list[AnyArray]:
     """The columns of the rows `[start, end)`; `types` are those that the rows were written with, as `LogColumn.type` has them.
 
     Raises ValueError for bytes that are no such rows, or that leave their row.
     """
-    at = starts + (len(types) + 7) // 8
+    at = lengths_at = starts + (len(types) + 7) // 8
+    if encoding is RowEncoding.INDEXED:
+        at = lengths_at + _LENGTH_BYTES * sum(_indexed_bytes(kind) is None for kind in types)
     columns = []
     for place, kind in enumerate(types):
         _check(at, ends)
         nulls = data.bits(starts, place)
-        if not nulls.any():
-            column, at = _decode_column(data, at, ends, kind)
+        valid = np.flatnonzero(~nulls) if nulls.any() else slice(None)
+        if encoding is RowEncoding.INDEXED:
+            values, behind = _decode_indexed(data, at[valid], lengths_at[valid], ends[valid], kind)
+            if _indexed_bytes(kind) is None:
+                lengths_at[valid] += _LENGTH_BYTES
         else:
-            valid = np.flatnonzero(~nulls)
-            values, at[valid] = _decode_column(data, at[valid], ends[valid], kind)
-            column = _spread(values, nulls)
-        columns.append(column)
+            values, behind = _decode_column(data, at[valid], ends[valid], kind)
+        if isinstance(valid, slice):
+            at = behind
+        else:
+            at[valid] = behind
+            values = _spread(values, nulls)
+        columns.append(values)
     if (at != ends).any():
         raise ValueError("a row is longer or shorter than its columns")
     return columns
+
+
+def _decode_indexed(
+    data: PackedBytes, at: Positions, lengths_at: Positions, ends: Positions, kind: pa.DataType
+) -> tuple[AnyArray, Positions]:
+    """As `_decode_column`, of INDEXED rows; lengths of values of variable width stand at `lengths_at`."""
+    width = _indexed_bytes(kind)
+    if width is None:
+        lengths = data.read("<i4", lengths_at).astype(np.int64)
+        _check(lengths, ends - at)
+        return _blobs(data, at, lengths, kind, RowEncoding.INDEXED), at + lengths
+    _check(np.full(len(at), width), ends - at)
+    if (dtype := _FIXED.get(kind, _VARIABLE.get(kind))) is not None:
+        return _numbers(data.read(dtype, at), kind), at + width
+    if isinstance(kind, pa.TimestampType):
+        nanoseconds = data.read("<i4", at + 8).astype(np.int64) if width > 8 else np.zeros(0, np.int64)
+        return _timestamps(data.read("<i8", at), nanoseconds, kind), at + width
+    if _is_compact_decimal(kind):
+        return _compact_decimals(data.read("<i8", at), kind), at + width
+    return data.slices(at, np.full(len(at), width)).cast(kind), at + width
+
+
+def _indexed_bytes(kind: pa.DataType) -> int | None:
+    """Bytes of a value in an INDEXED row; None = its length stands in the row."""
+    if (dtype := _FIXED.get(kind, _VARIABLE.get(kind))) is not None:
+        return np.dtype(dtype).itemsize
+    if isinstance(kind, pa.TimestampType):
+        return 8 if kind.unit in _COMPACT_UNITS else 12
+    if isinstance(kind, pa.FixedSizeBinaryType) and not isinstance(kind, pa.Decimal128Type):
+        return kind.byte_width
+    return 8 if _is_compact_decimal(kind) else None
 
 
 def _decode_column(data: PackedBytes, at: Positions, ends: Positions, kind: pa.DataType) -> tuple[AnyArray, Positions]:
@@ -87,41 +139,44 @@ def _decode_column(data: PackedBytes, at: Positions, ends: Positions, kind: pa.D
     words, start = data.varints(at)
     lengths = words.view(np.int64)
     _check(lengths, ends - start)
-    return _blobs(data, start, lengths, kind), start + lengths
+    return _blobs(data, start, lengths, kind, RowEncoding.COMPACTED), start + lengths
 
 
-def _blobs(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType) -> AnyArray:
-    """Values that are stored with their length."""
+def _blobs(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType, encoding: RowEncoding) -> AnyArray:
+    """Values that are stored with their length; `encoding`: of the rows among them."""
     if isinstance(kind, pa.Decimal128Type):
         return array_of(kind, len(starts), data.big_integers(starts, lengths))
     if isinstance(kind, pa.StructType):
         fields = [kind.field(place) for place in range(kind.num_fields)]
-        columns = decode_rows(data, starts, starts + lengths, [field.type for field in fields])
+        columns = decode_rows(data, starts, starts + lengths, [field.type for field in fields], encoding)
         return pa.StructArray.from_arrays(columns, fields=fields)
     if isinstance(kind, pa.MapType):
-        return _decode_maps(data, starts, lengths, kind)
+        return _decode_maps(data, starts, lengths, kind, encoding)
     if isinstance(kind, pa.ListType):
-        offsets, elements = _decode_arrays(data, starts, lengths, kind.value_type)
+        offsets, elements = _decode_arrays(data, starts, lengths, kind.value_type, encoding)
         return pa.ListArray.from_arrays(offsets, elements, type=kind)
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return data.slices(starts, lengths).cast(kind)  # checks UTF-8, and the fixed size
-    raise TypeError(f"no value of type {kind} is in a compacted row")
+    raise TypeError(f"no value of type {kind} is in a row")
 
 
-def _decode_maps(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.MapType[Any, Any]) -> AnyArray:
+def _decode_maps(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.MapType[Any, Any], encoding: RowEncoding) -> AnyArray:
     _check(np.full(len(starts), _ARRAY_COUNT_BYTES), lengths)
     key_lengths = data.read("<i4", starts).astype(np.int64)
     _check(key_lengths, lengths - _ARRAY_COUNT_BYTES)
     keys_at = starts + _ARRAY_COUNT_BYTES
-    offsets, keys = _decode_arrays(data, keys_at, key_lengths, kind.key_type)
-    value_offsets, values = _decode_arrays(data, keys_at + key_lengths, lengths - _ARRAY_COUNT_BYTES - key_lengths, kind.item_type)
+    offsets, keys = _decode_arrays(data, keys_at, key_lengths, kind.key_type, encoding)
+    value_lengths = lengths - _ARRAY_COUNT_BYTES - key_lengths
+    value_offsets, values = _decode_arrays(data, keys_at + key_lengths, value_lengths, kind.item_type, encoding)
     if keys.null_count or not offsets.equals(value_offsets):
         raise ValueError("a map has a NULL for a key, or not as many values as keys")
     maps: AnyArray = pa.MapArray.from_arrays(offsets, keys, values, type=kind)  # type: ignore[call-overload]  # not in the stubs
     return maps
 
 
-def _decode_arrays(data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType) -> tuple[pa.Int32Array, AnyArray]:
+def _decode_arrays(
+    data: PackedBytes, starts: Positions, lengths: Positions, kind: pa.DataType, encoding: RowEncoding
+) -> tuple[pa.Int32Array, AnyArray]:
     """Where each array begins among the elements of all of them, and these."""
     _check(np.full(len(starts), _ARRAY_COUNT_BYTES), lengths)
     counts = data.read("<i4", starts).astype(np.int64)
@@ -137,13 +192,15 @@ def _decode_arrays(data: PackedBytes, starts: Positions, lengths: Positions, kin
     at = np.repeat(starts + slots_at, counts) + places * slot_bytes
     if nulls.any():
         valid = ~nulls
-        elements = _spread(_decode_slots(data, at[valid], array_at[valid], array_bytes[valid], kind), nulls)
+        elements = _spread(_decode_slots(data, at[valid], array_at[valid], array_bytes[valid], kind, encoding), nulls)
     else:
-        elements = _decode_slots(data, at, array_at, array_bytes, kind)
+        elements = _decode_slots(data, at, array_at, array_bytes, kind, encoding)
     return pa.array(offsets, pa.int32()), elements
 
 
-def _decode_slots(data: PackedBytes, at: Positions, array_at: Positions, array_bytes: Positions, kind: pa.DataType) -> AnyArray:
+def _decode_slots(
+    data: PackedBytes, at: Positions, array_at: Positions, array_bytes: Positions, kind: pa.DataType, encoding: RowEncoding
+) -> AnyArray:
     """The elements whose slots are at `at`, none of which is NULL, of arrays that begin at `array_at`."""
     if (dtype := _FIXED.get(kind, _VARIABLE.get(kind))) is not None:
         return _numbers(data.read(dtype, at), kind)
@@ -162,7 +219,7 @@ def _decode_slots(data: PackedBytes, at: Positions, array_at: Positions, array_b
         starts = np.where(inline, at, starts)
         lengths = np.where(inline, (slots >> np.uint64(56) & np.uint64(0x7F)).view(np.int64), lengths)
     _check(starts + lengths, array_at + array_bytes)
-    return _blobs(data, starts, lengths, kind)
+    return _blobs(data, starts, lengths, kind, encoding)
 
 
 def _slot_bytes(kind: pa.DataType) -> int:

@@ -1,4 +1,4 @@
-"""Compacted rows: what a server wrote, any rows of any types, and damaged ones."""
+"""COMPACTED and INDEXED rows: what a server wrote, any rows of any types, and damaged ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.clusters.fluss_rows import encode_row
-from tiering.cluster.fluss.kv.compacted_rows import decode_rows
-from tiering.cluster.fluss.kv.packed_bytes import PADDING, PackedBytes
+from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes
+from tiering.cluster.fluss.rows.packed_rows import decode_rows
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 
@@ -138,12 +139,13 @@ def _tables(draw: st.DrawFn) -> tuple[list[Any], list[list[Any]]]:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(_tables())
-def test_rows_of_any_types_are_decoded(table: tuple[list[Any], list[list[Any]]]) -> None:
+@given(_tables(), st.sampled_from(RowEncoding))
+def test_rows_of_any_types_are_decoded(table: tuple[list[Any], list[list[Any]]], encoding: RowEncoding) -> None:
     types, rows = table
-    ends = np.cumsum([len(PADDING), *(len(encode_row(types, row)) for row in rows)])
+    encoded = [encode_row(types, row, encoding) for row in rows]
+    ends = np.cumsum([len(PADDING), *map(len, encoded)])
 
-    columns = decode_rows(PackedBytes.joined([encode_row(types, row) for row in rows]), ends[:-1], ends[1:], types)
+    columns = decode_rows(PackedBytes.joined(encoded), ends[:-1], ends[1:], types, encoding)
 
     for place, (kind, column) in enumerate(zip(types, columns, strict=True)):
         column.validate(full=True)
@@ -151,11 +153,13 @@ def test_rows_of_any_types_are_decoded(table: tuple[list[Any], list[list[Any]]])
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(_tables(), st.data())
-def test_damaged_rows_are_refused_or_decoded_to_something(table: tuple[list[Any], list[list[Any]]], data: st.DataObject) -> None:
+@given(_tables(), st.sampled_from(RowEncoding), st.data())
+def test_damaged_rows_are_refused_or_decoded_to_something(
+    table: tuple[list[Any], list[list[Any]]], encoding: RowEncoding, data: st.DataObject
+) -> None:
     types, rows = table
-    encoded = bytearray(b"".join(encode_row(types, row) for row in rows))
-    ends = len(PADDING) + np.cumsum([len(encode_row(types, row)) for row in rows])
+    encoded = bytearray(b"".join(encode_row(types, row, encoding) for row in rows))
+    ends = len(PADDING) + np.cumsum([len(encode_row(types, row, encoding)) for row in rows])
     starts = np.array([len(PADDING), *ends[:-1]])
     for place in data.draw(st.lists(st.integers(0, len(encoded) - 1), min_size=1, max_size=4)):
         encoded[place] = data.draw(st.integers(0, 255))
@@ -163,7 +167,7 @@ def test_damaged_rows_are_refused_or_decoded_to_something(table: tuple[list[Any]
         ends[cut] = data.draw(st.integers(starts[cut], ends[cut]))
 
     try:
-        columns = decode_rows(PackedBytes.joined([bytes(encoded)]), starts, ends, types)
+        columns = decode_rows(PackedBytes.joined([bytes(encoded)]), starts, ends, types, encoding)
     except ValueError:
         return
     assert {len(column) for column in columns} == {len(rows)}

@@ -1,0 +1,58 @@
+"""sys.tiering_errors: the kinds of errors that rounds had, by table, phase and class; the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sys_tables.declare.columns import column
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from sys_tables.query.history_ranges import history_range
+from tiering.coordinator.interface import CoordinatorView
+
+
+@dataclass(frozen=True)
+class TieringErrorRow:
+    """One kind of error of one table."""
+
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    phase: str | None = column(
+        "PLAN, LEASE, READ, WRITE, FENCE, LAKE_COMMIT, ACK or MAINTENANCE; NULL if nobody said, as for a lost tierer."
+    )
+    error_class: str = column("Class of the error.")
+    message: str = column("What happened the last time.")
+    hint: str | None = column("What helps; NULL if nothing has to be done.")
+    retryable: bool = column("Whether the coordinator tries again by itself.")
+    count: int = column("How many rounds it ended.")
+    first_seen: datetime = column("When it ended a round first.")
+    last_seen: datetime = column("When it ended a round last.")
+    last_round_id: str = column("The round that it ended last.")
+    resolved_at: datetime | None = column("When a round went well after it, or the table was reconciled or removed; NULL until then.")
+
+
+@system_table(
+    "tiering_errors",
+    TieringErrorRow,
+    comment="Kinds of errors that ended rounds, a row a table, phase and class, the newest first.",
+    newest_first=("last_seen",),
+    is_history=True,
+)
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringErrorRow]:
+    for error in view.history.read_errors(history_range(scan, "last_seen", "phase", "error_class")):
+        yield TieringErrorRow(
+            database_name=error.database_name,
+            table_name=error.table_name,
+            phase=error.phase,
+            error_class=error.error_class,
+            message=error.message,
+            hint=error.hint or None,
+            retryable=error.retryable,
+            count=error.count,
+            first_seen=error.first_seen,
+            last_seen=error.last_seen,
+            last_round_id=error.last_round_id,
+            resolved_at=error.resolved_at,
+        )

@@ -1,0 +1,123 @@
+"""sys.tiering_rounds: every attempt to tier a table: why it was made, how it went, and where its time went; the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sys_tables.declare.columns import INT, column
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.declare.system_table import system_table
+from sys_tables.query.history_ranges import history_range
+from tiering.coordinator.interface import CoordinatorView, RoundRecord
+
+
+@dataclass(frozen=True)
+class TieringRoundRow:
+    """One round."""
+
+    round_id: str = column("The round.")
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    table_id: int = column("Id of the table, never reused.")
+    tiering_epoch: int = column("Number of the table's entry to Pending with which the round was made.")
+    coordinator_epoch: int = column("Epoch of the coordinator that queued it or, once it runs, assigned it.")
+    trigger: str = column("Why it was made: schedule, call, retry, or force after a round that stopped early.")
+    triggered_by: str | None = column("Who called for it; NULL if nobody did.")
+    tierer_id: str | None = column("The tierer that got it; NULL before.")
+    state: str = column("QUEUED, RUNNING, SUCCEEDED, EMPTY, FORCE_FINISHED, FAILED, CANCELLED or FENCED.")
+    pending_time: datetime = column("When it was queued.")
+    started_time: datetime | None = column("When a tierer got it.")
+    finished_time: datetime | None = column("When its end was reported, or found out.")
+    duration_ms: int | None = column("Milliseconds from started_time to finished_time.")
+    completion_target: datetime | None = column("When it stops early if it is not done: its maximum duration after started_time.")
+    splits_total: int | None = column("Splits of its plan; NULL before.", arrow_type=INT)
+    splits_done: int | None = column("Splits that are read and written.", arrow_type=INT)
+    records_read: int | None = column("Log records read; like all counts from here to deletes_written, NULL until its tierer reports.")
+    bytes_read: int | None = column("Bytes of files read; NULL if its tierer does not count them.")
+    records_written: int | None = column("Rows written to the lake.")
+    bytes_written: int | None = column("Bytes of the files that it wrote.")
+    files_written: int | None = column("Files that it wrote.")
+    deletes_written: int | None = column("Rows of the lake that it marked as deleted.")
+    lake_snapshot_id: int | None = column("The lake snapshot that it made; NULL unless the coordinator found it in the lake.")
+    idempotency_key: str | None = column("The key of the CALL that made it; NULL without one.")
+    error_class: str | None = column("Class of the error that ended it.")
+    error_message: str | None = column("That error, in words.")
+    attempt: int = column("1, and one more for each round before it that failed or was fenced without one that went well.", arrow_type=INT)
+    deadline: datetime | None = column("The table's freshness_deadline as the round was queued.")
+    missed_by_ms: int | None = column("Milliseconds from deadline to when the lake had caught up, 0 if in time; NULL if it did not.")
+    mode: str | None = column("BACKLOG while rows wait that were there when the tiering began, else LIVE; NULL before its plan.")
+    waited_for_slot_ms: int | None = column("Milliseconds in the queue, without pauses, until a tierer was free.")
+    backoff_ms: int | None = column("Milliseconds that the table waited after failures, since a round last went well.")
+    paused_ms: int | None = column("Milliseconds by which pauses held the table up, since a round last went well.")
+    plan_ms: int | None = column("Milliseconds of looks at table, lake and log; like all times from here on, by its tierer's clock.")
+    lease_ms: int | None = column("Milliseconds until its KV snapshots were leased; NULL if it leased none.")
+    read_ms: int | None = column("Milliseconds of work on splits, the part that its tasks spent reading.")
+    write_ms: int | None = column("Milliseconds of work on splits, the part that its tasks spent writing.")
+    commit_ms: int | None = column("Milliseconds from the request for the grant to the proof that the commit is in the lake.")
+    ack_ms: int | None = column("Milliseconds until the coordinator had recorded the commit and told the cluster.")
+
+
+@system_table(
+    "tiering_rounds",
+    TieringRoundRow,
+    comment="Attempts to tier a table, the newest first, with what each did and where its time went.",
+    newest_first=("pending_time", "round_id"),
+    is_history=True,
+)
+def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringRoundRow]:
+    for record in view.history.read_rounds(history_range(scan, "pending_time", "state", "trigger", "tierer_id", "mode")):
+        yield row_of(record)
+
+
+def row_of(record: RoundRecord) -> TieringRoundRow:
+    """A stored round as its row."""
+    error = record.error
+    return TieringRoundRow(
+        round_id=record.round_id,
+        database_name=record.database_name,
+        table_name=record.table_name,
+        table_id=record.table_id,
+        tiering_epoch=record.tiering_epoch,
+        coordinator_epoch=record.coordinator_epoch,
+        trigger=record.trigger.value,
+        triggered_by=record.triggered_by,
+        tierer_id=record.tierer_id,
+        state=record.state.value,
+        pending_time=record.pending_time,
+        started_time=record.started_time,
+        finished_time=record.finished_time,
+        duration_ms=_span_ms(record.started_time, record.finished_time),
+        completion_target=record.completion_target,
+        splits_total=record.splits_total,
+        splits_done=record.splits_done,
+        lake_snapshot_id=record.lake_snapshot_id,
+        idempotency_key=record.idempotency_key,
+        error_class=None if error is None else error.error_class,
+        error_message=None if error is None else error.message,
+        attempt=record.attempt,
+        deadline=record.deadline,
+        missed_by_ms=record.missed_by_ms,
+        mode=None if record.mode is None else record.mode.value,
+        waited_for_slot_ms=record.waited_for_slot_ms,
+        backoff_ms=record.backoff_ms,
+        paused_ms=record.paused_ms,
+        **_reported(record),
+    )
+
+
+def _reported(record: RoundRecord) -> dict[str, Any]:
+    """What the round's tierer says that it did."""
+    stats = record.stats
+    counts = ("records_read", "bytes_read", "records_written", "bytes_written", "files_written", "deletes_written")
+    times = ("plan_ms", "lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms")
+    if stats is None:
+        return dict.fromkeys((*counts, *times))
+    values = {name: getattr(stats, name) for name in counts} | {name: getattr(stats.times, name) for name in times}
+    return values | {"bytes_read": stats.bytes_read or (None if stats.records_read else 0)}
+
+
+def _span_ms(start: datetime | None, end: datetime | None) -> int | None:
+    return None if start is None or end is None else max(0, (end - start) // timedelta(milliseconds=1))

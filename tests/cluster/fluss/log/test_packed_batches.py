@@ -1,0 +1,63 @@
+"""Record batches whose rows are packed one by one: damage is found although the checksum, which was made behind it, holds."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pytest
+
+from support.clusters.fluss_log import packed_record_batch, schema_json
+from support.clusters.fluss_rows import encode_row
+from tiering.cluster.fluss.log.batches import LogPlace, complete_batches
+from tiering.cluster.fluss.log.rows import LogChunk, RowFormat, rows_of
+from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.errors import DataCorrupt
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, ChangeType, TablePath
+
+PATH, BUCKET = TablePath("sales", "orders"), BucketKey(None, 0)
+PLACE = LogPlace(PATH, BUCKET, "tablet-1:9123")
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
+ROWS = [(1, "a"), (2, None), (3, "much longer")]
+KINDS = [ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.DELETE]
+
+
+def records(encoding: RowEncoding) -> bytes:
+    rows = [encode_row(SCHEMA.types, row, encoding) for row in ROWS]
+    return b"".join(struct.pack("<ib", len(row) + 1, kind) + row for row, kind in zip(rows, KINDS, strict=True))
+
+
+def read(content: bytes, encoding: RowEncoding, start: int = 0, stop: int = 3) -> list[tuple[int, str | None, int, int]]:
+    data = pa.py_buffer(packed_record_batch([b""] * len(ROWS), KINDS, content=content))
+    chunk = LogChunk(data, list(complete_batches(data, (0, 0), 3, PLACE)), PLACE)
+    row_format = RowFormat(SCHEMA, True, {1: schema_json(SCHEMA)}, encoding)
+    batches = rows_of([chunk], TieringLogSplit(PATH, BUCKET, None, start, stop, stop), row_format)
+    return [
+        (row["id"], row["text"], row["__offset"], row["__change_type"])
+        for row in pa.Table.from_batches(list(batches), row_format.read_schema).to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("encoding", RowEncoding)
+def test_records_are_read_with_their_changes_and_trimmed_to_the_split(encoding: RowEncoding) -> None:
+    whole = [(*row, offset, kind) for offset, (row, kind) in enumerate(zip(ROWS, KINDS, strict=True))]
+    assert read(records(encoding), encoding) == whole
+    assert read(records(encoding), encoding, 1, 2) == whole[1:2]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda content: content[:-1], "its records end elsewhere"),
+        (lambda content: content + b"\0", "end elsewhere"),
+        (lambda content: struct.pack("<i", 0) + content[4:], "a length of 0 bytes"),
+        (lambda content: content[:4] + b"\x09" + content[5:], "unknown change type"),
+        (lambda content: b"", "ends within a record"),
+    ],
+)
+@pytest.mark.parametrize("encoding", RowEncoding)
+def test_a_damaged_batch_is_named(damage: object, says: str, encoding: RowEncoding) -> None:
+    assert callable(damage)
+    with pytest.raises(DataCorrupt, match=rf"cannot be decoded \(.*{says}.*tablet-1:9123, bucket 0 of sales\.orders, offsets \[0, 3\)"):
+        read(damage(records(encoding)), encoding)

@@ -1,0 +1,54 @@
+"""Record batches of a log whose rows are packed one by one (`table.log.format` INDEXED or COMPACTED), from bytes to Arrow.
+
+Behind the header, which is that of every batch: for each record `length i32, of what follows it | change type i8 | row`
+(Fluss 0.9.1, IndexedLogRecord and CompactedLogRecord).
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+
+from tiering.cluster.fluss.log.batches import BatchHeader, DecodedBatch, LogPlace, damaged
+from tiering.cluster.fluss.rows.encoding import RowEncoding
+from tiering.cluster.fluss.rows.packed_bytes import PADDING, PackedBytes, Positions
+from tiering.cluster.fluss.rows.packed_rows import decode_rows
+from tiering.model.tables import ChangeType
+
+_LENGTH = struct.Struct("<i")
+_CHANGE_TYPE_BYTES = 1
+
+
+def decode_packed_batch(data: pa.Buffer, header: BatchHeader, written: pa.Schema, encoding: RowEncoding, place: LogPlace) -> DecodedBatch:
+    """The records of a batch that has some; `written`: the columns of its schema id. Raises DataCorrupt."""
+    start, stop = header.position + header.records_start, header.position + header.size
+    try:
+        packed = PackedBytes.joined([data.slice(start, stop - start).to_pybytes()])
+        records, ends = _records(data, start, stop, header.count)
+        change_types = packed.read("i1", records + _LENGTH.size)
+        if change_types.min() < ChangeType.APPEND or change_types.max() > ChangeType.DELETE:
+            raise ValueError("an unknown change type")
+        columns = decode_rows(packed, records + _LENGTH.size + _CHANGE_TYPE_BYTES, ends, written.types, encoding)
+        rows = pa.RecordBatch.from_arrays(columns, schema=written)
+    except ValueError as error:
+        raise damaged(f"a record batch cannot be decoded ({error})", header, place) from error
+    return DecodedBatch(header, rows, change_types if change_types.any() else None)
+
+
+def _records(data: pa.Buffer, start: int, stop: int, count: int) -> tuple[Positions, Positions]:
+    """Where each record begins and ends among the packed bytes. Raises ValueError if they do not fill `[start, stop)`."""
+    at, positions = start, [start]
+    for _ in range(count):
+        if at + _LENGTH.size + _CHANGE_TYPE_BYTES > stop:
+            raise ValueError("it ends within a record")
+        (length,) = _LENGTH.unpack_from(data, at)
+        if length < _CHANGE_TYPE_BYTES:
+            raise ValueError(f"a record has a length of {length} bytes")
+        at += _LENGTH.size + length
+        positions.append(at)
+    if at != stop:
+        raise ValueError("its records end elsewhere than it does")
+    places = np.array(positions, np.int64) + (len(PADDING) - start)
+    return places[:-1], places[1:]

@@ -1,0 +1,57 @@
+"""Which options are in force: those of the coordinator, what it tells tierers, and what tables may have."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.durations import format_duration
+from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
+from tiering.model.attribute_docs import attribute_docs
+from tiering.model.effective_options import EffectiveOption
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
+from tiering.redaction.redact import outside_text
+
+DEFAULT, SET = "default", "set"
+
+_TABLE_OPTIONS = (
+    ("table.datalake.enabled", "false", "Whether the table is tiered into the lake."),
+    ("table.datalake.freshness", format_duration(DEFAULT_FRESHNESS_MS), "The promise: its lake copy is at most this old."),
+    ("table.datalake.format", DEFAULT_LAKE_FORMAT, "Format of its lake table."),
+)
+"""Those that every cluster has; what else one may have is its own."""
+
+
+def effective_options(options: CoordinatorOptions | None) -> list[EffectiveOption]:
+    """All of them, by scope and name. `options` None = no coordinator runs, so that nobody knows what is set."""
+    return [*_of_coordinator(options), *_told_to_tierers(options), *_of_tables()]
+
+
+def _of_coordinator(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
+    documented = attribute_docs(inspect.getsource(CoordinatorOptions))
+    for option in sorted(dataclasses.fields(CoordinatorOptions), key=lambda option: option.name):
+        if not isinstance(option.default, (int, str)):
+            continue  # a mapping: its entries are what tierers are told
+        value = None if options is None else getattr(options, option.name)
+        source = None if options is None else DEFAULT if value == option.default else SET
+        shown = None if value is None else outside_text(str(value))
+        yield EffectiveOption("coordinator", option.name, shown, str(option.default), source, documented[option.name])
+
+
+def _told_to_tierers(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
+    if options is None:
+        return
+    for kind, properties in (("cluster", options.cluster_properties), ("lake", options.public_lake_properties())):
+        for name, value in sorted(properties.items()):
+            description = f"What tierers connect to the {kind} with."
+            yield EffectiveOption("tierer", f"{kind}.{name}", outside_text(value), None, SET, description)
+
+
+def _of_tables() -> Iterator[EffectiveOption]:
+    """What holds for a table that has no option of its own."""
+    for name, default, description in _TABLE_OPTIONS:
+        yield EffectiveOption("table", name, default, default, DEFAULT, description)
+    for name, option in sorted(LAKE_TABLE_OPTIONS.items()):
+        yield EffectiveOption("table", f"{PREFIX}{name}", None, None, DEFAULT, f"{option.meaning} Values: {option.values}.")
