@@ -30,6 +30,7 @@
     │   ├── HistoryExpired              expired lake history: cannot tell whether it was rolled back
     │   ├── LogTruncated                the log no longer holds the next row to tier
     │   ├── LogBehindLake               the lake holds rows that the log does not have yet
+    │   ├── LogRewritten                the log holds other records at offsets that were tiered
     │   ├── SchemaDrift
     │   ├── ForbiddenLocation           the lake table names a file outside of where its lake's files may lie
     │   └── MarkerCorrupt
@@ -217,6 +218,10 @@ class LogTruncated(PermanentTieringError):
 
 class LogBehindLake(PermanentTieringError):
     """The lake holds records beyond the end of the log."""
+
+
+class LogRewritten(PermanentTieringError):
+    """The cluster lost records that were tiered, and wrote others at their offsets."""
 
 
 class SchemaDrift(PermanentTieringError):

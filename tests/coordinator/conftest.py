@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.clusters.assigner import Assigner
 from support.worlds.coordinator_world import World
 from support.worlds.memory_store import MemoryStore
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
@@ -38,3 +39,11 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
     yield stores[0], again
     for store in stores:
         store.close()
+
+
+@pytest.fixture
+def shared() -> Iterator[World]:
+    """One lake-enabled table of a cluster that assigns its tables."""
+    new_world = World(assigner=Assigner())
+    yield new_world
+    new_world.coordinator.close()

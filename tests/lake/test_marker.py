@@ -34,6 +34,9 @@ MARKERS = st.builds(
     tiering_epoch=st.integers(min_value=0, max_value=2**62),
     base_round_id=st.none() | st.uuids().map(str),
     buckets=BUCKETS,
+    traces=st.dictionaries(
+        st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)), st.text(max_size=20), max_size=9
+    ),
 )
 SMALL = Marker("c", 7, "u", "r", 3, None, {BucketKey(None, 0): TieredRange(0, 12)})
 

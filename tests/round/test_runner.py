@@ -298,6 +298,17 @@ def test_a_round_runs_inline_only_if_it_is_known_to_be_small(scene: Scene, bytes
     assert (inline.rounds, spark.rounds) == (inline_rounds, 1 - inline_rounds)
 
 
+def test_a_cluster_that_never_heard_of_the_lake_is_told_by_the_next_round_though_nothing_is_new(scene: Scene) -> None:
+    first = scene.run()
+    assert first.lake_snapshot_id is not None
+    known = RecordedLakeSnapshot(first.lake_snapshot_id, {B0: 7, B1: 2})
+    assert scene.run(recorded=known).state is RoundState.EMPTY
+    assert [round_id for round_id, _ in scene.coordinator.acks] == ["round-1", "round-1"]
+    scene.cluster.recorded[TABLE.table_id] = known
+    assert scene.run(recorded=known).state is RoundState.EMPTY
+    assert len(scene.coordinator.acks) == 2
+
+
 def test_a_round_asks_the_cluster_for_nothing_twice_that_nothing_looks_at(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question is a round trip. The lake record is read for the base check, and for the outcome of the commit."""
     questions: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from tiering.model.leases import KvSnapshot
 from tiering.model.service_mode import ServiceMode
-from tiering.model.tables import BucketKey, TableInfo, TablePath
+from tiering.model.tables import BucketKey, Offsets, TableInfo, TablePath
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,22 @@ class ServiceModes(Protocol):
     @property
     def service_mode(self) -> ServiceMode:
         """What this deployment was told of other services."""
+        ...
+
+
+@runtime_checkable
+class RewritableLogs(Protocol):
+    """A cluster that may lose the end of a log and use its offsets again, and knows a log for a moment wrongly when its leader moved."""
+
+    def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
+        """By bucket, a text that tells the last record below the offset from any other that ever stands there.
+
+        Buckets whose log does not hold that record are left out. Raises ClusterUnavailable for one that cannot be read now.
+        """
+        ...
+
+    def settle(self, table: TableInfo) -> None:
+        """Returns when another look at the table's log is worth it: leaders are looked up anew."""
         ...
 
 

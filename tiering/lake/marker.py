@@ -5,7 +5,7 @@ It travels in the snapshot that it describes. Keys in the snapshot's summary: `l
 names a file with that zstd. Pure: the lake reads and writes the file.
 
 The JSON lists buckets grouped by partition, `[partition id or null, [bucket, start, tiered, bucket, ...]]`, sorted, so
-that one marker always has one text.
+that one marker always has one text. `traces`, there only if the cluster has some, lists them in the same manner.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import binascii
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import zstandard
 
@@ -57,6 +57,8 @@ class Marker:
     tiering_epoch: int
     base_round_id: str | None
     buckets: Mapping[BucketKey, TieredRange]
+    traces: Mapping[BucketKey, str] = field(default_factory=dict)
+    """By what the cluster knows the last record below `tiered` (`RewritableLogs`); buckets without are not checked."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,11 @@ def _to_json(marker: Marker) -> str:
         "base_round_id": marker.base_round_id,
         "buckets": list(groups.items()),
     }
+    if marker.traces:
+        traces: dict[int | None, list[int | str]] = defaultdict(list)
+        for bucket in sorted(marker.traces, key=BucketKey.sort_key):
+            traces[bucket.partition_id].extend((bucket.bucket_id, marker.traces[bucket]))
+        document["traces"] = list(traces.items())
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -136,6 +143,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             tiering_epoch=_number(document["tiering_epoch"]),
             base_round_id=None if document["base_round_id"] is None else _text(document["base_round_id"]),
             buckets=_buckets(document["buckets"]),
+            traces=_traces(document.get("traces", [])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _corrupt(f"{type(error).__name__}: {error}", round_id) from error
@@ -156,6 +164,14 @@ def _buckets(groups: list[tuple[int | None, list[int]]]) -> dict[BucketKey, Tier
                 raise ValueError(f"bucket {key} is listed twice")
             buckets[key] = TieredRange(start, tiered)
     return buckets
+
+
+def _traces(groups: list[tuple[int | None, list[object]]]) -> dict[BucketKey, str]:
+    return {
+        BucketKey(None if partition_id is None else _number(partition_id), _number(bucket_id)): _text(trace)
+        for partition_id, entries in groups
+        for bucket_id, trace in zip(entries[::2], entries[1::2], strict=True)
+    }
 
 
 def _text(value: object) -> str:

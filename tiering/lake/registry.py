@@ -49,7 +49,10 @@ def lake_format(name: str) -> LakeFormat:
         return built_in
     points = [point for point in entry_points(group=ENTRY_POINTS) if point.name.lower() == name]
     if not points:
-        hint = f"This installation has: {', '.join(format_names())}."
+        hint = (
+            f"This installation has: {', '.join(format_names())}. Make the table with one of these, install what brings the other "
+            "(docs/lake-formats.md), or leave the table to a service that writes it."
+        )
         raise InvalidArgument(f"there is no lake format {name!r}", hint=hint, lake_format=name)
     if len({point.value for point in points}) > 1:
         raise InvalidArgument(

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
-from tiering.cluster.capabilities import service_mode_of
+from tiering.cluster.capabilities import RewritableLogs, service_mode_of
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
@@ -36,6 +36,9 @@ NO_LIMIT_MS = 10 * 365 * 86_400_000
 
 REREAD_SECONDS = 60
 """How long a lake that does not answer is asked again for the outcome of a commit."""
+
+LOG_LOOKS = 3
+"""How often a log is looked at again whose leader may have moved just now."""
 
 _CRASH_BEFORE = {act.BeginCommit: crash_points.BEFORE_FENCE, act.CommitLake: crash_points.AFTER_FENCE}
 _CRASH_AFTER = {act.SplitsRun: crash_points.AFTER_FILES, act.CommitSent: crash_points.AFTER_LAKE_COMMIT}
@@ -67,7 +70,8 @@ class RoundRunner:
         self._granted = False
         self._snapshots_read = False
         self._timer = PhaseTimer()
-        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster))
+        looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
+        self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
     @property
     def next_action(self) -> act.Action:
@@ -149,11 +153,8 @@ class RoundRunner:
                 world.transport.commit_lake_snapshot(assignment, marker, snapshot_id)
                 crash_points.reach(crash_points.AFTER_ACK)
                 return act.Acked()
-            case act.ReadLog(table):
-                # Snapshots first: so none of them lies beyond the end of its log.
-                snapshots = {} if table.table_type is TableType.LOG else world.cluster.kv_snapshots(table)
-                ends = world.cluster.offsets(table)
-                return act.LogRead(ends, world.cluster.partitions(table) if table.partition_keys else (), snapshots)
+            case act.ReadLog():
+                return self._read_log(action)
             case act.LeaseSnapshots(snapshots):
                 return act.SnapshotsLeased(world.leases.acquire(snapshots, self))
             case act.EnsureLakeTable(table):
@@ -174,6 +175,25 @@ class RoundRunner:
                 self._committer(table).abort(committable)
                 return act.FilesAborted()
         raise AssertionError(f"no effect for {action}")
+
+    def _read_log(self, action: act.ReadLog) -> act.LogRead:
+        cluster, table = self._world.cluster, action.table
+        rewritable = cluster if isinstance(cluster, RewritableLogs) else None
+        if rewritable is not None and action.settle:
+            rewritable.settle(table)
+        # Snapshots first: so none of them lies beyond the end of its log.
+        snapshots = {} if table.table_type is TableType.LOG else cluster.kv_snapshots(table)
+        ends = cluster.offsets(table)
+        partitions = cluster.partitions(table) if table.partition_keys else ()
+        if rewritable is None:
+            return act.LogRead(ends, partitions, snapshots)
+        held = {
+            bucket: at for bucket, at in action.tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end
+        }
+        new = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != held.get(bucket)}
+        # The ends first: a log that is cut before the second look differs at `held` now, one that is cut later at `new` in the next round.
+        traces = {(bucket, at[bucket]): trace for at in (new, held) for bucket, trace in rewritable.record_traces(table, at).items()}
+        return act.LogRead(ends, partitions, snapshots, traces)
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)

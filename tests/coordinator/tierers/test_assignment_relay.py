@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from support.assigned_world import assigner, begun, lose_session, pause, resume, tables
 from support.clusters.assigner import OURS, Assigner
 from support.clusters.memory_cluster import log_table
-from support.worlds.coordinator_world import HandTierer, World
-from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
-from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
+from support.worlds.calling import connect, during
+from support.worlds.coordinator_world import World
 from tiering.coordinator.options import CoordinatorOptions
-from tiering.errors import LakewardError
-from tiering.model.tables import TableInfo, TablePath
+from tiering.model.rounds import RecordedLakeSnapshot
+from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LONG = 130
 """Seconds: more than the service timeout."""
-
-
-def tables(count: int) -> tuple[TableInfo, ...]:
-    return tuple(log_table(number, TablePath("sales", f"t{number}")) for number in range(1, count + 1))
-
-
-@pytest.fixture
-def shared() -> Iterator[World]:
-    """One table of a cluster that assigns."""
-    world = World(assigner=Assigner())
-    yield world
-    world.coordinator.close()
-
-
-def assigner(world: World) -> Assigner:
-    assert world.assigner is not None
-    return world.assigner
-
-
-def begun(world: World) -> tuple[HandTierer, pb.PbLakeTieringTableInfo]:
-    """A tierer that runs a round of the first table."""
-    tierer = world.tierer()
-    tierer.beat(request=True)
-    assigner(world).due(world.table)
-    world.later(1)
-    return tierer, tierer.get()
-
-
-def pause(world: World, table: TableInfo) -> None:
-    pause_tiering(world.coordinator.call_parts, PauseTiering(table.path, caller="alice"))
-
-
-def resume(world: World, table: TableInfo) -> None:
-    resume_tiering(world.coordinator.call_parts, ResumeTiering(table.path, caller="alice"))
 
 
 def test_a_table_that_is_not_assigned_never_begins_a_round(shared: World) -> None:
@@ -188,7 +152,7 @@ def test_a_table_that_failed_for_good_is_held_until_somebody_resumes_it(shared: 
     assert assigner(shared).another_asks() is None
 
 
-@pytest.mark.parametrize("loss", ["restart", "connection", "own restart"])
+@pytest.mark.parametrize("loss", ["restart", "connection", "own restart", "own crash"])
 def test_a_round_without_a_grant_is_fenced_when_the_session_ends(shared: World, loss: str) -> None:
     tierer, info = begun(shared)
     tierer.plan(info)
@@ -204,7 +168,7 @@ def test_a_round_without_a_grant_is_fenced_when_the_session_ends(shared: World, 
     assert tierer.get().tiering_epoch > info.tiering_epoch
 
 
-@pytest.mark.parametrize("loss", ["restart", "connection", "own restart"])
+@pytest.mark.parametrize("loss", ["restart", "connection", "own restart", "own crash"])
 def test_a_granted_round_goes_on_when_the_session_ends_and_nothing_is_told_of_it(shared: World, loss: str) -> None:
     shared.append()
     tierer, info = begun(shared)
@@ -218,18 +182,6 @@ def test_a_granted_round_goes_on_when_the_session_ends_and_nothing_is_told_of_it
         assert assigner(shared).ever_told("finished") == []
     assert shared.state() == "Scheduled"
     assert not shared.record().unresolved_commit
-
-
-def lose_session(world: World, loss: str) -> None:
-    if loss == "restart":
-        assigner(world).stop()
-        world.later(1)
-        assigner(world).start()
-    elif loss == "connection":
-        assigner(world).break_connection()
-    else:
-        world.restart()
-    world.later(1)
 
 
 def test_epochs_that_repeat_after_a_restart_end_nobody_elses_round(shared: World) -> None:
@@ -268,16 +220,16 @@ def test_an_end_that_the_cluster_could_not_take_is_told_again(shared: World) -> 
     assert len(assigner(shared).ever_told("finished")) == 3
 
 
-@pytest.mark.parametrize("coordinator_restarts", [False, True])
-def test_an_unresolved_commit_keeps_the_table_until_a_round_has_resolved_it(shared: World, coordinator_restarts: bool) -> None:
+@pytest.mark.parametrize("loss", [None, "connection", "own restart", "own crash"])
+def test_an_unresolved_commit_keeps_the_table_until_a_round_has_resolved_it(shared: World, loss: str | None) -> None:
     """The tierer died with its request on the way."""
     shared.append()
     tierer, info = begun(shared)
     tierer.plan(info)
     late = tierer.prepare(info)
     assert tierer.begin(info, late).granted
-    if coordinator_restarts:
-        shared.restart()
+    if loss is not None:
+        lose_session(shared, loss)
     for _ in range(14):
         shared.later(10)
     assert shared.record().unresolved_commit
@@ -324,107 +276,55 @@ def test_a_call_waits_until_the_cluster_assigns_the_table(shared: World) -> None
     assert tierer.get().round_id == result.round_id
 
 
+def test_a_coordinator_that_stops_gives_its_tables_back_at_once(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.plan(info)
+    shared.coordinator.close()
+    assert assigner(shared).another_asks() == shared.table.table_id
+    shared.crash()
+    assert not tierer.begin(info, tierer.prepare(info)).granted
+
+
+def test_a_call_ends_when_another_service_has_done_it(shared: World) -> None:
+    """As soon as the cluster was told of it, and as far as the lake itself says so."""
+    shared.append()
+    connect(shared)
+
+    async def act() -> None:
+        request = shared.tierer().prepare(pb.PbLakeTieringTableInfo(table_id=shared.table.table_id, round_id="another", tiering_epoch=1))
+        assert shared.lake.receive(request)
+        view = shared.lake.view(shared.table.path)
+        assert view is not None
+        assert view.tiered is not None
+        shared.cluster.recorded[shared.table.table_id] = RecordedLakeSnapshot(view.tiered, {BucketKey(None, 0): 10, BucketKey(None, 1): 0})
+        shared.coordinator.other_services.look()
+        shared.later(1)
+
+    assert during(shared, act).state == "SUCCEEDED"
+    assert any("until the cluster assigns it" in line for line in shared.progress_lines)
+
+
+def test_a_turn_that_is_kept_for_a_commit_is_let_go_once_that_is_resolved(shared: World) -> None:
+    """The cluster could not be reached meanwhile: whose turn its epochs name by now, nobody knows."""
+    shared.append()
+    tierer, info = begun(shared)
+    tierer.commit(info)
+    assigner(shared).stop()
+    shared.later(1)
+    assert shared.record().assignment is not None
+    tierer.ack(info)
+    tierer.finish(info)
+    assigner(shared).is_up = True
+    shared.later(1)
+    assert shared.record().assignment is None
+    assert shared.state() == "Scheduled"
+    assert assigner(shared).ever_told("finished") == []
+
+
 def test_switched_to_exclusive_rounds_go_on_without_the_cluster(shared: World) -> None:
     tierer, info = begun(shared)
     shared.cluster = type(shared)(shared.tables).cluster
-    shared.restart()
+    shared.crash()
     assert shared.record().assignment is None
     tierer.run(info)
     assert shared.state() == "Scheduled"
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_no_round_begins_in_another_services_turn(seed: int) -> None:
-    """Whatever fails and restarts: a round begins only in a turn of ours, and the turn of a commit that may still land is not ended."""
-    chance = random.Random(seed)
-    world = World(tables(3), CoordinatorOptions(held_tables=1), assigner=Assigner())
-    story = Story(world, chance)
-    for _ in range(80):
-        story.step()
-    world.coordinator.close()
-
-
-class Story:
-    """One random step at a time."""
-
-    def __init__(self, world: World, chance: random.Random) -> None:
-        self.world = world
-        self.assigner = assigner(world)
-        self.chance = chance
-        self.names = iter(range(1, 1_000))
-        self.tierers = [world.tierer("a"), world.tierer("b")]
-
-    def step(self) -> None:
-        steps = [self._due, self._ask, self._ask, self._end, self._end, self._time, self._time, self._pause, self._fault, self._other]
-        self.chance.choice(steps)()
-        self._check()
-
-    def _due(self) -> None:
-        table = self.chance.choice(self.world.tables)
-        if table.table_id not in self.assigner.tiering and self.assigner.is_up:
-            self.assigner.due(table)
-
-    def _ask(self) -> None:
-        tierer = self.chance.choice(self.tierers)
-        response = tierer.beat(request=not tierer.running)
-        if response.HasField("tiering_table"):
-            info = response.tiering_table
-            turn = self.assigner.tiering.get(info.table_id)
-            record = self.world.coordinator.table_records.get(info.table_id)
-            assert record is not None
-            if self.assigner.is_up and not record.lake.unresolved_epoch:
-                assert record.assignment is not None
-                same_session = record.assignment.session == f"connection {self.assigner.connections}"
-                assert not same_session or (turn is not None and turn.owner == OURS)
-
-    def _end(self) -> None:
-        tierer = self.chance.choice(self.tierers)
-        for info in list(tierer.running.values()):
-            try:
-                self.chance.choice([tierer.run, tierer.fail, self._commit_and_die(tierer)])(info)
-            except (LakewardError, AssertionError):  # fenced
-                tierer.running.pop(info.round_id, None)
-
-    def _commit_and_die(self, tierer: HandTierer):  # type: ignore[no-untyped-def]
-        def die(info: pb.PbLakeTieringTableInfo) -> None:
-            tierer.plan(info)
-            tierer.begin(info, tierer.prepare(info))
-            self.tierers.remove(tierer)
-            self.tierers.append(self.world.tierer(f"t{next(self.names)}"))
-
-        return die
-
-    def _time(self) -> None:
-        self.world.append(table=self.chance.choice(self.world.tables))
-        self.world.later(self.chance.choice([0.5, 1, 5, 40]))
-
-    def _pause(self) -> None:
-        table = self.chance.choice(self.world.tables)
-        self.chance.choice([pause, resume])(self.world, table)
-
-    def _fault(self) -> None:
-        match self.chance.randrange(4):
-            case 0:
-                self.assigner.stop()
-            case 1:
-                self.assigner.stop()
-                self.assigner.start()
-            case 2:
-                self.assigner.break_connection()
-            case _:
-                self.world.restart()
-
-    def _other(self) -> None:
-        if self.assigner.is_up:
-            self.assigner.another_asks()
-        for table in self.world.tables:
-            turn = self.assigner.tiering.get(table.table_id)
-            if turn is not None and turn.owner != OURS and self.chance.random() < 0.5:
-                self.assigner.another_fails(table)
-
-    def _check(self) -> None:
-        records = self.world.coordinator.table_records
-        for record in records.assigned():
-            assert not (record.unresolved_commit and record.assignment is not None and record.assignment.end is not None)
-        held = [record for record in records.assigned() if record.has_turn and record.pause is not None and record.running is None]
-        assert len(held) <= len(self.world.tables)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from support.clusters.fluss_plugin import no_tables_plugins
 from tiering.cli.fluss_server.configuration import ClusterSettings
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cluster.fluss.wire.client import FlussClient
+from tiering.model.tables import BucketKey, TableInfo
 
 USER, PASSWORD = "ada", "Xq7-of-tests"
 """Who may use the listener that asks for a login."""
@@ -25,3 +31,46 @@ def lake_settings(tablet_servers: int = 1) -> ClusterSettings:
         users={USER: PASSWORD},
         server_properties=PROPERTIES,
     )
+
+
+def leader_number(cluster: LocalFlussCluster, client: FlussClient, table: TableInfo, bucket: BucketKey) -> int:
+    """The id of the tablet server that leads a bucket."""
+    client.forget_leader(table.path, table.table_id, bucket)
+    leader = str(client.leader_of(table.path, table.table_id, bucket))
+    return next(number for number in cluster.tablet_servers if cluster.tablet_server_address(number) == leader)
+
+
+def noted_end(cluster: LocalFlussCluster, number: int, table: TableInfo) -> int:
+    """Rows of a table that a tablet server has noted as replicated, which it does every few seconds."""
+    file = _notes(cluster, number)
+    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    return sum(int(words[-1]) for words in lines if _is_of(table, words))
+
+
+def kill_with_notes(cluster: LocalFlussCluster, number: int, table: TableInfo, noted: int) -> None:
+    """SIGKILL to a tablet server, just when it had noted no more than `noted` rows of each bucket of a table, and its restart.
+
+    Of a bucket without replicas it cuts the rest of the log then (Fluss 0.9.1).
+    """
+    cluster.tablet_servers[number].kill()
+    lines = [line.split() for line in _notes(cluster, number).read_text().splitlines()]
+    lines = [[*words[:-1], str(noted)] if _is_of(table, words) else words for words in lines]
+    _notes(cluster, number).write_text("".join(" ".join(words) + "\n" for words in lines))
+    cluster.tablet_servers[number].start()
+
+
+def start_all(cluster: LocalFlussCluster) -> None:
+    """Starts the servers that do not run, and waits until the cluster can be used."""
+    for process in (cluster.coordinator, *cluster.tablet_servers.values()):
+        if not process.is_running:
+            process.start()
+    cluster.wait_ready()
+
+
+def _notes(cluster: LocalFlussCluster, number: int) -> Path:
+    """A line a bucket: table id, partition id if it has one, bucket, offset; before them a version and the number of lines."""
+    return cluster.folder / "data" / f"tablet-{number}" / "high-watermark-checkpoint"
+
+
+def _is_of(table: TableInfo, words: Sequence[str]) -> bool:
+    return len(words) > 2 and words[0] == str(table.table_id)

@@ -90,6 +90,11 @@ class World:
         self.coordinator = self.another()
         tick(self.coordinator)
 
+    def crash(self) -> None:
+        """The process is gone without a word, and another one takes over."""
+        self.coordinator = self.another()
+        tick(self.coordinator)
+
     def later(self, seconds: float) -> None:
         """Time passes, and the coordinator notices."""
         self.clock.advance(seconds)

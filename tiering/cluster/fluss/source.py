@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from tiering.cluster.fluss.kv.snapshots import newest_kv_snapshots, open_snapsho
 from tiering.cluster.fluss.lake_record import LakeRecord
 from tiering.cluster.fluss.log.reader import open_log_reader
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
+from tiering.cluster.fluss.log.record_traces import record_traces
 from tiering.cluster.fluss.log.schema_history import SchemaHistory
 from tiering.cluster.fluss.log.timestamps import commit_time, oldest_headers
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets
@@ -25,6 +27,8 @@ from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit, TieringSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TablePath
 
+SETTLE_SECONDS = 2.0
+"""Between two looks at a log that may not be what it seems: an election is over in that time."""
 UNREADABLE = RecordedLakeSnapshot(-1, {})
 """A record whose file is gone: it is behind whatever the lake holds, so the next base check has the cluster told anew (H1)."""
 
@@ -108,6 +112,18 @@ class FlussSource:
         headers = oldest_headers(self._client, table, offsets, self._settings.storage)
         self._sizes.note(table.table_id, headers)
         return {bucket: commit_time(header) for bucket, header in headers.items()}
+
+    def record_traces(self, table: TableInfo, offsets: Offsets) -> Mapping[BucketKey, str]:
+        """As `RewritableLogs.record_traces`."""
+        return record_traces(self._client, table, offsets, self._settings.storage)
+
+    def settle(self, table: TableInfo) -> None:
+        """As `RewritableLogs.settle`: a new leader learns within a moment which segments are remote, and how far replicas are."""
+        with self._bounds_lock:
+            buckets = tuple(self._known_bounds.get(table.table_id, ()))
+        for bucket in buckets:
+            self._client.forget_leader(table.path, table.table_id, bucket)
+        time.sleep(SETTLE_SECONDS)
 
     def kv_snapshots(self, table: TableInfo) -> Mapping[BucketKey, KvSnapshot]:
         """As `SplitSource.kv_snapshots`."""

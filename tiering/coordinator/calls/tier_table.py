@@ -111,7 +111,7 @@ def _signature(parts: CallParts, goal: Goal) -> object:
     record = parts.table_records.get(goal.table_id)
     if record is None or parts.table_records.fenced is not None:
         return None
-    return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.lake.snapshot_id, record.has_turn
+    return record.state, record.tiering_epoch, record.round, record.call, record.pause, record.shown_snapshot_id, record.has_turn
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class _Steps:
             log_starts=to_text(starts),
             started_since=since,
             lag_ms_before=self._lag_ms(record),
-            seen_snapshot_id=record.lake.snapshot_id,
+            seen_snapshot_id=record.shown_snapshot_id,
         )
 
     def look(self, request: TierTable, goal: Goal) -> Ended | Waiting:
@@ -241,8 +241,8 @@ class _Steps:
 
     def _look_at_lake(self, request: TierTable, goal: Goal, record: TableRecord) -> Ended | Waiting | None:
         """Done before its own round ended, by whichever round: only the lake counts. None = nothing new to look at."""
-        lake, now = record.lake, self._table_records.now()
-        if lake.snapshot_id == goal.seen_snapshot_id or not reach_stops(lake.offsets, goal.targets, goal.log_starts):
+        newest, now = record.shown_snapshot_id, self._table_records.now()
+        if newest == goal.seen_snapshot_id or not reach_stops(record.shown_offsets, goal.targets, goal.log_starts):
             return None
         running = record.running
         # An ack from the future is from before the clock was set back: its grace is over too.
@@ -252,12 +252,13 @@ class _Steps:
             return Waiting(goal, Progress(f"round {running.round_id} of {record.path} is in the lake", running.progress), now.after(grace))
         base = self._reached(record, goal)
         if base is None:
-            return Waiting(replace(goal, seen_snapshot_id=lake.snapshot_id), self._progress(record, self._round(record, goal)))
+            return Waiting(replace(goal, seen_snapshot_id=newest), self._progress(record, self._round(record, goal)))
         return Ended(self._reached_by_another(request, goal, record, base))
 
     def _reached_by_another(self, request: TierTable, goal: Goal, record: TableRecord, base: Base) -> TierTableResult:
-        """The row is about the round that the marker names, as far as it is known."""
-        round_id = base.marker.round_id if base.marker else None
+        """The row is about the round that the marker names, as far as it is known; of another service's there is no round."""
+        is_ours = base.view is None or base.view.tiered == base.newest
+        round_id = base.marker.round_id if base.marker and is_ours else None
         reached = replace(goal, round_id=round_id)
         return self._end_well(request, reached, self._round(record, reached), RoundState.SUCCEEDED, record, base)
 

@@ -48,7 +48,8 @@ def assign(ctx: Context, record: TableRecord, ref: AssignmentRef, session: str) 
     """
     assignment = AssignmentRecord(ref.coordinator_epoch, ref.tiering_epoch, session, ctx.now.steady)
     change = Change(record).update(assignment=assignment, elsewhere=None)
-    return change if why_not_written(record, ctx.options.lake_format) is None else hand_back(change.record)
+    keeps = record.unresolved_commit or why_not_written(record, ctx.options.lake_format) is None
+    return change if keeps else hand_back(change.record)
 
 
 def why_not_written(record: TableRecord, lake_format: str) -> str | None:
@@ -95,6 +96,13 @@ def hand_back(record: TableRecord) -> Change:
     """The cluster is to be told that we failed, so that another service gets the table."""
     assert record.assignment is not None
     return Change(record).update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
+
+
+def stop(ctx: Context, record: TableRecord) -> Change:
+    """This coordinator stops: the table goes back, and its round, which was not granted its commit, ends."""
+    assert record.assignment is not None
+    ended = lose(ctx, record, "the coordinator stops, and gives the table back to the cluster")
+    return ended.update(assignment=replace(record.assignment, end=AssignmentEnd.FAILED))
 
 
 def free_slots(tierers: Iterable[TiererRecord], records: Iterable[TableRecord], now: Moment) -> int:
@@ -151,9 +159,10 @@ def end_session(ctx: Context, record: TableRecord) -> Change:
         return Change(record, durable=False)
     if not ctx.options.assigned_by_cluster or (held.end is not None and not record.unresolved_commit):
         return released(record)
-    if record.unresolved_commit:
-        return Change(record, durable=False) if not held.certain else Change(record).update(assignment=replace(held, certain=False))
-    return lose(ctx, record, "the connection to the cluster's coordinator, over which the table was assigned, has ended")
+    if record.unresolved_commit and not held.certain:
+        return Change(record, durable=False)
+    lost = lose(ctx, record, "the connection to the cluster's coordinator, over which the table was assigned, has ended")
+    return lost.update(assignment=replace(held, certain=False)) if record.unresolved_commit else lost
 
 
 def notice(ctx: Context, record: TableRecord, status: ServiceStatus) -> Change | None:

@@ -438,6 +438,11 @@ class TableRecord:
         return self.lake.offsets if self.elsewhere is None else self.elsewhere.offsets
 
     @property
+    def shown_snapshot_id(self) -> int | None:
+        """The newest tiering snapshot that is known of, as `shown_offsets`."""
+        return self.lake.snapshot_id if self.elsewhere is None else self.elsewhere.lake_snapshot_id
+
+    @property
     def running(self) -> RoundRecord | None:
         """The round that a tierer has now."""
         return self.round if self.state is TableState.TIERING else None

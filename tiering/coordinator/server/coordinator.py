@@ -62,7 +62,7 @@ class Coordinator:
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
         self.relay: AssignmentRelay | None = None
         if assignments is not None:
-            self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run)
+            self.relay = AssignmentRelay(self.table_records, assignments, self.heartbeats.tierers, self.discovery.run_quietly)
         self.other_services = OtherServices(self.table_records, statuses_of(cluster), self.discovery)
         self.leases = Leases(cluster)
         self.open_calls = OpenCalls(lambda: self.table_records.now().wall)
@@ -117,6 +117,8 @@ class Coordinator:
     def close(self) -> None:
         """Ends waits and background work; the store stays open, it belongs to who opened it."""
         self.end_waits()
+        if self.relay is not None:
+            self.relay.close()
         self.control.close()
         self.commits.close()
         self.discovery.close()

@@ -81,7 +81,7 @@ STORED: Mapping[str, Cell] = {
     "fraction_completed": _of_round("fraction_completed"),
     "last_checked_time": lambda record: record.last_checked_time,
     "last_round_duration_ms": lambda record: record.last_round_duration_ms,
-    "lake_snapshot_id": lambda record: record.elsewhere.lake_snapshot_id if record.elsewhere else record.lake.snapshot_id,
+    "lake_snapshot_id": lambda record: record.shown_snapshot_id,
     "lake_records": lambda record: record.lake.records,
     "lake_bytes": lambda record: record.lake.size_bytes,
     "lake_files": lambda record: record.lake.files,

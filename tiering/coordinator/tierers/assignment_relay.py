@@ -6,6 +6,7 @@ process that dies here had not told yet is let time out by the cluster; what it 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -15,9 +16,10 @@ from tiering.cluster.assignments import TableAssignments
 from tiering.coordinator.decisions import assignments, table_lifecycle
 from tiering.coordinator.decisions.assignments import AskPace
 from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TiererRecord
 from tiering.coordinator.memory.table_records import TableRecords
-from tiering.errors import ClusterUnavailable
+from tiering.errors import ClusterUnavailable, LakewardError
 from tiering.model.assignments import AssignmentAnswer, AssignmentRef, AssignmentReport, JudgedAssignment, Judgement, NewAssignment
 
 _log = structlog.get_logger(__name__)
@@ -25,8 +27,8 @@ _log = structlog.get_logger(__name__)
 MAX_HEARTBEATS = 50
 """In one turn: each brings one table at most, and all of them are asked for at once when many tierers start."""
 
-RENEWALS_IN_TIMEOUT = 10
-"""How many renewals fall into the service timeout, if nothing else is to be said."""
+RENEWAL_INTERVAL_MS = 10_000
+"""How often assignments are renewed, if nothing else is to be said: often, against the 120 s after which Fluss takes them away."""
 
 
 class AssignmentRelay:
@@ -44,6 +46,8 @@ class AssignmentRelay:
         self._tierers = tierers
         self._discover = discover
         self._session: str | None = None
+        self._turn = threading.Lock()
+        self._closed = False
         self._reachable = True
         self._pace = AskPace()
         self._unknown: list[AssignmentRef] = []
@@ -52,6 +56,35 @@ class AssignmentRelay:
 
     def run(self) -> None:
         """One turn: tells the cluster what there is to tell, and asks for tables while tierers have room. Raises ClusterUnavailable."""
+        with self._turn:
+            self._run()
+
+    def close(self) -> None:
+        """Gives the tables back that the cluster would else miss for as long as it takes to time out; then no turn does anything.
+
+        A round that was not granted its commit is fenced: who runs this coordinator next begins another.
+        """
+        with self._turn:
+            session, self._closed = self._session, True
+            if session is None or self._table_records.fenced is not None:
+                return
+            try:
+                self._give_back(session)
+            except LakewardError as error:
+                _log.warning("the cluster could not be told that this service stops", error=error.message)
+
+    def _give_back(self, session: str) -> None:
+        with self._table_records.changing(), self._table_records.together():
+            for record in self._assigned():
+                if record.has_turn and not record.unresolved_commit:
+                    self._put(assignments.stop(self._context(), record))
+            report = assignments.report_of(self._assigned(), wants_table=False, unknown=self._unknown)
+        if report.finished or report.failed:
+            self._take(session, self._cluster.heartbeat(session, report))
+
+    def _run(self) -> None:
+        if self._closed:
+            return
         try:
             session = self._cluster.session()
             self._begin(session)
@@ -116,9 +149,8 @@ class AssignmentRelay:
         return None if report.is_empty else report
 
     def _is_renewal_due(self) -> bool:
-        interval_ms = self._table_records.options.service_timeout_ms / RENEWALS_IN_TIMEOUT
         now = self._table_records.now()
-        return self._last_heartbeat is None or (now.steady - self._last_heartbeat).total_seconds() * 1_000 >= interval_ms
+        return self._last_heartbeat is None or milliseconds(now.steady - self._last_heartbeat) >= RENEWAL_INTERVAL_MS
 
     def _take(self, session: str, answer: AssignmentAnswer) -> None:
         self._last_heartbeat = self._table_records.now().steady

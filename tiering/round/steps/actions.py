@@ -13,8 +13,9 @@ from tiering.lake.base import Committable, LakeView
 from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
-from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableBucket, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo
 from tiering.round.ports import ProposedCommit, WorkDone
+from tiering.round.steps.check_log import Traces
 from tiering.round.steps.plan_splits import Plan
 
 
@@ -40,9 +41,14 @@ class Ack:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """Log ends, partitions and KV snapshots, now -> LogRead."""
+    """Log ends, partitions, KV snapshots and traces of records, now -> LogRead.
+
+    `tiered`: where the lake's buckets go on. `settle`: another look, for the one before cannot be believed yet.
+    """
 
     table: TableInfo
+    tiered: Offsets = field(default_factory=dict)
+    settle: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,6 +163,7 @@ class LogRead:
     ends: Mapping[BucketKey, BucketOffsets]
     partitions: Sequence[Partition]
     snapshots: Mapping[BucketKey, KvSnapshot] = field(default_factory=dict)
+    traces: Traces = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The steps of one round as a pure machine: (state, event) -> (state, action). DESIGN 6.
 
     read table -> read lake [base check] -> [ack what the lake has more] -> read log [plan]
+      -> bad news of the log, while leaders may be moving: read log again
       -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit of no rows
       -> [lease KV snapshots; one is gone: read log again]
       -> ensure lake table -> record plan -> run splits [prefix] -> fence -> commit -> read lake [resolve]
@@ -27,9 +28,9 @@ from tiering.round.steps.round_state import Round, Step, base_of, end_failed, en
 __all__ = ["Round", "start", "step"]
 
 
-def start(assignment: Assignment, cluster_id: str, mode: ServiceMode = ServiceMode.EXCLUSIVE) -> Step:
-    """The first step of a round."""
-    return Round(assignment, cluster_id, mode=mode), act.ReadTable()
+def start(assignment: Assignment, cluster_id: str, mode: ServiceMode = ServiceMode.EXCLUSIVE, log_looks: int = 0) -> Step:
+    """The first step of a round. `log_looks`: how often the log is looked at again before bad news of it is believed."""
+    return Round(assignment, cluster_id, mode=mode, log_looks=log_looks), act.ReadTable()
 
 
 def step(state: Round, event: act.Event) -> Step:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
+from tiering.errors import KvSnapshotGone
 from tiering.lake.marker import TieredRange
-from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
+from tiering.round.steps.check_log import check_reachable
 from tiering.round.steps.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
@@ -131,37 +131,6 @@ def cut_splits(whole: TieringLogSplit, bytes_per_record: float | None) -> list[T
     pieces = max(1, min(whole.records, round(share)))
     bounds = [whole.starting_offset + whole.records * piece // pieces for piece in range(pieces + 1)]
     return [replace(whole, starting_offset=start, stopping_offset=stop) for start, stop in pairwise(bounds)]
-
-
-def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
-    """Raises if tiering cannot go on from `tiered` in a log that holds `[log_start, log_end)`."""
-    if tiered < log.log_start:
-        raise LogTruncated(
-            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
-            f"records {tiered} to {log.log_start - 1} are in neither",
-            hint=_without_the_missing(table),
-            table_path=table.path,
-            bucket=bucket,
-        )
-    if tiered > log.log_end:
-        raise LogBehindLake(
-            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
-            hint="The cluster lost records that were tiered already, or was restored from an older copy: bring its newest state back, then "
-            f"{tier_call(table.path)}. Or: {new_table_hint(table.path)}",
-            table_path=table.path,
-            bucket=bucket,
-        )
-
-
-def _without_the_missing(table: TableInfo) -> str:
-    """Says how a table goes on without missing changes: a log table behind the gap, while a primary-key table would keep keys whose
-    deletion is among them.
-    """
-    loss = "The missing records cannot be tiered any more. "
-    if table.table_type is TableType.PRIMARY_KEY:
-        return loss + new_table_hint(table.path)
-    accept = reconcile_call(table.path, "accept")
-    return f"{loss}To go on without them: {accept}; the column records_left_out says how many they are."
 
 
 def next_buckets(plan: Plan, prefix: Prefix) -> dict[BucketKey, TieredRange]:

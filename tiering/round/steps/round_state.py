@@ -13,6 +13,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act
+from tiering.round.steps.check_log import Traces
 from tiering.round.steps.plan_splits import Plan
 
 
@@ -21,6 +22,7 @@ class Round:
     """What a round knows so far. `sent` = how many commit requests went out; `phase` names where an error is.
 
     `snapshot_properties` came with the grant, and stand in every snapshot that is tried for it.
+    `log_looks` = how often the log may be looked at again, `traces` = what its records are known by.
     `leased` = how often snapshots were leased, `redone` = how often the splits were run again because the base had moved.
     """
 
@@ -31,6 +33,8 @@ class Round:
     base: Base | None = None
     recorded_by_cluster: RecordedLakeSnapshot | None = None
     plan: Plan | None = None
+    log_looks: int = 0
+    traces: Traces = field(default_factory=dict)
     leased: int = 0
     lake_table_uuid: str | None = None
     stats: RoundStats = field(default_factory=RoundStats)

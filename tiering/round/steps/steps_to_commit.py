@@ -13,6 +13,7 @@ from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, 
 from tiering.model.rounds import Phase, RoundStats
 from tiering.round.ports import ProposedCommit
 from tiering.round.steps import actions as act
+from tiering.round.steps.check_log import kept_traces
 from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
 from tiering.round.steps.plan_splits import Plan, next_buckets, plan_again
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
@@ -53,6 +54,7 @@ def splits_run(state: Round, event: act.SplitsRun) -> Step:
             tiering_epoch=state.assignment.tiering_epoch,
             base_round_id=None if base.marker is None else base.marker.round_id,
             buckets=buckets,
+            traces=kept_traces(buckets, state.traces),
         ),
         committable=Committable(state.assignment.round_id, prefix.kept),
         whole=proposed.offsets == plan.stops,

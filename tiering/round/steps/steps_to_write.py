@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiering.errors import KvSnapshotGone, UnknownTable, UnsupportedType
+from tiering.errors import KvSnapshotGone, LogBehindLake, LogRewritten, LogTruncated, UnknownTable, UnsupportedType
 from tiering.lake.base import LakeView
 from tiering.lake.foreign import SharedRecords
 from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
@@ -12,6 +12,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundS
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableBucket, TableInfo
 from tiering.round.steps import actions as act
+from tiering.round.steps.check_log import begins_late, check_same_log
 from tiering.round.steps.plan_splits import plan_round
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
@@ -48,24 +49,40 @@ def shared_records(assignment: Assignment, mode: ServiceMode) -> SharedRecords |
 
 
 def base_read(state: Round, event: act.LakeRead) -> Step:
-    """Runs the base check. If the lake has more than is recorded, the coordinator is told first."""
+    """Runs the base check. If the lake has more than is recorded, the coordinator is told first, and by it the cluster."""
     base = check_base(event.view, replace(known_lake(state, event.recorded_by_cluster), living=event.living))
     head = None if base.view is None else base.view.head
     state = replace(state, base=base, passed_head=head, recorded_by_cluster=event.recorded_by_cluster)
-    if base.ahead and base.marker is not None and base.newest is not None:
+    # Of its first lake snapshot the cluster may not have heard, for it did not answer then; where others tier, the base check tells.
+    untold = event.recorded_by_cluster is None and state.mode is ServiceMode.EXCLUSIVE
+    if (base.ahead or untold) and base.marker is not None and base.newest is not None:
         return replace(state, phase=Phase.ACK), act.Ack(replace(base.marker, buckets=base.ranges), base.newest)
-    return state, act.ReadLog(table_of(state))
+    return state, _read_log(state)
 
 
 def adopted(state: Round) -> Step:
     """Goes on from what the lake has, which the coordinator knows by now."""
-    return replace(state, phase=Phase.PLAN), act.ReadLog(table_of(state))
+    return replace(state, phase=Phase.PLAN), _read_log(state)
+
+
+def _read_log(state: Round, settle: bool = False) -> act.ReadLog:
+    return act.ReadLog(table_of(state), {bucket: tiered.tiered for bucket, tiered in base_of(state).ranges.items()}, settle)
 
 
 def log_read(state: Round, event: act.LogRead) -> Step:
-    """Makes the plan, and leases all of its KV snapshots before one is read."""
-    plan = plan_round(table_of(state), base_of(state).ranges, event.ends, event.partitions, event.snapshots)
-    state = replace(state, plan=plan)
+    """Makes the plan, and leases all of its KV snapshots before one is read. Bad news of the log are believed at the last look only."""
+    base = base_of(state)
+    try:
+        plan = plan_round(table_of(state), base.ranges, event.ends, event.partitions, event.snapshots)
+        check_same_log(table_of(state), base.ranges, base.marker, event.traces)
+        is_doubtful = begins_late(base.ranges, event.ends)
+    except (LogTruncated, LogBehindLake, LogRewritten):
+        if not state.log_looks:
+            raise
+        is_doubtful = True
+    if is_doubtful and state.log_looks:
+        return replace(state, log_looks=state.log_looks - 1), _read_log(state, settle=True)
+    state = replace(state, plan=plan, traces=event.traces)
     if not plan.splits and not _has_to_commit(state):
         return state, act.End(outcome(state, RoundState.EMPTY))
     if plan.snapshots:
@@ -87,7 +104,7 @@ def snapshots_leased(state: Round, event: act.SnapshotsLeased) -> Step:
     if not event.unavailable:
         return replace(state, phase=Phase.PLAN), act.EnsureLakeTable(table_of(state))
     if state.leased < LEASE_ATTEMPTS:
-        return state, act.ReadLog(table_of(state))
+        return state, _read_log(state)
     buckets = ", ".join(sorted(str(bucket.bucket) for bucket in event.unavailable))
     raise KvSnapshotGone(
         f"KV snapshots of {state.assignment.path} were superseded {state.leased} times before they could be leased (buckets {buckets})",

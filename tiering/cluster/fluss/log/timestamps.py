@@ -29,7 +29,7 @@ def oldest_headers(
     error: ClusterUnavailable | None = None
     for answer in header_answers(client, table, offsets):
         try:
-            header = _header(client, table, answer, remote_properties)
+            header = header_of(client, table, answer, remote_properties)
         except ClusterUnavailable as unavailable:
             error = unavailable
         else:
@@ -44,7 +44,7 @@ def commit_time(header: BatchHeader) -> datetime:
     return _EPOCH + timedelta(milliseconds=header.commit_ms)
 
 
-def _header(client: FlussClient, table: TableInfo, answer: HeaderAnswer, properties: Mapping[str, str]) -> BatchHeader | None:
+def header_of(client: FlussClient, table: TableInfo, answer: HeaderAnswer, properties: Mapping[str, str]) -> BatchHeader | None:
     """Returns the header that an answer tells of; None = there is no record at or after the offset, or it cannot be told now."""
     if not answer.content.HasField("remote_log_fetch_info"):
         return read_header(answer.content.records, 0, answer.place, answer.offset)

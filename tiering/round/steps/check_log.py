@@ -1,0 +1,89 @@
+"""Whether a source's log is the one that was tiered, and reaches to where tiering goes on. Pure (DESIGN 6 step 3).
+
+A log that can be rewritten (`RewritableLogs`) leaves a trace of the last tiered record of each bucket in the marker. The next round
+compares it with the record that stands there now: a log that was cut and has grown again has other records below the same offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiering.errors import LogBehindLake, LogRewritten, LogTruncated
+from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.rules.hints import new_table_hint, reconcile_call, tier_call
+from tiering.model.tables import BucketKey, BucketOffsets, TableInfo, TableType
+
+Traces = Mapping[tuple[BucketKey, int], str]
+"""By bucket and offset, what the last record below that offset is known by."""
+
+
+def check_reachable(table: TableInfo, bucket: BucketKey, tiered: int, log: BucketOffsets) -> None:
+    """Raises if tiering cannot go on from `tiered` in a log that holds `[log_start, log_end)`."""
+    if tiered < log.log_start:
+        raise LogTruncated(
+            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log now starts at {log.log_start}: "
+            f"records {tiered} to {log.log_start - 1} are in neither",
+            hint=_without_the_missing(table),
+            table_path=table.path,
+            bucket=bucket,
+        )
+    if tiered > log.log_end:
+        raise LogBehindLake(
+            f"bucket {bucket} of {table.path}: the lake is tiered up to offset {tiered}, but the log ends at {log.log_end}",
+            hint="The cluster lost records that were tiered already, or was restored from an older copy: bring its newest state back, then "
+            f"{tier_call(table.path)}. Or: {new_table_hint(table.path)}",
+            table_path=table.path,
+            bucket=bucket,
+        )
+
+
+def _without_the_missing(table: TableInfo) -> str:
+    """Says how a table goes on without missing changes: a log table behind the gap, while a primary-key table would keep keys whose
+    deletion is among them.
+    """
+    loss = "The missing records cannot be tiered any more. "
+    if table.table_type is TableType.PRIMARY_KEY:
+        return loss + new_table_hint(table.path)
+    accept = reconcile_call(table.path, "accept")
+    return f"{loss}To go on without them: {accept}; the column records_left_out says how many they are."
+
+
+def check_same_log(table: TableInfo, tiered: Mapping[BucketKey, TieredRange], marker: Marker | None, traces: Traces) -> None:
+    """Raises LogRewritten if the last record that the marker tells of is another one now.
+
+    Buckets that have no trace, then or now, pass: retention removed the record, or another service tiered it.
+    """
+    if marker is None:
+        return
+    for bucket, trace in sorted(marker.traces.items(), key=lambda entry: entry[0].sort_key()):
+        reached = marker.buckets[bucket].tiered if bucket in marker.buckets else 0
+        if bucket not in tiered or tiered[bucket].tiered != reached or traces.get((bucket, reached), trace) == trace:
+            continue
+        raise LogRewritten(
+            f"bucket {bucket} of {table.path}: the record at offset {reached - 1} is not the one that was tiered: the cluster lost "
+            "records and wrote others at their offsets",
+            hint=_over_the_rewritten(table, reached),
+            table_path=table.path,
+            bucket=bucket,
+        )
+
+
+def begins_late(tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets]) -> bool:
+    """Whether a bucket that was never tiered begins above offset 0: what a log lacks at its start is never tiered."""
+    return any(bucket not in tiered and log.log_start > 0 for bucket, log in ends.items())
+
+
+def kept_traces(buckets: Mapping[BucketKey, TieredRange], traces: Traces) -> dict[BucketKey, str]:
+    """The traces of a marker with these buckets; a bucket whose round was stopped early has none."""
+    return {bucket: traces[bucket, reached.tiered] for bucket, reached in buckets.items() if (bucket, reached.tiered) in traces}
+
+
+def _over_the_rewritten(table: TableInfo, reached: int) -> str:
+    """Says how a table goes on whose lake has records that the log lost, and lacks those in their place."""
+    if table.table_type is TableType.PRIMARY_KEY:
+        return new_table_hint(table.path)
+    accept = reconcile_call(table.path, "accept")
+    return (
+        f"To keep the lake's rows and go on at offset {reached}, without what was written below it since: {accept}. To have what the log "
+        f"holds now instead: {new_table_hint(table.path)}"
+    )
