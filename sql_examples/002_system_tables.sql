@@ -6,6 +6,7 @@ SHOW TABLES IN fluss.sys;
 -- Expected:
 -- | namespace | tableName | isTemporary |
 -- | --- | --- | --- |
+-- | sys | freshness_misses | false |
 -- | sys | kv_snapshot_lease_buckets | false |
 -- | sys | kv_snapshot_leases | false |
 -- | sys | lake_commits | false |

@@ -31,6 +31,8 @@ class SystemTable:
 
     `newest_first`: columns without NULLs, by which `rows` yields the largest first. A scan that asks for this order, or for its beginning,
     is not sorted, and draws no more rows than its limit.
+
+    `is_history`: it has a row for whatever happened, the newest first, and may be long; an export has the beginning alone.
     """
 
     name: str
@@ -38,6 +40,7 @@ class SystemTable:
     comment: str
     rows: Callable[[CoordinatorView, ScanRequest], Iterable[object] | Columns]
     newest_first: tuple[str, ...] = ()
+    is_history: bool = False
 
     def is_ordered(self, order: Sequence[Order]) -> bool:
         """Whether `rows` come in that order."""
@@ -51,11 +54,11 @@ class SystemTable:
 
 
 def system_table(
-    name: str, row_class: type[RowT], *, comment: str, newest_first: tuple[str, ...] = ()
+    name: str, row_class: type[RowT], *, comment: str, newest_first: tuple[str, ...] = (), is_history: bool = False
 ) -> Callable[[Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]], SystemTable]:
     """A decorator for a function that yields rows of `row_class`, or returns columns of the same names: the table `sys.<name>`."""
 
     def define(rows: Callable[[CoordinatorView, ScanRequest], Iterable[RowT] | Columns]) -> SystemTable:
-        return SystemTable(name, row_class, comment, rows, newest_first)
+        return SystemTable(name, row_class, comment, rows, newest_first, is_history)
 
     return define

@@ -39,6 +39,7 @@ class LakeCommitRow:
     LakeCommitRow,
     comment="Commits to the lake that were granted, the newest first: the ledger of who may have written what.",
     newest_first=("prepared_at", "round_id"),
+    is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[LakeCommitRow]:
     for commit in view.history.read_commits(history_range(scan, "prepared_at", "state")):

@@ -38,6 +38,7 @@ class TieringErrorRow:
     TieringErrorRow,
     comment="Kinds of errors that ended rounds, a row a table, phase and class, the newest first.",
     newest_first=("last_seen",),
+    is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringErrorRow]:
     for error in view.history.read_errors(history_range(scan, "last_seen", "phase", "error_class")):

@@ -35,6 +35,7 @@ class TieringEventRow:
     TieringEventRow,
     comment="What happened to the tables, the newest first. How much is kept is an option of the coordinator.",
     newest_first=("occurred_at", "event_id"),
+    is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringEventRow]:
     for event in view.history.read_events(history_range(scan, "occurred_at", "level", "event_type", "principal")):

@@ -65,6 +65,7 @@ class TieringRoundRow:
     TieringRoundRow,
     comment="Attempts to tier a table, the newest first, with what each did and where its time went.",
     newest_first=("pending_time", "round_id"),
+    is_history=True,
 )
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[TieringRoundRow]:
     for record in view.history.read_rounds(history_range(scan, "pending_time", "state", "trigger", "tierer_id", "mode")):

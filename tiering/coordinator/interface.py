@@ -6,7 +6,7 @@ Reads (`CoordinatorView`) see one moment and never wait for tiering. Whatever ch
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -14,6 +14,7 @@ from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, Lake
 from tiering.coordinator.memory.history import History, HistoryRange
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
+from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import Progress
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
@@ -118,6 +119,10 @@ class CoordinatorView(NamesView, Protocol):
 
     def open_calls(self) -> Sequence[OpenCall]:
         """CALLs under way, the oldest first."""
+        ...
+
+    def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
+        """How far the lake is with each bucket of the lake tables, by path, partition and bucket; exact names narrow it."""
         ...
 
     def tierers(self) -> Sequence[TiererStatus]:

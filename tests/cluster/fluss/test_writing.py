@@ -6,10 +6,13 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import fluss as fluss_client
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -26,14 +29,17 @@ from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
 from tiering.cluster.writable import AppendedRange, TableSpec, WritableCluster
 from tiering.errors import (
     AlreadyExists,
+    ClusterUnavailable,
     InvalidArgument,
     InvalidData,
+    LakewardError,
     SetupError,
     UnknownDatabase,
     UnknownPartition,
     UnknownTable,
     UnsupportedType,
 )
+from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -79,6 +85,15 @@ def test_a_large_write_is_one_write_and_goes_to_all_buckets(writer: FlussWriter,
     assert (log.sequence, records(ranges), len(ranges)) == (1, 40_000, 2)
 
 
+@contextmanager
+def native_client_of(fluss: LocalFlussCluster) -> Iterator[NativeClient]:
+    """One that is connected."""
+    native = NativeClient(FlussConnection.parse(fluss.bootstrap_servers))
+    native.create_database("written", True)
+    yield native
+    native.close()
+
+
 class DroppingConnection:
     """pyfluss's connection; each table that it opens is gone when it is written to."""
 
@@ -112,13 +127,102 @@ def test_rows_that_a_server_refuses_are_an_error(
         writer.drop_table(path)
         wait_for("the tablet server hears that the table is gone", is_gone)
 
-    native = NativeClient(FlussConnection.parse(fluss.bootstrap_servers))
-    native.create_database("written", True)  # connects
-    native._connection = DroppingConnection(native._connection, drop)
-    with pytest.raises(UnknownTable):
-        native.upsert(path, rows) if primary_key else native.append(path, [rows])
-    native.close()
+    with native_client_of(fluss) as native:
+        native._connection = DroppingConnection(native._connection, drop)
+        with pytest.raises(UnknownTable):
+            native.upsert(path, rows) if primary_key else native.append(path, [rows])
     client.close()
+
+
+@pytest.mark.parametrize("primary_key", [(), ("name", "id")])
+def test_what_was_made_anew_under_its_name_gets_its_rows_at_once(
+    fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, primary_key: tuple[str, ...]
+) -> None:
+    """pyfluss goes on sending rows to the partition, or the table, that it knew by that name; somebody else made it anew."""
+    spec = TableSpec(PLACES, 1, primary_key=primary_key, partition_keys=("name",))
+    rows = pa.table({"id": [1, 2], "name": ["a", "a"]})
+    write = writer.upsert if primary_key else writer.append
+    writer.create_table(path, spec)
+    with fluss_writer(FlussConnection.parse(fluss.bootstrap_servers)) as other:
+        assert records(write(path, rows, "w", 0)) == 2
+        other.drop_partition(path, "a")
+        assert records(write(path, rows, "w", 1)) == 2
+        other.drop_table(path)
+        other.create_table(path, spec)
+        assert records(write(path, rows, "w", 2)) == 2
+    assert [offsets.log_end for offsets in writer._source.offsets(writer.table(path)).values()] == [2]
+
+
+def test_of_a_key_that_comes_several_times_the_last_row_counts(writer: FlussWriter, path: TablePath) -> None:
+    table = writer.create_table(path, TableSpec(PLACES, 1, primary_key=("id",)))
+    ranges = writer.upsert(path, pa.table({"id": [1, 2, 1, 1], "name": ["a", "b", "c", "d"]}), "w", 0)
+    assert records(ranges) == 2
+    split = TieringLogSplit(path, BucketKey(None, 0), None, 0, 2, 2)
+    rows = [row for batch in writer._source.reader(table, split).read() for row in batch.to_pylist()]
+    assert [(row["id"], row["name"]) for row in rows] == [(2, "b"), (1, "d")]
+
+
+class RefusingWriter:
+    """pyfluss's writer of upserts and deletes, whose `refused`th change a server refuses while it takes all others."""
+
+    def __init__(self, writer: Any, refused: int) -> None:
+        self._writer, self._left = writer, refused
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name) if name == "flush" else self._change
+
+    def _change(self, row: tuple[Any, ...]) -> Any:
+        handle = self._writer.upsert(row)
+        self._left -= 1
+        return self if self._left == 0 else handle
+
+    async def wait(self) -> None:
+        raise fluss_client.FlussError("Invalid schema id 2", 1)
+
+
+class WrappedConnection:
+    """pyfluss's connection whose tables' writers are wrapped."""
+
+    def __init__(self, connection: Any, wrapped: Callable[[Any], Any]) -> None:
+        self._connection, self._wrapped = connection, wrapped
+
+    async def get_table(self, path: Any) -> Any:
+        table = await self._connection.get_table(path)
+        writers = SimpleNamespace(create_writer=lambda: self._wrapped(table.new_upsert().create_writer()))
+        return SimpleNamespace(new_upsert=lambda: writers)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_single_change_that_is_refused_is_an_error(fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath) -> None:
+    """Buckets are refused one by one, and one of them may have a single row of a large write. A server does that by itself in the moment
+    in which it has not heard of a new column; here the answer is exchanged.
+    """
+    writer.create_table(path, TableSpec(PLACES, 4, primary_key=("id",)))
+    rows = pa.RecordBatch.from_pydict({"id": list(range(400)), "name": ["a"] * 400}, schema=PLACES)
+    with native_client_of(fluss) as native:
+        connection = native._connection
+        native._connection = WrappedConnection(connection, lambda writer: RefusingWriter(writer, 6))
+        with pytest.raises(LakewardError, match="Invalid schema id"):
+            native.upsert(path, rows)
+        native._connection = connection
+    assert records(writer.upsert(path, pa.table({"id": range(400, 20_800), "name": ["a"] * 20_400}), "w", 0)) == 20_400
+
+
+def test_a_connection_whose_answers_fail_to_come_is_left(
+    fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyfluss waits without end for a row whose partition is gone, and with every later flush of the connection again."""
+    table = writer.create_table(path, TableSpec(PLACES, 1, primary_key=("id", "name"), partition_keys=("name",)))
+    rows = pa.RecordBatch.from_pydict({"id": [1], "name": ["gone"]}, schema=PLACES)
+    with native_client_of(fluss) as native:
+        monkeypatch.setattr(native_client, "_FLUSH_SECONDS", 1.0)
+        with pytest.raises(ClusterUnavailable, match="did not answer within 1 s"):
+            native.upsert(path, rows)
+        monkeypatch.undo()
+        native.create_partition(table.path, {"name": "there"})
+        native.upsert(path, pa.RecordBatch.from_pydict({"id": [1], "name": ["there"]}, schema=PLACES))
 
 
 def test_rows_go_to_buckets_by_their_key(writer: FlussWriter, path: TablePath) -> None:

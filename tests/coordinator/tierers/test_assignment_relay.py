@@ -67,6 +67,18 @@ def test_tables_are_asked_for_only_while_a_tierer_has_room() -> None:
     world.coordinator.close()
 
 
+def test_a_long_service_timeout_does_not_stretch_the_renewals() -> None:
+    """The cluster's own time-out stays what it is: 120 s in Fluss."""
+    world = World(tables(1), CoordinatorOptions(service_timeout_ms=3_600_000), assigner=Assigner())
+    tierer, _ = begun(world)
+    before = len(assigner(world).ever_told("renewed"))
+    for _ in range(60):
+        world.later(1)
+        tierer.beat()
+    assert len(assigner(world).ever_told("renewed")) - before >= 4
+    world.coordinator.close()
+
+
 def test_a_paused_table_that_is_assigned_is_held_and_takes_no_room() -> None:
     world = World(tables(2), assigner=Assigner())
     held, other = world.tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -20,6 +20,7 @@ from tiering.coordinator.interface import CheckResult, History
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.coordinator.requests import CallRequest, ResultT
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
+from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import Progress, TierTableResult
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
@@ -98,6 +99,9 @@ class MemoryView:
 
     def validations(self) -> Sequence[CheckResult]:
         return ()
+
+    def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
+        return iter(())
 
     def tierers(self) -> Sequence[TiererStatus]:
         return self.all_tierers

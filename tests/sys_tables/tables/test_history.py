@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from support.services.sys_catalog import serving, where
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, MemoryView
 from support.worlds.memory_store import MemoryStore
 from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
+from sys_tables.server import service
 from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
 from tiering.coordinator.interface import HistoryRange
 from tiering.coordinator.memory.store import Writes
@@ -187,5 +189,41 @@ def test_kinds_of_errors_are_shown_with_how_often_and_since_when(run: Run) -> No
         assert first == {name: value for name, value in vars(row).items() if name != "table_id"} | {"hint": None}
         assert (second["hint"], second["retryable"], second["resolved_at"]) == ("buy a disk", False, NOON)
         assert read.column("error_class").to_pylist() == ["OSError"]
+
+    run(scenario())
+
+
+def test_a_miss_is_explained_by_what_took_longest(run: Run) -> None:
+    async def scenario() -> None:
+        kept = RoundRecord("r1", 7, "demo", "flights", 1, 1, Trigger.SCHEDULE, RoundState.SUCCEEDED, NOON, deadline=NOON, missed_by_ms=0)
+        late = replace(kept, round_id="r2", missed_by_ms=90_000, backoff_ms=60_000, waited_for_slot_ms=5_000, pending_time=NOON + SECOND)
+        slow = replace(kept, round_id="r3", missed_by_ms=9, stats=RoundStats(times=PhaseTimes(read_ms=7)), pending_time=NOON + 2 * SECOND)
+        silent = replace(kept, round_id="r4", missed_by_ms=9, pending_time=NOON + 3 * SECOND)
+        failed = replace(kept, round_id="r5", missed_by_ms=None, state=RoundState.FAILED)
+        async with serving(Remembering(Writes(rounds=(kept, late, slow, silent, failed)))) as client:
+            r4, r3, r2 = (await client.read("freshness_misses")).to_pylist()
+        assert (r2["round_id"], r2["reached_at"], r2["largest_part"], r2["largest_part_ms"]) == (
+            "r2",
+            NOON + 90 * SECOND,
+            "backoff",
+            60_000,
+        )
+        assert "back-offs took 1 min:" in r2["explanation"]
+        assert (r3["largest_part"], r3["explanation"]) == ("read", "reading took 7 ms")
+        assert (r4["largest_part"], r4["largest_part_ms"], r4["explanation"]) == (None, None, "nobody said where the time went")
+
+    run(scenario())
+
+
+def test_of_history_an_export_of_all_tables_has_the_newest_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "EXPORTED_HISTORY_ROWS", 2)
+
+    async def scenario() -> None:
+        handle = Remembering(Writes(events=tuple(event(number) for number in range(5))))
+        async with serving(handle) as client:
+            pieces = [answer async for answer in client.stub.ReadAllTables(pb.ReadAllTablesRequest())]
+        arrow = b"".join(answer.arrow for answer in pieces if answer.name == "tiering_events")
+        assert pa.ipc.open_stream(arrow).read_all().column("message").to_pylist() == ["4", "3"]
+        assert handle.store.drawn == 2
 
     run(scenario())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -61,6 +61,8 @@ class Observation:
     tiered: TextOffsets | None = None
     missing_from: Offsets | None = None
     taken_at: datetime | None = None
+    oldest_times: Mapping[BucketKey, datetime] = field(default_factory=dict)
+    """Commit time of the first row of each bucket that is not in the lake, as far as known."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class LagSource(Protocol):
 
     def lag(self, record: TableRecord) -> Lag | None: ...
 
+    def observation(self, table_id: int) -> Observation | None: ...
+
     def partition_count(self, table_id: int) -> int | None: ...
 
     def refresh(self, records: Sequence[TableRecord]) -> None: ...
@@ -126,13 +130,16 @@ def observation_of(
     came behind it: `ages` is not asked again then.
     """
     if earlier is not None and earlier.tiered is tiered and earlier.missing_from is not None and earlier.buckets == buckets:
-        return Observation(time, earlier.buckets, _not_after(earlier.oldest_time, time), tiered, earlier.missing_from, taken_at)
+        return replace(earlier, time=time, oldest_time=_not_after(earlier.oldest_time, time), tiered=tiered, taken_at=taken_at)
     missing_from = {bucket: at for bucket, (log, at) in _positions(buckets, tiered).items() if log.log_end > at}
     if earlier is not None and earlier.missing_from == missing_from:
-        return Observation(time, buckets, _not_after(earlier.oldest_time, time), tiered, earlier.missing_from, taken_at)
+        oldest = _not_after(earlier.oldest_time, time)
+        return replace(earlier, time=time, buckets=buckets, oldest_time=oldest, tiered=tiered, taken_at=taken_at)
     commit_times = ages(missing_from) if missing_from else {}
     oldest = _not_after(min(commit_times.values(), default=None), time)
-    return Observation(time, buckets, oldest, tiered, missing_from if len(commit_times) == len(missing_from) else None, taken_at)
+    known_from = missing_from if len(commit_times) == len(missing_from) else None
+    oldest_times = {bucket: min(commit_time, time) for bucket, commit_time in commit_times.items()}
+    return Observation(time, buckets, oldest, tiered, known_from, taken_at, oldest_times)
 
 
 def _not_after(oldest: datetime | None, observed: datetime) -> datetime | None:
@@ -174,6 +181,10 @@ class LagObserver:
             # Observations and offsets are replaced, never changed: what was computed from the same two still holds.
             known = self._lags[record.table_id] = (observation, tiered, self._renewed(known, observation, tiered))
         return known[2]
+
+    def observation(self, table_id: int) -> Observation | None:
+        """The table's log as last observed; None = not observed yet."""
+        return self._observations.get(table_id)
 
     def partition_count(self, table_id: int) -> int | None:
         """How many partitions the table had when last observed; None = not observed yet."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
 from tiering.cluster.base import LeaseListing, TableCatalog
@@ -14,11 +15,14 @@ from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.status.bucket_statuses import bucket_statuses
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
 from tiering.coordinator.status.live_history import LiveHistory
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
+from tiering.errors import UnknownDatabase, UnknownTable
+from tiering.model.buckets import BucketStatus
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
@@ -89,6 +93,23 @@ class View:
         return {table_id: count for table_id, count in counts if count is not None}
 
     def table_statuses(self, database_name: str | None = None, table_name: str | None = None) -> Sequence[TableStatus]:
+        return [self._status(record) for record in self._refreshed(database_name, table_name)]
+
+    def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
+        for record in self._refreshed(database_name, table_name):
+            observation = self._observer.observation(record.table_id)
+            yield from bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path))
+
+    def _partition_names(self, path: TablePath) -> Mapping[int, str]:
+        """Empty for a table that was dropped a moment ago."""
+        try:
+            partitions = self._cluster.partitions(self._cluster.table(path))
+        except (UnknownTable, UnknownDatabase):
+            return {}
+        return {partition.partition_id: partition.partition_name for partition in partitions}
+
+    def _refreshed(self, database_name: str | None, table_name: str | None) -> list[TableRecord]:
+        """The live records of these names, sorted by path, after a look at their logs if they are few."""
         chosen = [
             record
             for record in self._records.values()
@@ -96,8 +117,7 @@ class View:
         ]
         if not _on_event_loop():
             self._observer.refresh(chosen)
-        chosen.sort(key=lambda record: record.path)
-        return [self._status(record) for record in chosen]
+        return sorted(chosen, key=lambda record: record.path)
 
     def status_columns(self) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()

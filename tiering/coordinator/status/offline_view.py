@@ -67,6 +67,10 @@ class _OfflineLags:
         observation = self._observe(record)
         return None if observation is None else lag_of(observation, record.lake.offsets)
 
+    def observation(self, table_id: int) -> Observation | None:
+        """As `refresh` left it."""
+        return self._observations.get(table_id)
+
     def partition_count(self, table_id: int) -> int | None:
         observation = self._observations.get(table_id)
         return None if observation is None else partitions_of(observation)

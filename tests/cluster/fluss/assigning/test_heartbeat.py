@@ -60,6 +60,14 @@ def test_an_assigned_table_has_the_epochs_of_the_answer() -> None:
         )
 
 
+@pytest.mark.parametrize("code", [23, 50, 46, 48, 39])
+def test_a_refused_heartbeat_is_an_unavailable_cluster_whatever_it_is_refused_with(code: int) -> None:
+    """By it the relay ends the session; a Fenced would stop the whole coordinator."""
+    refusal = fluss.ErrorResponse(error_code=code, error_message="not you")
+    with assignments_of(lambda _: refusal) as assignments, pytest.raises(ClusterUnavailable, match="not you"):
+        assignments.heartbeat(assignments.session(), AssignmentReport(renewed=[FIRST]))
+
+
 def test_a_connection_that_ends_ends_the_session_and_nothing_is_sent_in_its_name_any_more() -> None:
     reports = []
 

@@ -6,14 +6,15 @@ start of that process, and nothing in an answer tells one process from the next;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from tiering.clock import Ids, RandomIds
 from tiering.cluster.fluss.wire.api import LAKE_TIERING_HEARTBEAT
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.connection import ServerConnection
 from tiering.cluster.fluss.wire.errors import FENCED_TIERING_EPOCH, INVALID_COORDINATOR, TABLE_NOT_EXIST, UNKNOWN_SERVER_ERROR
-from tiering.errors import ClusterUnavailable
+from tiering.errors import ClusterUnavailable, LakewardError
 from tiering.model.assignments import (
     AssignmentAnswer,
     AssignmentRef,
@@ -40,7 +41,8 @@ class FlussAssignments:
 
     def session(self) -> str:
         """As `TableAssignments.session`."""
-        connection = self._client.coordinator_connection()
+        with _answered_or_unavailable():
+            connection = self._client.coordinator_connection()
         if connection is not self._connection:
             self._connection, self._session = connection, self._ids.new_id()
         return self._session
@@ -50,12 +52,28 @@ class FlussAssignments:
         connection = self._connection
         if connection is None or session != self._session or not connection.is_open:
             raise ClusterUnavailable("the connection to Fluss's coordinator, over which tables were assigned, has ended")
-        answer = self._client.call_over(connection, LAKE_TIERING_HEARTBEAT, request_of(report))
+        with _answered_or_unavailable():
+            answer = self._client.call_over(connection, LAKE_TIERING_HEARTBEAT, request_of(report))
         return answer_of(answer, report)
 
     def close(self) -> None:
         """Ends the session."""
         self._client.close()
+
+
+@contextmanager
+def _answered_or_unavailable() -> Iterator[None]:
+    """Turns whatever a heartbeat as a whole is refused with into ClusterUnavailable.
+
+    Such as a login that is taken away: nothing is renewed either way, so another service soon has the tables. A refusal by epochs is one
+    of Fluss's coordinator, and no Fenced of ours.
+    """
+    try:
+        yield
+    except ClusterUnavailable:
+        raise
+    except LakewardError as refusal:
+        raise ClusterUnavailable(f"Fluss's coordinator takes no heartbeat: {refusal.message}", hint=refusal.hint) from refusal
 
 
 def request_of(report: AssignmentReport) -> fluss.LakeTieringHeartbeatRequest:

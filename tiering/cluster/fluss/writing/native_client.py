@@ -6,6 +6,7 @@ It makes tables and writes rows. What it cannot do goes through `wire`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,11 +27,13 @@ _PIECE_BYTES = 2 << 20
 """Of what pyfluss gets at a time. A piece goes to one bucket, unless its rows have a bucket key."""
 _BATCH_MS = "1000"
 """How long pyfluss gathers changes of a bucket into one batch, unless it is full or flushed."""
-_EVERY_ROW, _LAST_ROWS = 64, 256
-"""Of upserts and deletes, whose answers are looked at: each takes ten times as long as the change itself. A server takes or refuses a
-batch of a bucket as a whole, which holds megabytes or ends with the write, so some of its rows are among these."""
+_ROWS = 20_000
+"""Of upserts and deletes that are flushed, and whose answers are waited for, together: a few seconds' worth."""
+_ANSWERS = 1_000
+"""That are waited for together, which takes half the time that they take one after another."""
 _FLUSH_SECONDS = 120.0
-"""For all rows of a write to be acknowledged. pyfluss itself waits without end, for a partition that is not there among others."""
+"""For rows that are flushed together to be acknowledged. pyfluss itself waits without end, for a partition that is not there among others;
+a connection on which it did waits for the same rows with every later flush."""
 
 
 class NativeClient:
@@ -41,6 +44,7 @@ class NativeClient:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Any = None
+        self._written: dict[TablePath, object] = {}
 
     def create_database(self, name: str, ignore_if_exists: bool) -> None:
         """Raises AlreadyExists, InvalidArgument, ClusterUnavailable."""
@@ -74,6 +78,22 @@ class NativeClient:
         """Raises UnknownPartition, UnknownTable, ClusterUnavailable."""
         self._ask(lambda admin: admin.drop_partition(_path(path), dict(values), False))
 
+    def expect(self, path: TablePath, identity: object) -> None:
+        """To be called before a write: `identity` is what the table and its partitions are now, by their ids.
+
+        pyfluss remembers ids by name as long as it is connected: rows for a partition or a table that was made anew under its name
+        would wait without end, or turn up in a later one. So it connects anew if they are not those of the write before.
+        """
+        with self._lock:
+            is_same = self._written.get(path, identity) == identity
+            connection, loop = self._connection, self._loop
+            if not is_same:
+                self._connection = None
+                self._written.clear()
+            self._written[path] = identity
+        if not is_same and connection is not None and loop is not None:
+            _result(connection.close, loop, self._options.request_timeout_s)
+
     def append(self, path: TablePath, batches: Sequence[pa.RecordBatch]) -> None:
         """Appends rows in the table's columns, a partition a batch; all of them are acknowledged when this returns.
 
@@ -89,7 +109,10 @@ class NativeClient:
         self._write(path, write)
 
     def upsert(self, path: TablePath, rows: pa.RecordBatch) -> None:
-        """Upserts whole rows in their order, likewise. pyfluss takes them one by one: some 60,000 a second."""
+        """Upserts whole rows in their order, likewise. pyfluss takes them one by one: some 10,000 a second.
+
+        Each row's answer is waited for: batches are refused bucket by bucket, and only the client knows which row went to which bucket.
+        """
         self._change(path, rows, lambda writer: writer.upsert)
 
     def delete(self, path: TablePath, keys: pa.RecordBatch) -> None:
@@ -97,14 +120,15 @@ class NativeClient:
         self._change(path, keys, lambda writer: writer.delete)
 
     def _change(self, path: TablePath, rows: pa.RecordBatch, verb: Callable[[Any], Callable[[tuple[Any, ...]], Any]]) -> None:
-        async def write(table: Any) -> None:
+        async def write(table: Any, part: pa.RecordBatch) -> None:
             writer = table.new_upsert().create_writer()
             change = verb(writer)
-            handles = [change(row) for row in _tuples(rows)]
+            handles = [change(row) for row in _tuples(part)]
             await writer.flush()
-            await _acknowledged([*handles[:-_LAST_ROWS:_EVERY_ROW], *handles[-_LAST_ROWS:]])
+            await _acknowledged(handles)
 
-        self._write(path, write)
+        for start in range(0, rows.num_rows, _ROWS):
+            self._write(path, functools.partial(write, part=rows.slice(start, _ROWS)))
 
     def close(self) -> None:
         """Ends its connections."""
@@ -127,7 +151,13 @@ class NativeClient:
         async def whole() -> None:
             await write(await connection.get_table(_path(path)))
 
-        _result(whole, loop, _FLUSH_SECONDS)
+        _result(whole, loop, _FLUSH_SECONDS, lambda: self._leave(connection))
+
+    def _leave(self, connection: Any) -> None:
+        """The next call opens another one."""
+        with self._lock:
+            if self._connection is connection:
+                self._connection = None
 
     def _connected(self) -> tuple[Any, asyncio.AbstractEventLoop]:
         with self._lock:
@@ -157,8 +187,10 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def _result(work: Callable[[], Awaitable[Any]], loop: asyncio.AbstractEventLoop, seconds: float) -> Any:
-    """`work` is called within the loop, where pyfluss wants to be called."""
+def _result(
+    work: Callable[[], Awaitable[Any]], loop: asyncio.AbstractEventLoop, seconds: float, given_up: Callable[[], None] = lambda: None
+) -> Any:
+    """`work` is called within the loop, where pyfluss wants to be called; `given_up` when it took too long."""
 
     async def bounded() -> Any:
         return await asyncio.wait_for(work(), seconds)
@@ -166,6 +198,7 @@ def _result(work: Callable[[], Awaitable[Any]], loop: asyncio.AbstractEventLoop,
     try:
         return asyncio.run_coroutine_threadsafe(bounded(), loop).result()
     except TimeoutError as error:
+        given_up()
         raise ClusterUnavailable(
             f"the Fluss cluster did not answer within {seconds:g} s", hint="Are its coordinator and all its tablet servers up?"
         ) from error
@@ -190,7 +223,8 @@ def _ours(error: Any) -> LakewardError:
         return error_of(error.error_code, message)
     if refusal := _NESTED.search(message):
         return error_of(int(refusal[1]), refusal[2].replace('\\"', '"'))
-    kind: type[LakewardError] = InvalidArgument if "illegal argument" in message else ClusterUnavailable
+    is_refused = any(reason in message for reason in ("illegal argument", "unsupported operation"))
+    kind: type[LakewardError] = InvalidArgument if is_refused else ClusterUnavailable
     return kind(f"Fluss's client: {message}")
 
 
@@ -199,9 +233,9 @@ def _path(path: TablePath) -> Any:
 
 
 async def _acknowledged(handles: Sequence[Any]) -> None:
-    """Raises the error of the first that was refused: `flush` waits for all answers, and raises none."""
-    for handle in handles:
-        await handle.wait()
+    """Raises the error of one that was refused: `flush` waits for all answers, and raises none."""
+    for start in range(0, len(handles), _ANSWERS):
+        await asyncio.gather(*(handle.wait() for handle in handles[start : start + _ANSWERS]))
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,27 @@
+"""How far the lake is with one bucket of a table, as `sys.tiering_buckets` shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class BucketStatus:
+    """Offsets of the log and of the lake. None = not observed, or not known."""
+
+    database_name: str
+    table_name: str
+    partition_id: int | None
+    partition_name: str | None
+    bucket_id: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    lake_offset: int | None
+    staged_offset: int | None
+    lag_records: int | None
+    lag_ms: int | None
+    oldest_pending_time: datetime | None
+    backlog_offset: int | None
+    is_backlog: bool | None
+    offsets_observed_time: datetime | None
