@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import threading
 
 VARIABLE = "LAKEWARD_CRASH_POINT"
 
@@ -65,4 +66,5 @@ def reach(point: str) -> None:
     if name != point or next(_times_reached) < int(nth or 1):
         return
     os.environ.pop(VARIABLE, None)
-    os.kill(os.getpid(), signal.SIGSTOP if action == "stop" else signal.SIGKILL)
+    # To this thread, so that it does not go on for a moment while another one takes the signal; it ends or stops the whole process.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP if action == "stop" else signal.SIGKILL)
