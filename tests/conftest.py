@@ -36,6 +36,16 @@ def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluste
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
+    """The same with two tablet servers, for tests that kill them; each leaves all of them running."""
+    from support.clusters.fluss_server import lake_settings
+    from tiering.cli.fluss_server.local_cluster import local_cluster
+
+    with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster:
+        yield cluster
+
+
 class ByFixture(LoadScopeScheduling):
     """The tests of a file stay together, but for the folders above."""
 

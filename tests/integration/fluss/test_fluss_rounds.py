@@ -15,6 +15,7 @@ from support.running.cluster_of_processes import rows
 from support.running.fluss_deployment import LAKE, FlussDeployment, make_orders
 from support.running.processes import wait_for
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.lake.marker import TieredRange
 from tiering.model.tables import BucketKey, TablePath
@@ -121,6 +122,33 @@ def test_a_table_made_anew_under_its_name_is_not_taken_for_the_former_one(deploy
     assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT
     assert deployment.recorded(again.path) is None
     tables.drop(again)
+
+
+def test_tables_that_cannot_be_tiered_are_shown_with_the_reason(deployment: FlussDeployment, tables: FlussTables) -> None:
+    """One of a lake format that is not there, and one whose log retention cut: Fluss spares what the lake lacks, while it is enabled."""
+    elsewhere = make_orders(tables, "elsewhere", buckets=1, datalake_format="paimon")
+    deployment.write(tables, elsewhere, 0, 10)
+    table = make_orders(tables, "retained", buckets=1, log_ttl="1 s", log_arrow_compression_type="NONE")
+    deployment.write(tables, table, 0, COUNT)
+    deployment.start_tierer("first")
+    deployment.wait_tiered(table.path)
+    tables.set_option(table, "table.datalake.enabled", "false")
+    for start in range(COUNT, COUNT + 20_000, 1_000):
+        tables.append(table, rows(start, 1_000).to_batches())
+    log = BucketLog(tables.client, table.path, table.table_id, BucketKey(None, 0))
+    wait_for("retention cuts the log", lambda: log.bounds().log_start > COUNT)
+    tables.set_option(table, "table.datalake.enabled", "true")
+    wait_for("the table is parked", lambda: _failed(deployment, table.path) == "LogTruncated")
+    status = deployment.status(table.path)
+    assert status.last_error is not None
+    assert f"the lake is tiered up to offset {COUNT}, but the log now starts at " in status.last_error
+    assert not status.error_retryable
+    assert lake_rows(deployment.data.lake_properties, table.path).num_rows == COUNT
+    assert _failed(deployment, elsewhere.path) == "InvalidArgument"
+    status = deployment.status(elsewhere.path)
+    assert (status.lake_format, status.last_error, status.error_retryable) == ("paimon", "there is no lake format 'paimon'", False)
+    for parked in (table, elsewhere):
+        tables.drop(parked)
 
 
 def _failed(deployment: FlussDeployment, path: TablePath) -> str | None:

@@ -23,6 +23,8 @@ from tiering.rpc.fluss import fluss_pb2 as pb
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 _ADD_COLUMN_LAST = 0
+_SET = 0
+"""`op_type` of an option that gets a value."""
 LEADER_SECONDS = 10.0
 """How long a new table's buckets may be without a leader that answers; a second at most, as a rule."""
 SCHEMA_SECONDS = 30.0
@@ -105,6 +107,12 @@ class FlussTables:
         )
         self.client.coordinator(request)
         return replace(table, schema=table.schema.append(field), added_columns=(*table.added_columns, field.name))
+
+    def set_option(self, table: TableInfo, name: str, value: str) -> None:
+        """Alters one of the options that Fluss can alter."""
+        request = pb.AlterTableRequest(table_path=self.path(table), ignore_if_not_exists=False)
+        request.config_changes.add(config_key=name, config_value=value, op_type=_SET)
+        self.client.coordinator(request)
 
     def append(self, table: TableInfo, batches: Iterable[pa.RecordBatch]) -> None:
         """Rows into a log table."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +13,7 @@ from support.clusters.fluss_tables import FlussTables
 from support.lakes.lake_proof import assert_every_offset_once
 from support.running.cluster_of_processes import SCHEMA, Deployment, rows
 from support.running.processes import Process
+from tiering.client import LakewardClient
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo, TablePath
 
@@ -56,6 +56,11 @@ class FlussDeployment(Deployment):
         """Says that rows were written otherwise: an older look at the log does not count any more."""
         self.appended_at = datetime.now(UTC)
 
+    def table_id(self, path: TablePath) -> int | None:
+        """Of the table that the coordinator has under this name now; None = it knows none."""
+        with LakewardClient(self.uri) as client:
+            return next((status.table_id for status in client.list_tiering_statuses(table_path=path)), None)
+
     def assert_exact(self, path: TablePath, count: int, lake_properties: Mapping[str, str] | None = None) -> None:
         with opened_source(self.servers) as source:
             ends = {bucket.bucket_id: log.log_end for bucket, log in source.offsets(source.table(path)).items()}
@@ -73,6 +78,7 @@ def _piece(start: int, count: int, piece: int, pieces: int) -> pa.Table:
     return rows(first, last - first)
 
 
-def make_orders(tables: FlussTables, name: str, buckets: int = 3, **options: Any) -> TableInfo:
-    """A lake-enabled log table of (id, text)."""
-    return tables.create(name, SCHEMA, buckets=buckets, properties=LAKE, **options)
+def make_orders(tables: FlussTables, name: str, buckets: int = 3, **properties: str) -> TableInfo:
+    """A lake-enabled log table of (id, text). A property `log_ttl` is `table.log.ttl`."""
+    more = {f"table.{key.replace('_', '.')}": value for key, value in properties.items()}
+    return tables.create(name, SCHEMA, buckets=buckets, properties={**LAKE, **more})
