@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated
+from tiering.errors import KvSnapshotGone, LogBehindLake, LogTruncated, SourceChanged
 from tiering.lake.base import WriteResult
 from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
@@ -82,6 +82,14 @@ def test_a_partition_that_vanishes_between_the_two_looks_is_not_planned() -> Non
     plan = plan_round(TABLE, {}, ends, [Partition(3, "c")])
     assert [split.bucket for split in plan.splits] == [bucket(0, 3)]
     assert next_buckets(plan, reached(plan, {bucket(0, 3): 2})) == {bucket(0, 3): TieredRange(0, 2)}
+
+
+@pytest.mark.parametrize("left_out", [bucket(1), bucket(0, 2)])
+def test_a_bucket_that_is_there_and_of_which_nothing_is_said_is_not_forgotten(left_out: BucketKey) -> None:
+    """The next marker would lack it, and the round after that would tier it from its start once more."""
+    tiered = {bucket(0): TieredRange(0, 5), left_out: TieredRange(0, 5)}
+    with pytest.raises(SourceChanged, match=f"bucket {left_out} "):
+        plan_round(TABLE, tiered, {bucket(0): BucketOffsets(0, 7)}, [Partition(2, "b")])
 
 
 def test_sizes_are_estimated_from_the_log() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import error_of
-from tiering.errors import ClusterUnavailable, LakewardError, SourceChanged, UnknownTable
+from tiering.errors import ClusterUnavailable, LakewardError, UnknownPartition, UnknownTable
 from tiering.model.tables import BucketKey, BucketOffsets, Partition, TableInfo
 from tiering.rpc.fluss import fluss_pb2 as fluss
 
@@ -65,7 +65,7 @@ class FlussLogOffsets:
             errors = {}
             questions = self._questions(infos, missing, gone, errors)
             for question, answer in zip(questions, self._pool.map(self._ask, questions), strict=True):
-                self._take(question, answer, ends, gone, errors)
+                self._take(question, answer, ends, errors)
             if not errors:
                 break
         return _whole(wanted, ends, gone, errors)
@@ -83,11 +83,13 @@ class FlussLogOffsets:
         by_server: dict[tuple[int, int | None, Any], list[int]] = defaultdict(list)
         for table_id, buckets in missing.items():
             for bucket in buckets:
-                if (table_id, bucket.partition_id) in gone:
+                if (table_id, bucket.partition_id) in gone or (table_id, None) in gone:
                     continue
                 try:
                     server = self._client.leader_of(infos[table_id].path, table_id, bucket)
-                except (SourceChanged, UnknownTable):
+                except UnknownTable:
+                    gone.add((table_id, None))
+                except UnknownPartition:
                     gone.add((table_id, bucket.partition_id))
                 except ClusterUnavailable as error:
                     errors[table_id] = error
@@ -118,36 +120,30 @@ class FlussLogOffsets:
         question: _Question,
         answer: Any,
         ends: dict[tuple[int, BucketKey, int], int],
-        gone: set[tuple[int, int | None]],
         errors: dict[int, LakewardError],
     ) -> None:
         table = question.table
         if isinstance(answer, LakewardError):
             for bucket_id in question.bucket_ids:
-                self._doubt(table, BucketKey(question.partition_id, bucket_id), answer, gone, errors)
+                self._doubt(table, BucketKey(question.partition_id, bucket_id), answer, errors)
             return
         for of_bucket in answer.buckets_resp:
             bucket = BucketKey(question.partition_id, of_bucket.bucket_id)
             if of_bucket.HasField("error_code") and of_bucket.error_code:
                 error = error_of(of_bucket.error_code, f"{table.path} bucket {bucket}: {of_bucket.error_message}")
-                self._doubt(table, bucket, error, gone, errors)
+                self._doubt(table, bucket, error, errors)
             else:
                 ends[table.table_id, bucket, question.offset_type] = of_bucket.offset
 
-    def _doubt(
-        self,
-        table: TableInfo,
-        bucket: BucketKey,
-        error: LakewardError,
-        gone: set[tuple[int, int | None]],
-        errors: dict[int, LakewardError],
-    ) -> None:
-        """The leader may have moved, or the partition is gone."""
+    def _doubt(self, table: TableInfo, bucket: BucketKey, error: LakewardError, errors: dict[int, LakewardError]) -> None:
+        """The leader may have moved, or the bucket is gone: the coordinator is asked.
+
+        What a tablet server alone says of that is no proof (FLUSS.md, H4): a living bucket that is taken for gone is tiered again from its
+        start.
+        """
         self._client.forget_leader(table.path, table.table_id, bucket)
-        if isinstance(error, UnknownTable | SourceChanged):
-            gone.add((table.table_id, bucket.partition_id))
-        else:
-            errors[table.table_id] = error
+        unproved = isinstance(error, UnknownTable | UnknownPartition)
+        errors[table.table_id] = ClusterUnavailable(error.message, **error.ids) if unproved else error
 
 
 def _buckets(table: TableInfo, partitions: Sequence[Partition]) -> list[BucketKey]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tiering.errors import KvSnapshotGone
+from tiering.errors import KvSnapshotGone, SourceChanged
 from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
@@ -63,7 +63,7 @@ def plan_round(
     from there (that log split may be empty), else at its log's start. A partition that vanished after the ends were listed is not
     there any more: its id is never used again, so nothing of it is to come. Raises LogTruncated when the log no longer holds the next
     record, LogBehindLake when the lake holds records that the log does not have yet, KvSnapshotGone when a bucket has to begin with a
-    snapshot it lacks.
+    snapshot it lacks, SourceChanged when nothing is said of a bucket that is there.
     """
     names = {partition.partition_id: partition.partition_name for partition in partitions}
     splits: list[TieringLogSplit] = []
@@ -71,6 +71,7 @@ def plan_round(
     starts: dict[BucketKey, int] = {}
     bases: dict[BucketKey, int] = {}
     sizes: list[float | None] = []
+    _check_all_told(table, tiered, ends, names)
     for bucket in sorted(ends, key=BucketKey.sort_key):
         if bucket.partition_id is not None and bucket.partition_id not in names:
             continue
@@ -90,6 +91,15 @@ def plan_round(
             splits += cut_splits(whole, log.bytes_per_record) if table.table_type is TableType.LOG else [whole]
             sizes.append(_size(whole.records, log.bytes_per_record))
     return Plan(tuple(splits), starts, bases, _total(sizes), tuple(from_snapshot))
+
+
+def _check_all_told(
+    table: TableInfo, tiered: Mapping[BucketKey, TieredRange], ends: Mapping[BucketKey, BucketOffsets], names: Mapping[int, str]
+) -> None:
+    """Raises SourceChanged for a tiered bucket that has no ends and is there: a marker without it would have it tiered once more."""
+    for bucket in sorted(tiered.keys() - ends.keys(), key=BucketKey.sort_key):
+        if bucket.partition_id is None or bucket.partition_id in names:
+            raise SourceChanged(f"the cluster did not say how far the log of bucket {bucket} of {table.path} goes", table_path=table.path)
 
 
 def _total(sizes: Sequence[float | None]) -> int | None:
