@@ -56,10 +56,10 @@ class FlussDeployment(Deployment):
         """Says that rows were written otherwise: an older look at the log does not count any more."""
         self.appended_at = datetime.now(UTC)
 
-    def table_id(self, path: TablePath) -> int | None:
-        """Of the table that the coordinator has under this name now; None = it knows none."""
+    def known_tables(self) -> Mapping[TablePath, int]:
+        """Ids of the tables that the coordinator has now, by path."""
         with LakewardClient(self.uri) as client:
-            return next((status.table_id for status in client.list_tiering_statuses(table_path=path)), None)
+            return {TablePath(status.database_name, status.table_name): status.table_id for status in client.list_tiering_statuses()}
 
     def assert_exact(self, path: TablePath, count: int, lake_properties: Mapping[str, str] | None = None) -> None:
         with opened_source(self.servers) as source:
