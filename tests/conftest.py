@@ -10,6 +10,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
     from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 
 # For every Spark that a test or one of its processes starts. None lives long enough to earn back what the optimizing compiler costs:
@@ -42,6 +44,18 @@ class ByFixture(LoadScopeScheduling):
         if folder is not None:
             return folder
         return nodeid if nodeid.startswith(NO_FIXTURE) else nodeid.split("::", 1)[0]
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Prints what backends of the behaviour suite cannot do and how long each of them took, if its stories were told."""
+    from support.behaviours.summary import BEHAVIOURS, summary
+
+    reports = [report for kind in terminalreporter.stats.values() for report in kind if isinstance(report, pytest.TestReport)]
+    of_stories = [report for report in reports if report.nodeid.startswith(BEHAVIOURS)]
+    if of_stories:
+        terminalreporter.section("behaviours: what a backend cannot do, and so was not tried")
+        for line in summary(of_stories):
+            terminalreporter.write_line(line)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFixture:

@@ -1,6 +1,6 @@
 """Whatever is appended, added, dropped and restarted: after each round the lake is the log up to its marker.
 
-For every cluster and every lake. Hypothesis makes the stories, always the same; a failure prints its story.
+For every backend. Hypothesis makes the stories, always the same; a failure prints its story.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
-import pytest
 from hypothesis import strategies as st
 
+from support.behaviours.backends import Backend
+from support.behaviours.lacks import Lack
 from support.worlds.behaviour_log import LogBehaviour
 from support.worlds.behaviour_rules import ROUNDS, Story, tell_stories
-from support.worlds.behaviour_world import CLUSTERS, LAKES
 
 LATER = {
     "note": (pa.string(), st.sampled_from(["", "\U0001f600", "x" * 40])),
@@ -36,6 +36,7 @@ REGIONS = ("north", "south", "east-1")
 
 class LogStory(Story):
     weights = ROUNDS | {"append": 6, "add_column": 2, "drop_partition": 1}
+    needs: ClassVar = {"add_column": Lack.ADDED_COLUMNS}
 
     def append(self, data: st.DataObject) -> None:
         added = [name for name in self.world.table.schema.names if name in LATER]
@@ -52,18 +53,16 @@ class LogStory(Story):
             self.world.drop_partition(data.draw(st.sampled_from(self.world.regions)))
 
 
-@pytest.mark.parametrize("lake", LAKES)
-@pytest.mark.parametrize("cluster", CLUSTERS)
-def test_after_each_round_the_lake_is_the_log_up_to_its_marker(cluster: str, lake: str) -> None:
+def test_after_each_round_the_lake_is_the_log_up_to_its_marker(backend: Backend) -> None:
     events: Counter[str] = Counter()
 
     def tell(data: st.DataObject, folder: Path) -> None:
         partitioned, has_bucket_key = data.draw(st.booleans()), data.draw(st.booleans())
-        world = LogBehaviour(folder, CLUSTERS[cluster], LAKES[lake], partitioned, ("id",) if has_bucket_key else ())
+        world = LogBehaviour(folder, backend, partitioned, ("id",) if has_bucket_key else ())
         try:
             LogStory(world, events).tell(data, 16)
         finally:
             world.close()
 
-    tell_stories(tell, 20)
-    assert {"SUCCEEDED", "EMPTY", "FENCED", "FORCE_FINISHED"} <= events.keys(), events
+    tell_stories(tell, backend.stories)
+    assert backend.happened("SUCCEEDED", "EMPTY", "FENCED", "FORCE_FINISHED") <= events.keys(), events

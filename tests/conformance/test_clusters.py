@@ -21,9 +21,13 @@ from support.clusters.embedded import PATH, SCHEMA, cities, make_table, order_id
 from support.clusters.fluss_owner import opened_owner, opened_source
 from support.clusters.fluss_tables import FlussTables
 from support.clusters.memory_cluster import MemoryCluster, log_table
+from support.running.processes import wait_for
 from tiering.cluster.base import ClusterOwner, LogOffsets, SplitReader, SplitSource, TableCatalog
 from tiering.cluster.embedded.storage import EmbeddedStorage
+from tiering.cluster.fluss.connection_options import FlussConnection
+from tiering.cluster.fluss.writing.writer import fluss_writer
 from tiering.cluster.registry import BUILT_IN, cluster_kind
+from tiering.cluster.writable import TableSpec
 from tiering.errors import Fenced, KvSnapshotGone, UnknownLease, UnknownTable
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import RecordedLakeSnapshot
@@ -126,6 +130,8 @@ class PrimaryKeySubject:
     """Of rows with the columns of `cities`, and of keys."""
     take_snapshot: Callable[[], object]
     """Returns once there is a KV snapshot with all changes, and superseded snapshots that no lease holds are gone."""
+    superseding_snapshots: int = 4
+    """More than the cluster keeps of a bucket without a lease."""
 
     @property
     def table(self) -> TableInfo:
@@ -202,6 +208,38 @@ def _primary_key_subject(cluster: SplitSource, storage: EmbeddedStorage) -> Prim
     )
 
 
+@contextmanager
+def fluss_primary_key(folder: Path, servers: str) -> Iterator[PrimaryKeySubject]:
+    """Its KV snapshots come by the interval of the tests' cluster."""
+    with fluss_writer(FlussConnection.parse(servers)) as writer, opened_owner(servers, folder) as owner, opened_source(servers) as source:
+        writer.create_database(PATH.database_name, ignore_if_exists=True)
+        spec = TableSpec(SCHEMA, 1, properties={"table.datalake.enabled": "true"}, primary_key=("id",))
+        if PATH in [table.path for table in writer.tables(PATH.database_name)]:
+            writer.drop_table(PATH)  # of a test that failed
+        writer.create_table(PATH, spec)
+
+        def take_snapshot() -> None:
+            end = source.offsets(source.table(PATH))[B0].log_end
+
+            def is_there() -> bool:
+                newest = source.kv_snapshots(source.table(PATH))
+                return B0 in newest and newest[B0].log_offset == end
+
+            wait_for("a KV snapshot with all changes", is_there)
+
+        try:
+            yield PrimaryKeySubject(
+                source,
+                owner,
+                upsert=lambda rows: writer.upsert(PATH, rows, "writer", 0),
+                delete=lambda keys: writer.delete(PATH, keys, "writer", 0),
+                take_snapshot=take_snapshot,
+                superseding_snapshots=2,
+            )
+        finally:
+            writer.drop_table(PATH)
+
+
 PRIMARY_KEY_CLUSTERS: Mapping[str, Callable[[Path], AbstractContextManager[PrimaryKeySubject]]] = {
     "embedded": embedded_primary_key,
     "embedded over RPC": embedded_primary_key_over_rpc,
@@ -228,10 +266,15 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]
         yield opened
 
 
-@pytest.fixture(params=PRIMARY_KEY_CLUSTERS)
+@pytest.fixture(params=[*PRIMARY_KEY_CLUSTERS, FLUSS])
 def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PrimaryKeySubject]:
-    with PRIMARY_KEY_CLUSTERS[request.param](tmp_path / "cluster") as opened:
-        yield opened
+    folder = tmp_path / "cluster"
+    if request.param == FLUSS:
+        with fluss_primary_key(folder, request.getfixturevalue("fluss").bootstrap_servers) as opened:
+            yield opened
+    else:
+        with PRIMARY_KEY_CLUSTERS[request.param](folder) as opened:
+            yield opened
 
 
 def test_every_kind_of_the_registry_is_here() -> None:
@@ -327,8 +370,6 @@ INSERT, BEFORE, AFTER, DELETE = (
     ChangeType.UPDATE_AFTER,
     ChangeType.DELETE,
 )
-SUPERSEDING_SNAPSHOTS = 4
-"""More than any cluster keeps of a bucket without a lease."""
 
 
 def test_the_catalog_says_the_primary_key_of_a_table(keys: PrimaryKeySubject) -> None:
@@ -347,8 +388,8 @@ def test_the_log_of_a_primary_key_table_has_every_change_with_the_row_before_an_
 
 
 def test_a_table_without_a_kv_snapshot_has_none_and_the_newest_is_the_one_that_counts(keys: PrimaryKeySubject) -> None:
-    keys.upsert(cities((1, "Oslo")))
     assert not keys.cluster.kv_snapshots(keys.table)
+    keys.upsert(cities((1, "Oslo")))
     keys.take_snapshot()
     first = keys.snapshot()
     keys.upsert(cities((1, "Rome"), (2, "Bonn")))
@@ -369,7 +410,7 @@ def test_a_kv_snapshot_has_the_rows_as_of_its_offset_and_the_log_goes_on_there(k
 
 
 def _supersede(keys: PrimaryKeySubject) -> None:
-    for number in range(SUPERSEDING_SNAPSHOTS):
+    for number in range(keys.superseding_snapshots):
         keys.upsert(cities((1, f"city {number}")))
         keys.take_snapshot()
 
@@ -399,7 +440,8 @@ def test_a_lease_is_listed_with_what_it_holds_renewed_and_released(keys: Primary
     assert list(keys.owner.acquire_lease("lease", 600_000, {keys.bucket: snapshot_id}, owner="ann")) == []
     [lease] = keys.owner.leases()
     assert (lease.lease_id, lease.ttl_ms, lease.owner) == ("lease", 600_000, "ann")
-    assert [(held.table_bucket, held.snapshot_id, held.available) for held in lease.snapshots] == [(keys.bucket, snapshot_id, True)]
+    assert [(held.table_bucket, held.snapshot_id) for held in lease.snapshots] == [(keys.bucket, snapshot_id)]
+    assert lease.snapshots[0].available in (True, None)  # None where the cluster cannot tell
     assert list(keys.owner.acquire_lease("lease", 900_000, {})) == []
     [renewed] = keys.owner.leases()
     assert (renewed.acquired_at, renewed.ttl_ms) == (lease.acquired_at, 900_000)

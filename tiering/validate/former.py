@@ -19,6 +19,8 @@ from tiering.validate.subject import Stretch
 
 EVERY_OFFSET = -(2**63)
 """Lower than any."""
+LOOK_FARTHER = 100
+"""By how much more is read at a time while no record was found: nearly always the first offset has one."""
 
 
 def set_former_apart(engine: Engine, report: Report, stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
@@ -44,7 +46,7 @@ def _look_at_log(engine: Engine, report: Report, stretch: Stretch, lake: _LakeRo
     if lake.rows <= stretch.tiered - stretch.start:
         return stretch
     low, stop = stretch.readable
-    first = _time_of(engine, stretch, low) if low < stop else None
+    first = _first_time(engine, stretch, low, stop)
     before = lake.rows if first is None else _count(engine, stretch, f"{TIMESTAMP_COLUMN} < $first", {"first": first})
     former = before - (low - stretch.start)
     if former <= 0:
@@ -64,7 +66,9 @@ def _look_at_keys(engine: Engine, report: Report, stretch: Stretch, lake: _LakeR
         return _all_former(engine, report, stretch, lake.rows)
     if lake.rows == 0 or low >= stop:
         return stretch
-    first = _time_of(engine, stretch, low)
+    first = _first_time(engine, stretch, low, stop)
+    if first is None:  # of its log all that is tiered are offsets without a record
+        return _all_former(engine, report, stretch, lake.rows) if low == 0 else stretch
     if lake.oldest_us is not None and lake.oldest_us >= to_microseconds(first):
         return stretch  # without a look at all files for each of many buckets
     lowest = SNAPSHOT_OFFSET if low == stretch.start == 0 else low
@@ -85,11 +89,16 @@ def _older_rows_text(former: int) -> str:
     return f"{former} rows are older than the partition's log: of a former partition of that name, taken as they are"
 
 
-def _time_of(engine: Engine, stretch: Stretch, offset: int) -> datetime:
-    with engine.log(stretch, offset, offset + 1, [TIMESTAMP_COLUMN]) as log:
-        [(time,)] = engine.rows(f"SELECT {TIMESTAMP_COLUMN} FROM {log}")
-    assert isinstance(time, datetime)
-    return time
+def _first_time(engine: Engine, stretch: Stretch, low: int, stop: int) -> datetime | None:
+    """The time of the first record of `[low, stop)`; not every offset has one."""
+    size = 1
+    while low < stop:
+        with engine.log(stretch, low, min(low + size, stop), [OFFSET_COLUMN, TIMESTAMP_COLUMN]) as log:
+            for (time,) in engine.rows(f"SELECT {TIMESTAMP_COLUMN} FROM {log} ORDER BY {OFFSET_COLUMN} LIMIT 1"):
+                assert isinstance(time, datetime)
+                return time
+        low, size = low + size, size * LOOK_FARTHER
+    return None
 
 
 def _count(engine: Engine, stretch: Stretch, condition: str, parameters: Mapping[str, object]) -> int:

@@ -39,6 +39,7 @@ from tiering.errors import (
     UnknownTable,
     UnsupportedType,
 )
+from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.fluss import fluss_pb2 as pb
 
@@ -131,6 +132,34 @@ def test_rows_that_a_server_refuses_are_an_error(
         with pytest.raises(UnknownTable):
             native.upsert(path, rows) if primary_key else native.append(path, [rows])
     client.close()
+
+
+@pytest.mark.parametrize("primary_key", [(), ("name", "id")])
+def test_what_was_made_anew_under_its_name_gets_its_rows_at_once(
+    fluss: LocalFlussCluster, writer: FlussWriter, path: TablePath, primary_key: tuple[str, ...]
+) -> None:
+    """pyfluss goes on sending rows to the partition, or the table, that it knew by that name; somebody else made it anew."""
+    spec = TableSpec(PLACES, 1, primary_key=primary_key, partition_keys=("name",))
+    rows = pa.table({"id": [1, 2], "name": ["a", "a"]})
+    write = writer.upsert if primary_key else writer.append
+    writer.create_table(path, spec)
+    with fluss_writer(FlussConnection.parse(fluss.bootstrap_servers)) as other:
+        assert records(write(path, rows, "w", 0)) == 2
+        other.drop_partition(path, "a")
+        assert records(write(path, rows, "w", 1)) == 2
+        other.drop_table(path)
+        other.create_table(path, spec)
+        assert records(write(path, rows, "w", 2)) == 2
+    assert [offsets.log_end for offsets in writer._source.offsets(writer.table(path)).values()] == [2]
+
+
+def test_of_a_key_that_comes_several_times_the_last_row_counts(writer: FlussWriter, path: TablePath) -> None:
+    table = writer.create_table(path, TableSpec(PLACES, 1, primary_key=("id",)))
+    ranges = writer.upsert(path, pa.table({"id": [1, 2, 1, 1], "name": ["a", "b", "c", "d"]}), "w", 0)
+    assert records(ranges) == 2
+    split = TieringLogSplit(path, BucketKey(None, 0), None, 0, 2, 2)
+    rows = [row for batch in writer._source.reader(table, split).read() for row in batch.to_pylist()]
+    assert [(row["id"], row["name"]) for row in rows] == [(2, "b"), (1, "d")]
 
 
 class RefusingWriter:

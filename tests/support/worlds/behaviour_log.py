@@ -1,4 +1,4 @@
-"""A log table in any cluster and any lake, beside a model made from what was appended.
+"""A log table of any backend, beside a model made from what was appended.
 
 After every round the lake must hold exactly the model's rows below the offsets of its marker: each once, with every value, NULL in
 columns that came later.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from support.worlds.behaviour_world import PATH, Row, TieredTable, placed
+from support.worlds.behaviour_world import Row, TieredTable, placed
 from tiering.cluster.writable import TableSpec
 from tiering.model.tables import BucketKey
 
@@ -25,7 +25,7 @@ class LogBehaviour(TieredTable):
 
     partitioned: bool
     bucket_keys: tuple[str, ...]
-    rows: dict[BucketKey, list[Row]] = field(default_factory=dict)
+    rows: dict[BucketKey, list[Row | None]] = field(default_factory=dict)
     left: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,17 +43,16 @@ class LogBehaviour(TieredTable):
         """Rows of (region, other values); ids are given here, so that every row is one of its kind."""
         schema = self.table.schema
         whole = [{"region": region, "id": next(self._ids), **values} for region, values in rows]
-        ranges = self.cluster.append(PATH, pa.Table.from_pylist(whole, schema=schema), self.writer(), 0)
-        appended = [
-            row
-            for appended_range in ranges
-            for row in self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset)
-        ]
-        assert sorted(appended, key=_id) == [{name: row.get(name) for name in schema.names} for row in whole]
+        ranges = self.cluster.append(self.path, pa.Table.from_pylist(whole, schema=schema), self.writer(), 0)
+        appended: list[Row | None] = []
         for appended_range in ranges:
             log = self.rows.setdefault(appended_range.bucket, [])
             assert len(log) == appended_range.starting_offset
-            log.extend(self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset))
+            new = self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset)
+            log.extend(new)
+            appended += new
+        expected = [{name: row.get(name) for name in schema.names} for row in whole]
+        assert sorted(appended, key=_id) == expected, (appended, expected)
 
     def drop_partition(self, region: str) -> None:
         """What the lake has of it stays there; what it has not is gone."""
@@ -69,10 +68,11 @@ class LogBehaviour(TieredTable):
             self.assert_lake_holds(mine + self.left)
 
 
-def _id(row: Row) -> int:
+def _id(row: Row | None) -> int:
+    assert row is not None
     number: int = row["id"]
     return number
 
 
-def _placed(bucket: BucketKey, rows: Sequence[Row]) -> list[Row]:
-    return [placed(bucket, row, offset) for offset, row in enumerate(rows)]
+def _placed(bucket: BucketKey, rows: Sequence[Row | None]) -> list[Row]:
+    return [placed(bucket, row, offset) for offset, row in enumerate(rows) if row is not None]

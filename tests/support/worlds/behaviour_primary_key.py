@@ -1,4 +1,4 @@
-"""A primary-key table in any cluster and any lake, beside a model of dicts that was told the same changes.
+"""A primary-key table of any backend, beside a model of dicts that was told the same changes.
 
 Every write is compared with what the model says its changelog must be. After every round the lake must hold exactly the rows of the
 table as of the offsets of its marker: each key once, with every value and the offset of its last change, or -1 if it came from a
@@ -14,7 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from support.worlds.behaviour_world import PATH, Row, TieredTable, placed
+from support.behaviours.lacks import Lack
+from support.worlds.behaviour_world import Row, TieredTable, placed
+from tiering.cluster.capabilities import KvSnapshotsOnDemand
 from tiering.cluster.writable import AppendedRange, TableSpec
 from tiering.lake.marker import Marker, TieredRange
 from tiering.model.tables import CHANGE_TYPE_COLUMN, SNAPSHOT_OFFSET, BucketKey, ChangeType
@@ -24,15 +26,27 @@ from tiering.validate.run import validate
 
 Key = tuple[object, ...]
 REGION, ID = pa.field("region", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)
-SHAPES: Mapping[str, tuple[list[pa.Field], tuple[str, ...], tuple[str, ...]]] = {
-    "one key": ([REGION, ID, pa.field("name", pa.string())], ("id",), ()),
-    "two keys": ([pa.field("name", pa.string()), REGION, ID], ("id", "region"), ()),
-    "partitioned": ([ID, REGION, pa.field("name", pa.string())], ("region", "id"), ("region",)),
-    "keys only": ([REGION, ID], ("region", "id"), ()),
+NAME = pa.field("name", pa.string())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Columns and keys of a table. `needs`: what a backend must not lack."""
+
+    columns: Sequence[pa.Field]
+    primary_key: tuple[str, ...]
+    partition_keys: tuple[str, ...] = ()
+    bucket_keys: tuple[str, ...] = ()
+    needs: frozenset[Lack] = frozenset()
+
+
+SHAPES: Mapping[str, Shape] = {
+    "one key": Shape([REGION, ID, NAME], ("id",)),
+    "two keys": Shape([NAME, REGION, ID], ("id", "region"), needs=frozenset({Lack.SEVERAL_BUCKET_KEYS})),
+    "two keys, one of them of the buckets": Shape([NAME, REGION, ID], ("id", "region"), bucket_keys=("id",)),
+    "partitioned": Shape([ID, REGION, NAME], ("region", "id"), ("region",)),
+    "keys only": Shape([REGION, ID], ("region", "id"), bucket_keys=("id",)),
 }
-"""Columns, primary key, partition columns."""
-PROPERTIES = {"table.datalake.enabled": "true", "table.log.ttl": "1 ms", "table.kv.snapshot.interval": "3650 d"}
-"""The log may be cut as soon as it is tiered, and snapshots are taken when the story says so."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +63,16 @@ class PrimaryKeyBehaviour(TieredTable):
 
     shape: str
     now: dict[Key, Row] = field(default_factory=dict)
-    history: dict[BucketKey, list[Logged]] = field(default_factory=dict)
+    history: dict[BucketKey, list[Logged | None]] = field(default_factory=dict)
     left: list[Row] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     """What happened, counted at every check."""
 
     def spec(self) -> TableSpec:
-        columns, self.key, partition_keys = SHAPES[self.shape]
-        return TableSpec(pa.schema(columns), 2, (), PROPERTIES, self.key, partition_keys)
+        shape = SHAPES[self.shape]
+        self.key = shape.primary_key
+        properties = {"table.datalake.enabled": "true", **self.backend.table_properties}
+        return TableSpec(pa.schema(list(shape.columns)), 2, shape.bucket_keys, properties, self.key, shape.partition_keys)
 
     def lengths(self) -> Mapping[BucketKey, int]:
         return {bucket: len(log) for bucket, log in self.history.items()}
@@ -68,7 +84,7 @@ class PrimaryKeyBehaviour(TieredTable):
         batch = pa.Table.from_pylist(whole, schema=schema)
         wanted = {self._key(row): row for row in whole}
         expected = {key: self._upserted(key, row) for key, row in wanted.items()}
-        self._took(self.cluster.upsert(PATH, batch, writer, 0), expected)
+        self._took(self.cluster.upsert(self.path, batch, writer, 0), expected)
         self.now |= wanted
 
     def delete(self, rows: Sequence[Row]) -> None:
@@ -77,7 +93,7 @@ class PrimaryKeyBehaviour(TieredTable):
         batch = pa.Table.from_pylist(keys, schema=pa.schema([self.table.schema.field(name) for name in self.key]))
         present = {key for key in map(self._key, keys) if key in self.now}
         expected = {key: [Logged(ChangeType.DELETE, self._as_it_is(key))] for key in present}
-        self._took(self.cluster.delete(PATH, batch, self.writer(), 0), expected)
+        self._took(self.cluster.delete(self.path, batch, self.writer(), 0), expected)
         for key in present:
             del self.now[key]
 
@@ -97,10 +113,11 @@ class PrimaryKeyBehaviour(TieredTable):
         """A write left `expected` in the log, the records of a key next to each other, and nothing else."""
         for appended_range in ranges:
             records = self.log(appended_range.bucket, appended_range.starting_offset, appended_range.stopping_offset, CHANGE_TYPE_COLUMN)
-            logged = [Logged(ChangeType(row.pop(CHANGE_TYPE_COLUMN)), row) for row in records]
+            with_gaps = [None if row is None else Logged(ChangeType(row.pop(CHANGE_TYPE_COLUMN)), row) for row in records]
             log = self.history.setdefault(appended_range.bucket, [])
             assert len(log) == appended_range.starting_offset
-            log.extend(logged)
+            log.extend(with_gaps)
+            logged = [record for record in with_gaps if record is not None]
             while logged:
                 mine = expected.pop(self._key(logged[0].row))
                 assert logged[: len(mine)] == mine
@@ -108,7 +125,8 @@ class PrimaryKeyBehaviour(TieredTable):
         assert not expected
 
     def snapshot(self) -> None:
-        self.cluster.take_kv_snapshots(PATH)
+        assert isinstance(self.cluster, KvSnapshotsOnDemand)
+        self.cluster.take_kv_snapshots(self.path)
 
     def age(self) -> None:
         """The cluster keeps house: what is old, tiered and not needed any more goes from the log."""
@@ -130,7 +148,8 @@ class PrimaryKeyBehaviour(TieredTable):
         marker = self.marker()
         if marker is not None:
             for bucket, stop in self.tiered.items():
-                assert not stop or self.history[bucket][stop - 1].kind is not ChangeType.UPDATE_BEFORE
+                last = self.history[bucket][stop - 1] if stop else None
+                assert last is None or last.kind is not ChangeType.UPDATE_BEFORE
             mine = self._mine(marker)
             self.assert_lake_holds(mine + self.left)
             self._note(marker, len(mine))
@@ -150,9 +169,11 @@ class PrimaryKeyBehaviour(TieredTable):
     def _mine(self, marker: Marker) -> list[Row]:
         return [row for bucket in self.tiered for row in self._as_of(self.history.get(bucket, []), marker.buckets[bucket], bucket)]
 
-    def _as_of(self, log: Sequence[Logged], entry: TieredRange, bucket: BucketKey) -> list[Row]:
+    def _as_of(self, log: Sequence[Logged | None], entry: TieredRange, bucket: BucketKey) -> list[Row]:
         rows: dict[Key, tuple[Row, int]] = {}
         for offset, record in enumerate(log[: entry.tiered]):
+            if record is None:
+                continue
             if record.kind in (ChangeType.INSERT, ChangeType.UPDATE_AFTER):
                 rows[self._key(record.row)] = (record.row, offset if offset >= entry.start else SNAPSHOT_OFFSET)
             elif record.kind is ChangeType.DELETE:
@@ -165,6 +186,6 @@ class PrimaryKeyBehaviour(TieredTable):
         marker = self.marker()
         if marker is not None:
             assert {self._key(row) for row in self._mine(marker)} == set(self.now)
-            results = validate(self.cluster, self.lake, PATH, Level.ROWS)  # type: ignore[arg-type]
+            results = validate(self.cluster, self.lake, self.path, Level.ROWS)
             assert not [result for result in results if result.ok is False], results
         return marker

@@ -16,6 +16,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from support.behaviours.lacks import Lack
 from support.worlds.behaviour_world import TieredTable
 from tiering.errors import LakewardError
 from tiering.model.rounds import RoundState
@@ -29,6 +30,8 @@ class Story:
     """One story. A subclass has the steps that write, and their weights; each step takes what draws its data."""
 
     weights: Mapping[str, int]
+    needs: Mapping[str, Lack] = {}
+    """By step, what a backend must not lack for it."""
 
     def __init__(self, world: TieredTable, events: Counter[str]) -> None:
         self.world: Any = world
@@ -37,7 +40,8 @@ class Story:
 
     def tell(self, data: st.DataObject, steps: int) -> None:
         """The story, then a last round, after which everything is tiered."""
-        names = [name for name, weight in self.weights.items() for _ in range(weight)]
+        can = self.world.backend.can
+        names = [name for name, weight in self.weights.items() if name not in self.needs or can(self.needs[name]) for _ in range(weight)]
         for _ in range(steps):
             getattr(self, data.draw(st.sampled_from(names)))(data)
         self.world.check()

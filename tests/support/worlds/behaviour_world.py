@@ -1,4 +1,4 @@
-"""One table of any cluster, tiered to any lake by inline rounds in this process: the part that is the same for every kind of table.
+"""One table of any backend, tiered by inline rounds in this process: the part that is the same for every kind of table.
 
 What the lake must hold after a round is told by a model of plain dicts: `behaviour_log`, `behaviour_primary_key`.
 """
@@ -7,28 +7,24 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog import load_catalog
 
+from support.behaviours.backends import Backend, OwnedCluster
 from support.worlds.leases import DirectLeaseCalls
 from tiering.clock import RandomIds, SystemClock
-from tiering.cluster.base import ClusterOwner, SplitReader
-from tiering.cluster.capabilities import KvSnapshotsOnDemand
-from tiering.cluster.embedded.storage import EmbeddedStorage
-from tiering.cluster.writable import TableSpec, WritableCluster
+from tiering.cluster.base import SplitReader
+from tiering.cluster.writable import TableSpec
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
-from tiering.lake.base import Lake
 from tiering.lake.marker import Marker
-from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundProgress
 from tiering.model.splits import TieringLogSplit, TieringSplit
-from tiering.model.tables import DEFAULT_FRESHNESS_MS, BucketKey, Offsets, TableInfo, TablePath
+from tiering.model.tables import DEFAULT_FRESHNESS_MS, OFFSET_COLUMN, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
 from tiering.round.ports import HeartbeatCall, ProposedCommit, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
@@ -36,36 +32,12 @@ from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 
-PATH = TablePath("sales", "orders")
 MEMORY_LIMIT = 1 << 62
 """Every round is small enough to run inline."""
 
 BATCH_ROWS = 3
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class LakeBackend:
-    """How to open one lake format in a folder, and how anybody else reads a table of it."""
-
-    open: Callable[[Path], Lake]
-    read: Callable[[Path, TablePath], pa.Table]
-
-
-def _read_iceberg(folder: Path, path: TablePath) -> pa.Table:
-    return load_catalog("lake", **local_lake_properties(folder)).load_table(str(path)).scan().to_arrow()
-
-
-class OwnedCluster(ClusterOwner, WritableCluster, KvSnapshotsOnDemand, Protocol):
-    """A cluster that the behaviours write to, tier from and tell of the lake."""
-
-
-ClusterBackend = Callable[[Path], OwnedCluster]
-CLUSTERS: Mapping[str, ClusterBackend] = {"embedded": lambda folder: EmbeddedStorage(folder / "cluster")}
-LAKES: Mapping[str, LakeBackend] = {
-    "iceberg": LakeBackend(lambda folder: open_lake("iceberg", local_lake_properties(folder)), _read_iceberg)
-}
 
 
 @dataclass
@@ -129,18 +101,21 @@ class TieredTable:
     """See the module. A subclass says which table, and what the lake must hold: `spec`, `lengths` and `check`."""
 
     folder: Path
-    open_cluster: ClusterBackend
-    lake_backend: LakeBackend
+    backend: Backend
 
     def __post_init__(self) -> None:
-        self.cluster = self.open_cluster(self.folder)
-        self.lake = self.lake_backend.open(self.folder)
+        self.path = TablePath(self.backend.new_database(), "orders")
+        self.cluster = self._open_cluster()
+        self.lake = self.backend.open_lake(self.folder)
         self.tierers = Tierers(self.cluster)
         self.tiered: dict[BucketKey, int] = {}
         """By living bucket, what the marker said when it was looked at last."""
         self._numbers = itertools.count(1)
-        self.cluster.create_database(PATH.database_name)
-        self.cluster.create_table(PATH, self.spec())
+        self.cluster.create_database(self.path.database_name)
+        self.cluster.create_table(self.path, self.spec())
+
+    def _open_cluster(self) -> OwnedCluster:
+        return self.backend.open_cluster(self.folder, self.path.database_name)
 
     def spec(self) -> TableSpec:
         raise NotImplementedError
@@ -155,40 +130,45 @@ class TieredTable:
 
     def close(self) -> None:
         self.cluster.close()
+        self.backend.forget(self.path.database_name)
 
     @property
     def table(self) -> TableInfo:
-        return self.cluster.table(PATH)
+        return self.cluster.table(self.path)
 
     @property
     def regions(self) -> list[str]:
         return [partition.partition_name for partition in self.cluster.partitions(self.table)]
 
     def add_column(self, name: str, kind: pa.DataType) -> None:
-        self.cluster.alter_table(PATH, {}, [pa.field(name, kind)])
+        self.cluster.alter_table(self.path, {}, [pa.field(name, kind)])
 
     def writer(self) -> str:
         """A new writer's id."""
         return f"writer-{next(self._numbers)}"
 
-    def log(self, bucket: BucketKey, start: int, stop: int, *more: str) -> list[Row]:
-        """Records of one bucket in the table's columns, and in `more`."""
+    def log(self, bucket: BucketKey, start: int, stop: int, *more: str) -> list[Row | None]:
+        """What one bucket's log has at these offsets, in the table's columns and in `more`; None where there is no record."""
         names = {partition.partition_id: partition.partition_name for partition in self.cluster.partitions(self.table)}
         name = None if bucket.partition_id is None else names[bucket.partition_id]
-        reader = self.cluster.reader(self.table, TieringLogSplit(PATH, bucket, name, start, stop, stop))
-        return [row for batch in reader.read() for row in batch.select([*self.table.schema.names, *more]).to_pylist()]
+        reader = self.cluster.reader(self.table, TieringLogSplit(self.path, bucket, name, start, stop, stop))
+        columns = [*self.table.schema.names, *more, OFFSET_COLUMN]
+        rows = [row for batch in reader.read() for row in batch.select(columns).to_pylist()]
+        by_offset = {row.pop(OFFSET_COLUMN): row for row in rows}
+        assert len(by_offset) == len(rows)
+        return [by_offset.get(offset) for offset in range(start, stop)]
 
     def drop(self, region: str) -> dict[BucketKey, int]:
         """Drops a partition; how far its buckets were tiered."""
         ids = {partition.partition_id for partition in self.cluster.partitions(self.table) if partition.partition_name == region}
-        self.cluster.drop_partition(PATH, region)
+        self.cluster.drop_partition(self.path, region)
         return {bucket: self.tiered.pop(bucket) for bucket in list(self.tiered) if bucket.partition_id in ids}
 
     def restart(self) -> None:
         """Everything is opened anew; what only the tierer knew is lost."""
-        self.close()
-        self.cluster = self.tierers.cluster = self.open_cluster(self.folder)
-        self.lake = self.lake_backend.open(self.folder)
+        self.cluster.close()
+        self.cluster = self.tierers.cluster = self._open_cluster()
+        self.lake = self.backend.open_lake(self.folder)
 
     def run_round(self, *, refuse_fence: bool = False, lose_ack: bool = False, max_duration_ms: int = DEFAULT_FRESHNESS_MS) -> RoundOutcome:
         """One round; then the lake is compared with the model."""
@@ -196,7 +176,7 @@ class TieredTable:
         number, known = next(self._numbers), self.tierers
         assignment = Assignment(
             self.table.table_id,
-            PATH,
+            self.path,
             number,
             1,
             f"round-{number}",
@@ -217,7 +197,7 @@ class TieredTable:
 
     def marker(self) -> Marker | None:
         """The lake's; `tiered` is what it says of living buckets."""
-        view = self.lake.view(PATH)
+        view = self.lake.view(self.path)
         marker = None if view is None else view.marker
         if marker is None:
             assert not self.tiered
@@ -229,7 +209,7 @@ class TieredTable:
 
     def assert_lake_holds(self, expected: Sequence[Row]) -> None:
         """Exactly these rows, each once."""
-        lake_rows = self.lake_backend.read(self.folder, PATH)
+        lake_rows = self.backend.read_lake(self.folder, self.path)
         names = [name for name in lake_rows.column_names if name != "__timestamp"]
         assert _counted(lake_rows.select(names).to_pylist(), names) == _counted(expected, names)
 

@@ -1,8 +1,8 @@
-"""A whole deployment in one process over a real Iceberg lake: embedded cluster, coordinator, and rounds that a test steps through."""
+"""A whole deployment in one process over a real Iceberg lake: cluster, coordinator, and rounds that a test steps through."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from support.worlds.coordinator_world import HandClock
 from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
 from tiering.clock import RandomIds
+from tiering.cluster.base import ClusterOwner
 from tiering.cluster.embedded.rpc.writer import LogWriter
 from tiering.cluster.embedded.storage import EmbeddedStorage
 from tiering.cluster.writable import TableSpec
+from tiering.coordinator.calls.validate_table import ValidateTable
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.server.coordinator import Coordinator
@@ -36,6 +38,8 @@ from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
 from tiering.rpc.v1 import coordinator_pb2 as pb
+from tiering.validate.results import CheckResult, Level
+from tiering.validate.run import validate
 from tiering.wire.errors import error_from_pb
 from tiering.wire.rounds import assignment_from_pb
 
@@ -80,7 +84,7 @@ class DirectTransport(DirectLeaseCalls):
 class SteppedRound:
     """One round of the one tierer."""
 
-    world: LakeWorld
+    world: InlineDeployment
     assignment: Assignment
     runner: RoundRunner
 
@@ -99,29 +103,44 @@ class SteppedRound:
         return outcome
 
 
-class LakeWorld:
-    """One coordinator, one tierer, tables of SCHEMA."""
+class InlineDeployment:
+    """One coordinator over a cluster and a lake, and one tierer whose rounds a test steps through. A subclass says which cluster."""
 
-    def __init__(self, folder: Path, store: Store | None = None) -> None:
+    coordinator: Coordinator
+
+    def __init__(self, lake_properties: Mapping[str, str], store: Store | None = None) -> None:
         self.clock = HandClock()
-        self.lake_properties = local_lake_properties(folder)
+        self.lake_properties = dict(lake_properties)
         self.lake = IcebergLake(self.lake_properties)
-        self.storage = self._open_cluster(folder / "cluster")
         self.store = store or MemoryStore()
-        self.coordinator = self._start()
         self.transport = DirectTransport(lambda: self.coordinator)
         self._sequence = 0
         self._epoch = 0
         self.spark: TaskRunner | None = None
         """Runs all rounds if it is given; else they run inline."""
 
-    def _open_cluster(self, folder: Path) -> EmbeddedStorage:
-        return EmbeddedStorage(folder, self.clock, RandomIds(), self.lake.check_schema)
+    @property
+    def owner(self) -> ClusterOwner:
+        """The cluster, as it is now."""
+        raise NotImplementedError
 
     def _start(self) -> Coordinator:
-        coordinator = Coordinator(self.store, self.storage, lambda _: self.lake, clock=self.clock, ids=RandomIds(), jitter=lambda: 0.0)
+        coordinator = Coordinator(
+            self.store,
+            self.owner,
+            lambda _: self.lake,
+            clock=self.clock,
+            ids=RandomIds(),
+            jitter=lambda: 0.0,
+            validator=lambda call, started: self.validate(call),
+        )
         tick(coordinator)
         return coordinator
+
+    def validate(self, call: ValidateTable) -> Sequence[CheckResult]:
+        """What `CALL sys.validate_table` does, in this process."""
+        level = Level[call.level.upper()]
+        return list(validate(self.owner, self.lake, call.path, level, call.snapshot_id))
 
     def restart(self) -> None:
         """The coordinator's process ends, and another one takes over."""
@@ -130,7 +149,74 @@ class LakeWorld:
 
     def close(self) -> None:
         self.coordinator.close()
-        self.storage.close()
+        self.owner.close()
+
+    def beat(self, **fields: Any) -> pb.LakeTieringHeartbeatResponse:
+        self._sequence += 1
+        tierer = pb.PbTierer(tierer_id=TIERER, sequence=self._sequence, started_at_ms=1)
+        answer, _ = self.coordinator.heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=tierer, **fields))
+        self._epoch = answer.coordinator_epoch
+        return answer
+
+    def due(self) -> None:
+        """All freshness is over."""
+        self.clock.advance(FRESHNESS_S + 1)
+        tick(self.coordinator)
+
+    def begin(self, table: TableInfo, **changes: Any) -> SteppedRound:
+        """The table's next round, not begun yet: it must be due, and the only one. `changes` are made to its assignment."""
+        answer = self._request_table(table)
+        assert answer.HasField("tiering_table"), self.record(table).state
+        assert answer.tiering_table.table_id == table.table_id
+        assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
+        inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
+        runners = (inline, self.spark or inline)
+        world = RoundWorld(
+            self.transport, self.owner, lambda _: self.lake, *runners, self.clock, RandomIds(), limit, keeper(self.transport)
+        )
+        return SteppedRound(self, assignment, RoundRunner(world, assignment))
+
+    def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
+        return self.beat(request_table=True)
+
+    def tier(self, table: TableInfo) -> act.RoundOutcome:
+        """A whole round, now."""
+        self.due()
+        return self.begin(table).end()
+
+    def record(self, table: TableInfo) -> TableRecord:
+        record = self.coordinator.table_records.get(table.table_id)
+        assert record is not None
+        return record
+
+    def view(self, table: TableInfo) -> LakeView:
+        view = self.lake.view(table.path)
+        assert view is not None
+        return view
+
+    def iceberg(self, table: TableInfo) -> Table:
+        """As a user loads it, beside Lakeward."""
+        return self.iceberg_catalog().load_table(str(table.path))
+
+    def iceberg_catalog(self) -> Catalog:
+        """The lake's catalog, as a user opens it."""
+        return load_catalog("lake", **self.lake_properties)
+
+
+class LakeWorld(InlineDeployment):
+    """On the embedded cluster, with tables of SCHEMA."""
+
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
+        super().__init__(local_lake_properties(folder), store)
+        self.storage = self._open_cluster(folder / "cluster")
+        self.coordinator = self._start()
+
+    def _open_cluster(self, folder: Path) -> EmbeddedStorage:
+        return EmbeddedStorage(folder, self.clock, RandomIds(), self.lake.check_schema)
+
+    @property
+    def owner(self) -> ClusterOwner:
+        return self.storage
 
     def reopen(self) -> None:
         """After `close`: cluster and coordinator start again."""
@@ -174,57 +260,6 @@ class LakeWorld:
         writer = LogWriter(self.storage, table.path, f"test-{start}")
         for first, last in ((start, start + count // 2), (start + count // 2, start + count)):
             writer.append(pa.table({"id": range(first, last), "text": [f"row {number}" for number in range(first, last)]}, schema=SCHEMA))
-
-    def beat(self, **fields: Any) -> pb.LakeTieringHeartbeatResponse:
-        self._sequence += 1
-        tierer = pb.PbTierer(tierer_id=TIERER, sequence=self._sequence, started_at_ms=1)
-        answer, _ = self.coordinator.heartbeats.handle(pb.LakeTieringHeartbeatRequest(tierer=tierer, **fields))
-        self._epoch = answer.coordinator_epoch
-        return answer
-
-    def due(self) -> None:
-        """All freshness is over."""
-        self.clock.advance(FRESHNESS_S + 1)
-        tick(self.coordinator)
-
-    def begin(self, table: TableInfo, **changes: Any) -> SteppedRound:
-        """The table's next round, not begun yet: it must be due, and the only one. `changes` are made to its assignment."""
-        answer = self._request_table(table)
-        assert answer.HasField("tiering_table"), self.record(table).state
-        assert answer.tiering_table.table_id == table.table_id
-        assignment = replace(assignment_from_pb(answer.tiering_table, answer.coordinator_epoch), **changes)
-        inline, limit = InlineTaskRunner(), 1 << 40 if self.spark is None else 0
-        runners = (inline, self.spark or inline)
-        world = RoundWorld(
-            self.transport, self.storage, lambda _: self.lake, *runners, self.clock, RandomIds(), limit, keeper(self.transport)
-        )
-        return SteppedRound(self, assignment, RoundRunner(world, assignment))
-
-    def _request_table(self, table: TableInfo) -> pb.LakeTieringHeartbeatResponse:
-        return self.beat(request_table=True)
-
-    def tier(self, table: TableInfo) -> act.RoundOutcome:
-        """A whole round, now."""
-        self.due()
-        return self.begin(table).end()
-
-    def record(self, table: TableInfo) -> TableRecord:
-        record = self.coordinator.table_records.get(table.table_id)
-        assert record is not None
-        return record
-
-    def view(self, table: TableInfo) -> LakeView:
-        view = self.lake.view(table.path)
-        assert view is not None
-        return view
-
-    def iceberg(self, table: TableInfo) -> Table:
-        """As a user loads it, beside Lakeward."""
-        return self.iceberg_catalog().load_table(str(table.path))
-
-    def iceberg_catalog(self) -> Catalog:
-        """The lake's catalog, as a user opens it."""
-        return load_catalog("lake", **self.lake_properties)
 
     def ends(self, table: TableInfo) -> dict[int, int]:
         return {bucket.bucket_id: log.log_end for bucket, log in self.storage.offsets(table).items()}

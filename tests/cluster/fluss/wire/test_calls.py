@@ -242,6 +242,14 @@ def test_a_code_of_a_later_version_is_tried_again() -> None:
     assert error_code(ClusterUnavailable("no server answers")) is None
 
 
+def test_what_a_server_cannot_do_is_not_tried_again_and_a_lake_table_in_the_way_is_named() -> None:
+    unsupported = error_of(-1, "java.lang.UnsupportedOperationException: Only one bucket key is supported for Iceberg at the moment")
+    assert type(unsupported) is InvalidArgument
+    assert "lake plugin" in str(unsupported.hint)
+    assert type(error_of(-1, "java.lang.IllegalStateException: not now")) is ClusterUnavailable
+    assert "rename or drop it" in str(error_of(54, "Table sales.orders already exists.").hint)
+
+
 def test_a_java_stack_trace_is_cut_to_what_it_says() -> None:
     trace = "a.b.Failed: cannot\n\tat a.b.C.d(C.java:3)\n\tat java.base/x.Y.<init>(Y.java)\nCaused by: a.Gone: no file\n\t... 3 more\n"
 

@@ -35,6 +35,7 @@ AUTHENTICATION = 46
 AUTHORIZATION = 48
 FENCED_TIERING_EPOCH = 50
 LAKE_SNAPSHOT_NOT_EXIST = 53
+LAKE_TABLE_EXISTS = 54
 
 MOVED = frozenset({NOT_LEADER_OR_FOLLOWER, UNKNOWN_TABLE_OR_BUCKET, 24, LEADER_NOT_AVAILABLE})
 """Codes of a server that does not lead the bucket (any more), of an older leader epoch, or while nobody leads it."""
@@ -72,11 +73,14 @@ _CLASSES: dict[int, type[LakewardError]] = {
     AUTHORIZATION: ClusterAccessDenied,
     49: InvalidArgument,  # too many buckets
     FENCED_TIERING_EPOCH: Fenced,
-    54: AlreadyExists,  # a lake table
+    LAKE_TABLE_EXISTS: AlreadyExists,
     56: InvalidArgument,  # a change of a table
 }
 """The rest passes or is of a later version: ClusterUnavailable, so that it is tried again."""
+_UNSUPPORTED = "java.lang.UnsupportedOperationException"
+"""How the message of an UNKNOWN_SERVER_ERROR begins that a repeat would get again."""
 _HINTS = {
+    LAKE_TABLE_EXISTS: "The lake still has a table of that name, of a former table: rename or drop it in the lake's catalog first.",
     AUTHENTICATION: "Check the user's name, FLUSS_PASSWORD in the environment, and whether this listener of the cluster asks for a login.",
     47: "Leave the user's name away: this listener of the Fluss cluster takes no login.",
     AUTHORIZATION: "Let the Fluss user do this (ACLs of the Fluss cluster).",
@@ -85,10 +89,10 @@ _HINTS = {
 
 def error_of(code: int, message: str, **ids: object) -> LakewardError:
     """The error of a code, with the server's message; `error_code` reads the code again."""
-    kind = _CLASSES.get(code, ClusterUnavailable)
-    return kind(
-        f"{_without_stack(message) or 'the server gave no reason'} (Fluss error {code})", hint=_HINTS.get(code), **ids, **{_CODE_ID: code}
-    )
+    kind, hint = _CLASSES.get(code, ClusterUnavailable), _HINTS.get(code)
+    if code == UNKNOWN_SERVER_ERROR and message.lstrip().startswith(_UNSUPPORTED):
+        kind, hint = InvalidArgument, "The Fluss cluster, or the lake plugin of its coordinator, cannot do this in its version."
+    return kind(f"{_without_stack(message) or 'the server gave no reason'} (Fluss error {code})", hint=hint, **ids, **{_CODE_ID: code})
 
 
 def _without_stack(message: str) -> str:

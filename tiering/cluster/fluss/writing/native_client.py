@@ -44,6 +44,7 @@ class NativeClient:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Any = None
+        self._written: dict[TablePath, object] = {}
 
     def create_database(self, name: str, ignore_if_exists: bool) -> None:
         """Raises AlreadyExists, InvalidArgument, ClusterUnavailable."""
@@ -76,6 +77,22 @@ class NativeClient:
     def drop_partition(self, path: TablePath, values: Mapping[str, str]) -> None:
         """Raises UnknownPartition, UnknownTable, ClusterUnavailable."""
         self._ask(lambda admin: admin.drop_partition(_path(path), dict(values), False))
+
+    def expect(self, path: TablePath, identity: object) -> None:
+        """To be called before a write: `identity` is what the table and its partitions are now, by their ids.
+
+        pyfluss remembers ids by name as long as it is connected: rows for a partition or a table that was made anew under its name
+        would wait without end, or turn up in a later one. So it connects anew if they are not those of the write before.
+        """
+        with self._lock:
+            is_same = self._written.get(path, identity) == identity
+            connection, loop = self._connection, self._loop
+            if not is_same:
+                self._connection = None
+                self._written.clear()
+            self._written[path] = identity
+        if not is_same and connection is not None and loop is not None:
+            _result(connection.close, loop, self._options.request_timeout_s)
 
     def append(self, path: TablePath, batches: Sequence[pa.RecordBatch]) -> None:
         """Appends rows in the table's columns, a partition a batch; all of them are acknowledged when this returns.
@@ -206,7 +223,8 @@ def _ours(error: Any) -> LakewardError:
         return error_of(error.error_code, message)
     if refusal := _NESTED.search(message):
         return error_of(int(refusal[1]), refusal[2].replace('\\"', '"'))
-    kind: type[LakewardError] = InvalidArgument if "illegal argument" in message else ClusterUnavailable
+    is_refused = any(reason in message for reason in ("illegal argument", "unsupported operation"))
+    kind: type[LakewardError] = InvalidArgument if is_refused else ClusterUnavailable
     return kind(f"Fluss's client: {message}")
 
 

@@ -172,7 +172,7 @@ class FlussWriter:
         """As `WritableCluster.upsert`, within what the module says."""
         table = self.table(path)
         check_primary_key_table(table)
-        batch = fit_columns(rows, table.schema, _nullable(table))
+        batch = _last_of_each_key(table, fit_columns(rows, table.schema, _nullable(table)))
         self._make_partitions(table, batch)
         before = self._source.offsets(table)
         self._repeated_until_known(lambda: self._native.upsert(path, batch))
@@ -186,7 +186,8 @@ class FlussWriter:
         if table.partition_keys:
             present = {partition.partition_name for partition in self.partitions(table)}
             names = _partition_names(table, batch)
-            batch = batch.filter(pa.array([name in present for name in names]))
+            batch = batch.filter(pa.array([name in present for name in names], pa.bool_()))
+        self._make_partitions(table, batch)
         before = self._source.offsets(table)
         self._repeated_until_known(lambda: self._native.delete(path, batch))
         return self._grown(table, before)
@@ -196,14 +197,17 @@ class FlussWriter:
         self._native.close()
 
     def _make_partitions(self, table: TableInfo, batch: pa.RecordBatch) -> None:
-        if not table.partition_keys:
-            return
-        present = {partition.partition_name for partition in self.partitions(table)}
-        new = sorted(set(_partition_names(table, batch)) - present)
+        """Makes the partitions of the rows, if need be; what is there then is what a write of them may go to."""
+        partitions = self.partitions(table) if table.partition_keys else ()
+        present = {partition.partition_name for partition in partitions}
+        new = sorted(set(_partition_names(table, batch)) - present) if table.partition_keys else []
         for name in new:
             self._native.create_partition(table.path, _partition_values(table, name))
         if new:
             self._wait_for_leaders(table)
+            partitions = self.partitions(table)
+        ids = frozenset(partition.partition_id for partition in partitions)
+        self._native.expect(table.path, (table.table_id, len(table.schema), ids))
 
     def _repeated_until_known(self, change: Callable[[], None]) -> None:
         """Just after a column was added a tablet server may not know of it. Upserts and deletes may be repeated: the keys end the same."""
@@ -256,6 +260,14 @@ def _new_columns(table: TableInfo, added: Sequence[pa.Field[Any]]) -> list[pa.Fi
             have = table.schema.field(field.name).type
             raise InvalidArgument(f"the table {table.path} has a column {field.name!r} of type {have}, not {field.type}")
     return new
+
+
+def _last_of_each_key(table: TableInfo, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows without those whose key comes again, in their order. Fluss would log each of them."""
+    names = [str(place) for place, _ in enumerate(table.primary_key)]
+    columns = [*(batch.column(name) for name in table.primary_key), pa.array(range(batch.num_rows))]
+    last = pa.table(columns, [*names, "row"]).group_by(names).aggregate([("row", "max")]).column("row_max")
+    return batch if len(last) == batch.num_rows else batch.take(last.combine_chunks().sort())
 
 
 def _by_partition(table: TableInfo, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

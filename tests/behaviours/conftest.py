@@ -1,0 +1,69 @@
+"""Each story is told of every backend that can tell it; tests/conftest.py prints which stories are left out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.behaviours.backends import EMBEDDED, FLUSS, FLUSS_WITH_ITS_LAKE, LACKS, Backend, EmbeddedBackend, FlussBackend, fluss_backend
+from support.behaviours.deployment import Deployment
+from support.clusters.fluss_server import PROPERTIES
+from tiering.cli.fluss_server.configuration import ClusterSettings
+from tiering.cli.fluss_server.jars import plugins_folder
+from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
+
+FLUSS_STORIES, FLUSS_STORIES_WITH_ITS_LAKE = 4, 2
+"""Fewer than of the embedded cluster, which has the rare ones: each makes a table of its own on a cluster with two cores."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with `backend` is run with each backend that lacks nothing of what its mark `needs` names, unless it chooses itself."""
+    chosen = any("backend" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "backend" in metafunc.fixturenames and not chosen:
+        needs = {need for mark in metafunc.definition.iter_markers("needs") for need in mark.args}
+        names = [name for name, lacks in LACKS.items() if not needs & lacks]
+        metafunc.parametrize("backend", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def fluss_without_lake_tables(fluss: LocalFlussCluster) -> Iterator[FlussBackend]:
+    """Its coordinator has the plugin of tests, which makes no lake table: the first round does."""
+    with fluss_backend(FLUSS, fluss.bootstrap_servers, FLUSS_STORIES) as backend:
+        yield backend
+
+
+@pytest.fixture(scope="session")
+def fluss_with_its_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlussBackend]:
+    """Its coordinator has Fluss's own Iceberg plugin, which makes each lake table with its table."""
+    folder = tmp_path_factory.mktemp("fluss-with-its-lake")
+    lake = {"type": "hadoop", "warehouse": str(folder / "warehouse")}
+    (folder / "warehouse").mkdir()
+    settings = ClusterSettings(plugins_folder(), lake, server_properties=PROPERTIES)
+    with (
+        local_cluster(folder / "cluster", settings) as cluster,
+        fluss_backend(FLUSS_WITH_ITS_LAKE, cluster.bootstrap_servers, FLUSS_STORIES_WITH_ITS_LAKE, lake) as backend,
+    ):
+        yield backend
+
+
+FIXTURES = {FLUSS: "fluss_without_lake_tables", FLUSS_WITH_ITS_LAKE: "fluss_with_its_lake"}
+
+
+@pytest.fixture(scope="session")
+def backend(request: pytest.FixtureRequest) -> Backend:
+    if request.param == EMBEDDED:
+        return EmbeddedBackend()
+    backend: Backend = request.getfixturevalue(FIXTURES[request.param])
+    return backend
+
+
+@pytest.fixture
+def deployment(backend: Backend, tmp_path: Path) -> Iterator[Deployment]:
+    """A cluster, a lake, a coordinator and a tierer, with a database of their own."""
+    deployment = Deployment(tmp_path, backend)
+    try:
+        yield deployment
+    finally:
+        deployment.close()

@@ -1,0 +1,1 @@
+"""The behaviour suite's backends, what each of them cannot do, and a deployment over any of them."""
