@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import Progress, SweepResult, TierTableResult
+from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierTableResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
 from tiering.rpc.v1.control_pb2 import TierTableResponse
@@ -30,7 +30,10 @@ from tiering.rpc.v1.status_pb2 import (
 from tiering.rpc.v1.status_pb2_grpc import TieringStatusStub
 from tiering.wire.calls import (
     TableName,
+    call_options,
     progress_from_pb,
+    set_freshness_request,
+    set_freshness_result_from_pb,
     sweep_lake_request,
     sweep_result_from_pb,
     table_name_to_pb,
@@ -130,6 +133,17 @@ class LakewardClient:
             answer = self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
 
+    def set_freshness(
+        self, table_path: TableName, freshness: str, *, dry_run: bool = False, idempotency_key: str | None = None, caller: str | None = None
+    ) -> SetFreshnessResult:
+        """Promises that the lake copy is at most so old (`5 min`): `CALL sys.set_freshness`.
+
+        Raises UnknownTable, LakeDisabled, InvalidArgument.
+        """
+        request = set_freshness_request(table_path, freshness, call_options(dry_run, idempotency_key, caller))
+        with self._connection.calling():
+            return set_freshness_result_from_pb(self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
+
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
         self._connection.close()
@@ -201,6 +215,14 @@ class AsyncLakewardClient:
         with self._connection.calling():
             answer = await self._control.SweepLake(request, timeout=SWEEP_SECONDS)
         return [sweep_result_from_pb(message) for message in answer.results]
+
+    async def set_freshness(
+        self, table_path: TableName, freshness: str, *, dry_run: bool = False, idempotency_key: str | None = None, caller: str | None = None
+    ) -> SetFreshnessResult:
+        """See `LakewardClient.set_freshness`."""
+        request = set_freshness_request(table_path, freshness, call_options(dry_run, idempotency_key, caller))
+        with self._connection.calling():
+            return set_freshness_result_from_pb(await self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""

@@ -1,4 +1,4 @@
-"""What calls answer that clients outside of the coordinator's process make too: tiering a table, sweeping the lake."""
+"""What calls answer that clients outside of the coordinator's process make too (`tiering.client`)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ class SweepResult:
     removed_bytes: int
     kept: Mapping[str, int]
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class SetFreshnessResult:
+    """What `CALL sys.set_freshness` answers: the promise before and after, in milliseconds."""
+
+    path: TablePath
+    previous_ms: int
+    freshness_ms: int
 
 
 @dataclass(frozen=True)

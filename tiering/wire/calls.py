@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import getpass
 
-from tiering.model.call_results import Progress, SweepResult, TierTableResult
+from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierTableResult
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
-from tiering.rpc.v1.control_pb2 import PbSweepResult, PbTierTableResult, SweepLakeRequest, TierTableRequest, TierTableResponse
+from tiering.rpc.v1.control_pb2 import (
+    PbCallOptions,
+    PbSweepResult,
+    PbTierTableResult,
+    SetFreshnessRequest,
+    SetFreshnessResponse,
+    SweepLakeRequest,
+    TierTableRequest,
+    TierTableResponse,
+)
 from tiering.wire.common import path_from_pb, path_to_pb
 from tiering.wire.rounds import round_progress_from_pb, round_progress_to_pb
 
@@ -116,3 +125,23 @@ def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
         kept=dict(message.kept),
         error=message.error if message.HasField("error") else None,
     )
+
+
+def call_options(dry_run: bool, idempotency_key: str | None, caller: str | None) -> PbCallOptions:
+    """What a call that changes something has beside its arguments. Without a caller it is the user of this process."""
+    return PbCallOptions(dry_run=dry_run, idempotency_key=idempotency_key, caller=caller or getpass.getuser())
+
+
+def set_freshness_request(table: TableName, freshness: str, options: PbCallOptions) -> SetFreshnessRequest:
+    """Asks for another freshness of a table. Raises InvalidName."""
+    return SetFreshnessRequest(table_path=table_name_to_pb(table), freshness=freshness, options=options)
+
+
+def set_freshness_result_to_pb(result: SetFreshnessResult) -> SetFreshnessResponse:
+    """The result as a message."""
+    return SetFreshnessResponse(table_path=path_to_pb(result.path), previous_ms=result.previous_ms, freshness_ms=result.freshness_ms)
+
+
+def set_freshness_result_from_pb(message: SetFreshnessResponse) -> SetFreshnessResult:
+    """The result of a message."""
+    return SetFreshnessResult(path_from_pb(message.table_path), message.previous_ms, message.freshness_ms)

@@ -52,6 +52,20 @@ def test_options_are_set_and_reset(tools: Deployment, lakeward: Lakeward) -> Non
     assert not {FRESHNESS, "table.log.ttl"} & table(tools).properties.keys()
 
 
+def test_a_freshness_is_promised(tools: Deployment, lakeward: Lakeward) -> None:
+    ended = lakeward("set-freshness", str(TOOLS), "5 min", "--dry-run", "--format", "csv")
+    assert (ended.status, ended.out.splitlines()[-1]) == (0, f"{TOOLS},3600000,300000")
+    assert table(tools).freshness_ms == 3_600_000
+    assert lakeward("set-freshness", str(TOOLS), "5 min").status == 0
+    assert table(tools).freshness_ms == 300_000
+    with LakewardClient(tools.uri) as client:
+        assert client.set_freshness(TOOLS, "6 min", idempotency_key="k").previous_ms == 300_000
+        assert client.set_freshness(TOOLS, "6 min", idempotency_key="k").previous_ms == 300_000, "the answer of the first"
+    refused = lakeward("set-freshness", str(TOOLS), "soon")
+    assert refused.status == 2
+    assert "'soon' is not a valid freshness" in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

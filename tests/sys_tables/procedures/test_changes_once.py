@@ -40,6 +40,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
     "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
     "retry_tiering": ({"table": "sales.orders"}, {"table": "sales.other"}),
+    "set_freshness": ({"table": "sales.orders", "freshness": "5 min"}, {"freshness": "6 min"}),
     "set_table_option": (
         {"table": "sales.orders", "name": "table.datalake.freshness", "value": "5 min"},
         {"value": "6 min"},

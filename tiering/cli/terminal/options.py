@@ -31,6 +31,10 @@ UriOption = Annotated[
 FormatOption = Annotated[OutputFormat, typer.Option("--format", help="For people, or for programs: everything, and no colours.")]
 TableArgument = Annotated[str, typer.Argument(help="db.table", autocompletion=table_names)]
 AnyTableArgument = Annotated[str | None, typer.Argument(help="Only this table: db.table.", autocompletion=table_names, show_default=False)]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; do nothing.")]
+KeyOption = Annotated[
+    str | None, typer.Option("--idempotency-key", help="Names the operation: a repeat gets its result instead of doing it again.")
+]
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]

@@ -6,6 +6,7 @@ dies between the two, a repeat does the same once more, with the same end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from tiering import errors
 from tiering.cluster.capabilities import TableOptionSetting
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions.records import EventRecord, Level
-from tiering.coordinator.requests import Mutation
+from tiering.coordinator.requests import Mutation, ResultT
 from tiering.lake_table_options import lake_table_properties
 from tiering.model.tables import TableInfo, TablePath
 
@@ -43,56 +44,84 @@ class SetTableOption(Mutation[SetOptionResult]):
 @effect(SetTableOption, pool=Pool.REPAIR)
 def set_table_option(parts: CallParts, request: SetTableOption) -> SetOptionResult:
     """Raises UnknownTable, UnknownDatabase, InvalidArgument, BadRequest, ClusterUnavailable, LakeUnavailable."""
-    return parts.operations.in_turn(request.procedure, request, lambda: _set(parts, request))
+    path, name = request.path, request.name
+
+    def answer(before: TableInfo, after: TableInfo) -> SetOptionResult:
+        previous, value = before.properties.get(name), after.properties.get(name)
+        outcome = "unchanged" if value == previous else "would_set" if request.dry_run else "set"
+        return SetOptionResult(path, name, previous, value, outcome)
+
+    return set_option(parts, request, path, name, request.value, answer)
 
 
-def _set(parts: CallParts, request: SetTableOption) -> SetOptionResult:
-    cluster, records, path = parts.cluster, parts.table_records, request.path
+def set_option(
+    parts: CallParts,
+    request: Mutation[ResultT],
+    path: TablePath,
+    name: str,
+    value: str | None,
+    answer: Callable[[TableInfo, TableInfo], ResultT],
+) -> ResultT:
+    """Sets one option for any request that does; `answer` makes the result from the table before and after.
+
+    All such requests take turns, so that what is checked and shown as the value before is what gets replaced. Raises as `set_table_option`.
+    """
+    return parts.operations.in_turn(SetTableOption.procedure, request, lambda: _set(parts, request, path, name, value, answer))
+
+
+def _set(
+    parts: CallParts,
+    request: Mutation[ResultT],
+    path: TablePath,
+    name: str,
+    value: str | None,
+    answer: Callable[[TableInfo, TableInfo], ResultT],
+) -> ResultT:
+    cluster, records = parts.cluster, parts.table_records
     if not isinstance(cluster, TableOptionSetting):
         raise errors.InvalidArgument(
             f"the cluster of {path} lets nobody else set the options of its tables", hint="Set it with the cluster's own tools."
         )
     before = cluster.table(path)
-    after = cluster.set_table_option(path, request.name, request.value, dry_run=True)
-    _check_lake_table(parts, request, before, after)
-    previous, value = before.properties.get(request.name), after.properties.get(request.name)
-    outcome = "unchanged" if value == previous else "would_set" if request.dry_run else "set"
-    result = SetOptionResult(path, request.name, previous, value, outcome)
+    after = cluster.set_table_option(path, name, value, dry_run=True)
+    _check_lake_table(parts, name, before, after)
+    result = answer(before, after)
     if request.dry_run:
         return result
-    cluster.set_table_option(path, request.name, request.value)
+    cluster.set_table_option(path, name, value)
     with records.changing():
-        events = [_event(request, records.now().wall)] if outcome == "set" else []
+        changes = before.properties.get(name) != after.properties.get(name)
+        events = [_event(request.caller, path, name, value, records.now().wall)] if changes else []
         records.put(operations=parts.operations.done(request, before.table_id, result), events=events)
     parts.discovery.run_quietly()  # freshness and the lake's switch count at once
     return result
 
 
-def _check_lake_table(parts: CallParts, request: SetTableOption, before: TableInfo, after: TableInfo) -> None:
+def _check_lake_table(parts: CallParts, name: str, before: TableInfo, after: TableInfo) -> None:
     """Raises InvalidArgument for an option that a lake table takes over when it is created, once there is one."""
     is_other_format = before.lake_format != after.lake_format
     if not is_other_format and lake_table_properties(before.properties) == lake_table_properties(after.properties):
         return
-    if parts.lakes.of(before.lake_format).view(request.path) is None:
+    if parts.lakes.of(before.lake_format).view(before.path) is None:
         return
-    own_way = f"ALTER TABLE lake.{request.path} SET TBLPROPERTIES changes the lake table itself."
+    own_way = f"ALTER TABLE lake.{before.path} SET TBLPROPERTIES changes the lake table itself."
     raise errors.InvalidArgument(
-        f"the option {request.name} of {request.path} cannot change any more: its lake table exists, and took it over when it was created",
+        f"the option {name} of {before.path} cannot change any more: its lake table exists, and took it over when it was created",
         hint="Make a new table with that format, and load it." if is_other_format else own_way,
-        table_path=request.path,
+        table_path=before.path,
     )
 
 
-def _event(request: SetTableOption, now: datetime) -> EventRecord:
-    became = "is back to its default" if request.value is None else f"is {request.value!r}"
+def _event(caller: str, path: TablePath, name: str, value: str | None, now: datetime) -> EventRecord:
+    became = "is back to its default" if value is None else f"is {value!r}"
     return EventRecord(
         occurred_at=now,
         level=Level.INFO,
         event_type="TABLE_OPTION_SET",
-        message=f"{request.name} {became}",
-        principal=request.caller,
-        database_name=request.path.database_name,
-        table_name=request.path.table_name,
+        message=f"{name} {became}",
+        principal=caller,
+        database_name=path.database_name,
+        table_name=path.table_name,
         round_id=None,
-        details={"name": request.name, "value": request.value},
+        details={"name": name, "value": value},
     )

@@ -20,6 +20,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
+from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
 from tiering.coordinator.calls.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
@@ -30,8 +31,9 @@ from tiering.library_guards.panics import contained
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
+from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire.calls import sweep_result_to_pb, tier_table_step_to_pb
+from tiering.wire.calls import set_freshness_result_to_pb, sweep_result_to_pb, tier_table_step_to_pb
 from tiering.wire.common import time_to_pb
 from tiering.wire.leases import joined, lease_to_pb, parts
 from tiering.wire.statuses import status_to_pb
@@ -108,7 +110,7 @@ class StatusService(status_pb2_grpc.TieringStatusServicer):
     async def _first_or_next(self, request: status_pb2.ListTieringStatusesRequest) -> Page[status_pb2.PbTableTieringStatus]:
         """A table that was made a moment ago is looked for first, where no other reader waits for the cluster."""
         if request.HasField("table_path") and not request.page_token:
-            path = table_path(request.table_path.database_name, request.table_path.table_name)
+            path = _path(request.table_path)
             if self._coordinator.table_records.by_path(path) is None:
                 await self._pools.for_cluster(self._coordinator.discovery.refresh)
         return await self._pools.for_reader(self._page, request)
@@ -243,7 +245,7 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
 
     async def TierTable(self, request: control_pb2.TierTableRequest, context: Context) -> AsyncIterator[control_pb2.TierTableResponse]:
         call = TierTable(
-            path=table_path(request.table_path.database_name, request.table_path.table_name),
+            path=_path(request.table_path),
             caller=request.caller,
             wait=request.wait,
             timeout_ms=request.timeout_ms,
@@ -259,10 +261,24 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
     async def SweepLake(self, request: control_pb2.SweepLakeRequest, context: Context) -> control_pb2.SweepLakeResponse:
         path = None
         if request.HasField("table_path"):
-            path = table_path(request.table_path.database_name, request.table_path.table_name)
+            path = _path(request.table_path)
         call = SweepLake(path, request.older_than_ms, request.dry_run, caller=request.caller)
         results = await self._coordinator.control.perform(call)
         return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
+
+    async def SetFreshness(self, request: control_pb2.SetFreshnessRequest, context: Context) -> control_pb2.SetFreshnessResponse:
+        call = SetFreshness(_path(request.table_path), request.freshness, **_options(request.options))
+        return set_freshness_result_to_pb(await self._coordinator.control.perform(call))
+
+
+def _path(message: common_pb2.PbTablePath) -> TablePath:
+    return table_path(message.database_name, message.table_name)
+
+
+def _options(message: control_pb2.PbCallOptions) -> dict[str, Any]:
+    """The fields of a `Mutation`."""
+    key = message.idempotency_key if message.HasField("idempotency_key") else None
+    return {"caller": message.caller, "dry_run": message.dry_run, "idempotency_key": key}
 
 
 def _size_in_answer(message: Message) -> int:

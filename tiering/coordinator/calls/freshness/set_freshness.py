@@ -1,0 +1,43 @@
+"""`CALL sys.set_freshness`: changes how fresh a table's lake copy has to be, which counts at once.
+
+It is the option `table.datalake.freshness` of the table, set as `set_table_option` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect
+from tiering.coordinator.calls.set_table_option import set_option
+from tiering.coordinator.requests import Mutation
+from tiering.durations import format_duration, parse_duration_ms
+from tiering.model.call_results import SetFreshnessResult
+from tiering.model.tables import TableInfo, TablePath
+
+OPTION = "table.datalake.freshness"
+
+
+@dataclass(frozen=True)
+class SetFreshness(Mutation[SetFreshnessResult]):
+    """Its arguments (SYS.md). `freshness` is a duration as people write it: '30 s', '5 min'."""
+
+    procedure = "set_freshness"
+    result_class = SetFreshnessResult
+    path: TablePath
+    freshness: str
+
+
+@effect(SetFreshness, pool=Pool.REPAIR)
+def set_freshness(parts: CallParts, request: SetFreshness) -> SetFreshnessResult:
+    """Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
+    milliseconds = parse_duration_ms(request.freshness, "freshness")
+    if milliseconds == 0:
+        raise errors.InvalidArgument("a freshness of 0 cannot be kept", hint="Write how old the lake copy may be: '30 s', '5 min'.")
+
+    def answer(before: TableInfo, after: TableInfo) -> SetFreshnessResult:
+        if not before.lake_enabled:
+            raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=before.table_id)
+        return SetFreshnessResult(request.path, before.freshness_ms, after.freshness_ms)
+
+    return set_option(parts, request, request.path, OPTION, format_duration(milliseconds), answer)
