@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 
 import grpc
 import pytest
@@ -91,6 +92,30 @@ def test_a_table_is_tiered_and_progress_is_told(world: World, uri: str) -> None:
         assert (empty.state, empty.round_id) == ("EMPTY", None)
 
 
+def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> None:
+    world.append()
+    world.due()
+    heard: list[str] = []
+
+    def follow(progress: Progress) -> None:
+        heard.append(progress.message)
+        tierer = world.tierer()
+        while len(heard) == 1 and tierer.beat(request=True).HasField("tiering_table"):
+            tierer.run(*tierer.running.values())
+
+    with LakewardClient(uri) as lakeward:
+        result = lakeward.wait_for_tiering("sales.t1", on_progress=follow, timeout_ms=60_000)
+        assert (result.path, result.reached) == (TablePath("sales", "t1"), True)
+        assert heard[0] == "sales.t1 is Pending: waits for a tierer: none is connected"
+        assert lakeward.wait_for_tiering("sales.t1", offsets={"0": 11}, timeout_ms=0).reached is False
+        assert lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() - timedelta(days=1), timeout_ms=0).reached
+        assert not lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() + timedelta(days=1), timeout_ms=0).reached
+        with pytest.raises(errors.InvalidArgument, match="no time zone"):
+            lakeward.wait_for_tiering("sales.t1", timestamp=datetime(2026, 1, 1))
+        with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):
+            lakeward.set_freshness("sales.t1", "5 min")
+
+
 def test_errors_are_those_of_the_tree(world: World, uri: str) -> None:
     with LakewardClient(uri) as lakeward:
         with pytest.raises(errors.UnknownTable):
@@ -112,6 +137,10 @@ def test_the_asyncio_client_does_the_same(world: World, uri: str) -> None:
             world.append()
             row = await lakeward.tier_table("sales.t1", wait=False)
             assert (row.state, row.round_id) == ("Pending", world.record().round.round_id)  # type: ignore[union-attr]
+            assert (await lakeward.wait_for_tiering("sales.t1", offsets={"0": 10}, timeout_ms=0)).reached is False
+            assert (await lakeward.wait_for_tiering("sales.t2")).reached, "it has no rows"
+            with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):
+                await lakeward.set_freshness("sales.t1", "5 min")
             with pytest.raises(errors.UnknownTable):
                 await lakeward.list_tiering_statuses("sales.none")
 

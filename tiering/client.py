@@ -12,14 +12,16 @@ the coroutines of one event loop).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
+from typing import TypeVar
 
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierTableResult
+from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierTableResult, WaitForTieringResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
-from tiering.rpc.v1.control_pb2 import TierTableResponse
+from tiering.rpc.v1.control_pb2 import TierTableResponse, WaitForTieringResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
     ListKvSnapshotLeasesRequest,
@@ -39,6 +41,8 @@ from tiering.wire.calls import (
     table_name_to_pb,
     tier_table_request,
     tier_table_result_from_pb,
+    wait_for_tiering_request,
+    wait_for_tiering_result_from_pb,
 )
 from tiering.wire.channel import AsyncConnection, Connection
 from tiering.wire.leases import joined, leases_from_pb
@@ -59,6 +63,7 @@ SWEEP_SECONDS = 3_600
 SWEEP_GUARD_MS = 24 * 3_600_000
 """Files younger than a day stay, unless asked otherwise."""
 
+ResultT = TypeVar("ResultT")
 OnProgress = Callable[[Progress], None]
 
 
@@ -144,6 +149,27 @@ class LakewardClient:
         with self._connection.calling():
             return set_freshness_result_from_pb(self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
 
+    def wait_for_tiering(
+        self,
+        table_path: TableName,
+        *,
+        timestamp: datetime | None = None,
+        offsets: Mapping[str, int] | None = None,
+        timeout_ms: int = 300_000,
+        caller: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WaitForTieringResult:
+        """Waits until the lake has the rows written until `timestamp`, or below `offsets`, or all of now: `CALL sys.wait_for_tiering`.
+
+        `offsets` by bucket as `sys.lake_commits` shows them. Raises UnknownTable, LakeDisabled, InvalidArgument.
+        """
+        request = wait_for_tiering_request(table_path, timestamp, offsets, timeout_ms, caller)
+        result: WaitForTieringResult | None = None
+        with self._connection.calling():
+            for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
+                result = _take_wait(step, on_progress) or result
+        return _checked(result, self._connection.uri)
+
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
         self._connection.close()
@@ -224,6 +250,24 @@ class AsyncLakewardClient:
         with self._connection.calling():
             return set_freshness_result_from_pb(await self._control.SetFreshness(request, timeout=ANSWER_SECONDS))
 
+    async def wait_for_tiering(
+        self,
+        table_path: TableName,
+        *,
+        timestamp: datetime | None = None,
+        offsets: Mapping[str, int] | None = None,
+        timeout_ms: int = 300_000,
+        caller: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WaitForTieringResult:
+        """See `LakewardClient.wait_for_tiering`."""
+        request = wait_for_tiering_request(table_path, timestamp, offsets, timeout_ms, caller)
+        result: WaitForTieringResult | None = None
+        with self._connection.calling():
+            async for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
+                result = _take_wait(step, on_progress) or result
+        return _checked(result, self._connection.uri)
+
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""
         await self._connection.close()
@@ -262,7 +306,15 @@ def _take(step: TierTableResponse, on_progress: OnProgress | None) -> TierTableR
     return None
 
 
-def _checked(result: TierTableResult | None, uri: str) -> TierTableResult:
+def _take_wait(step: WaitForTieringResponse, on_progress: OnProgress | None) -> WaitForTieringResult | None:
+    if step.HasField("result"):
+        return wait_for_tiering_result_from_pb(step.result)
+    if on_progress is not None and step.progress:
+        on_progress(progress_from_pb(step))
+    return None
+
+
+def _checked(result: ResultT | None, uri: str) -> ResultT:
     if result is None:
         raise ServiceUnreachable(f"the service at {uri} ended the call without a result", hint="Call again: the round goes on meanwhile.")
     return result

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from sys_tables.declare.columns import arrow_type_of
-from sys_tables.declare.sql_types import Instant, Value, literal, shown, spark_type
+from sys_tables.declare.sql_types import ArgumentValue, Instant, literal, shown, spark_type
 from tiering.errors import InvalidArgument
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
@@ -74,11 +74,11 @@ def parameters_of(input_class: type) -> tuple[Parameter, ...]:
 class ProcedureInput:
     """The arguments of one CALL: checks their names once, then returns typed values."""
 
-    def __init__(self, procedure_name: str, parameters: Sequence[Parameter], arguments: Sequence[tuple[str, Value]]) -> None:
+    def __init__(self, procedure_name: str, parameters: Sequence[Parameter], arguments: Sequence[tuple[str, ArgumentValue]]) -> None:
         """Raises InvalidArgument for an unknown argument, and for a name that occurs twice."""
         self._sql_name = f"sys.{procedure_name}"
         self._parameters = {parameter.name: parameter for parameter in parameters}
-        values: dict[str, Value] = {}
+        values: dict[str, ArgumentValue] = {}
         for name, value in arguments:
             known = name if name in self._parameters else name.lower()
             if known not in self._parameters:
@@ -86,7 +86,7 @@ class ProcedureInput:
             if known in values:
                 raise self._invalid(f"the argument {known!r} of {self._sql_name} is given twice")
             values[known] = value
-        self._values: Mapping[str, Value] = {name: value for name, value in values.items() if value is not None}
+        self._values: Mapping[str, ArgumentValue] = {name: value for name, value in values.items() if value is not None}
 
     def read(self, input_class: type[InputT]) -> InputT:
         """The input with every argument that is one of its fields. Raises InvalidArgument for a missing or mistyped one."""
@@ -127,36 +127,41 @@ def _parameter_of(input_class: type, field: dataclasses.Field[Any], annotation: 
     return Parameter(field.name, arrow_type, default is None, default, comment, table_path)
 
 
-def _text(value: Value) -> str | None:
+def _text(value: ArgumentValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _truth(value: Value) -> bool | None:
+def _truth(value: ArgumentValue) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _whole(allowed: range) -> Callable[[Value], int | None]:
+def _whole(allowed: range) -> Callable[[ArgumentValue], int | None]:
     return lambda value: value if isinstance(value, int) and not isinstance(value, bool) and value in allowed else None
 
 
-def _real(value: Value) -> float | None:
+def _real(value: ArgumentValue) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _moment(value: Value) -> datetime | None:
+def _moment(value: ArgumentValue) -> datetime | None:
     try:
         return value.as_datetime() if isinstance(value, Instant) else None
     except OverflowError:
         return None
 
 
-_CONVERSIONS: Mapping[pa.DataType, Callable[[Value], Any]] = {
+def _numbers(value: ArgumentValue) -> Mapping[str, int] | None:
+    return value if isinstance(value, Mapping) and all(number in _BIGINT_RANGE for number in value.values()) else None
+
+
+_CONVERSIONS: Mapping[pa.DataType, Callable[[ArgumentValue], Any]] = {
     pa.string(): _text,
     pa.bool_(): _truth,
     pa.int32(): _whole(_INT_RANGE),
     pa.int64(): _whole(_BIGINT_RANGE),
     pa.float64(): _real,
     pa.timestamp("us", tz="UTC"): _moment,
+    pa.map_(pa.string(), pa.int64()): _numbers,
 }
 """What a literal becomes; None for one that is not of that type."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,13 +49,17 @@ class Instant:
 
 
 Value = str | int | float | bool | Instant | None
+ArgumentValue = Value | Mapping[str, int]
+"""What an argument of a CALL may be."""
 """A literal of a statement; None is NULL."""
 
 _SHOWN_CHARACTERS = 100
 
 
-def shown(value: Value) -> str:
+def shown(value: ArgumentValue) -> str:
     """The literal as an error message shows it. A long one is cut, since it may be as long as a whole request."""
+    if isinstance(value, Mapping):
+        return f"a map with {len(value)} entries"
     return repr(value[:_SHOWN_CHARACTERS]) + "..." if isinstance(value, str) and len(value) > _SHOWN_CHARACTERS else repr(value)
 
 

@@ -16,7 +16,7 @@ import duckdb
 
 from sys_tables.declare.parameters import Parameter, ProcedureInput
 from sys_tables.declare.procedure import Call, Procedure
-from sys_tables.declare.sql_types import Instant, Value
+from sys_tables.declare.sql_types import ArgumentValue, Instant
 from sys_tables.offline.allowed_sources import check_statement
 from sys_tables.offline.answers import Answer, answer_of, queried
 from sys_tables.offline.parsing import Argument, CallStatement
@@ -110,9 +110,9 @@ def _procedure(name: Sequence[str], registry: Registry) -> Procedure:
     )
 
 
-def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[tuple[str, Value]]:
+def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -> list[tuple[str, ArgumentValue]]:
     """Returns the arguments by name: positional ones first, then named ones, as in Spark. Raises InvalidArgument."""
-    values: list[tuple[str, Value]] = []
+    values: list[tuple[str, ArgumentValue]] = []
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'").fetchall()
         lock(connection)
@@ -130,7 +130,7 @@ def _arguments(parameters: Sequence[Parameter], arguments: Sequence[Argument]) -
     return values
 
 
-def _value(value: object, name: str) -> Value:
+def _value(value: object, name: str) -> ArgumentValue:
     match value:
         case None | bool() | int() | str() | float():
             return value
@@ -140,4 +140,6 @@ def _value(value: object, name: str) -> Value:
             return Instant.of(value)
         case date():
             return value.isoformat()
+        case dict() if all(isinstance(key, str) and type(number) is int for key, number in value.items()):
+            return value
     raise InvalidArgument(f"the argument {name!r} cannot be a value like {value!r}")

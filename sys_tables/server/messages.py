@@ -11,7 +11,7 @@ from functools import cache
 
 from sys_tables.declare.procedure import Procedure
 from sys_tables.declare.scan import Aggregate, AllOf, AnyOf, Condition, Filter, Function, Not, Operator, Order, ScanRequest
-from sys_tables.declare.sql_types import Instant, Value
+from sys_tables.declare.sql_types import ArgumentValue, Instant, Value
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.query.data_tables import DataTable
 from sys_tables.registry import Registry
@@ -92,13 +92,13 @@ def scan_request_from_pb(request: pb.ReadTableRequest, procedures: tuple[Procedu
     )
 
 
-def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, Value]]:
+def arguments_from_pb(request: pb.CallProcedureRequest) -> list[tuple[str, ArgumentValue]]:
     """Names and values of a CALL's arguments, in the caller's order; None is NULL.
 
     Raises InvalidArgument for too many of them, InvalidName for a name that is too long.
     """
     _check_count("arguments", len(request.arguments))
-    return [(check_length(argument.name, "argument"), _value_from_pb(argument.value)) for argument in request.arguments]
+    return [(check_length(argument.name, "argument"), _argument_from_pb(argument.value)) for argument in request.arguments]
 
 
 def page_token(namespace: str, last_name: str) -> str:
@@ -212,8 +212,14 @@ def _aggregate_from_pb(aggregate: pb.Aggregate) -> Aggregate:
     return Aggregate(Function[name], check_length(aggregate.column, "column") if aggregate.HasField("column") else None)
 
 
+def _argument_from_pb(literal: pb.Literal) -> ArgumentValue:
+    return dict(literal.numbers.numbers) if literal.WhichOneof("value") == "numbers" else _value_from_pb(literal)
+
+
 def _value_from_pb(literal: pb.Literal) -> Value:
     kind = literal.WhichOneof("value")
+    if kind == "numbers":
+        raise InvalidArgument("a filter compares with no map")
     if kind is None:
         return None
     if kind == "timestamp_us":

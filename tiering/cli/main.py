@@ -32,6 +32,7 @@ from tiering.cli.commands import (
     tierer,
     up,
     validate,
+    wait,
 )
 from tiering.cli.terminal import completion
 from tiering.cli.terminal.consoles import discard_output, printable, take_any_text
@@ -61,6 +62,7 @@ for command in (
     status,
     export_status,
     tier,
+    wait,
     sweep,
     validate,
     spark_conf,

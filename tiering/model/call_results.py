@@ -49,6 +49,16 @@ class SetFreshnessResult:
 
 
 @dataclass(frozen=True)
+class WaitForTieringResult:
+    """What `CALL sys.wait_for_tiering` answers. `lake_snapshot_id` is the newest one, whether or not it has the rows."""
+
+    path: TablePath
+    reached: bool
+    lake_snapshot_id: int | None
+    waited_ms: int
+
+
+@dataclass(frozen=True)
 class Progress:
     """Where a waiting call stands: a line for people and, once its round has begun to read, how far that is."""
 

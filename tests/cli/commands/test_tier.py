@@ -1,4 +1,4 @@
-"""`lakeward tier`: what its bar is told and shows, and how its wait ends."""
+"""`lakeward tier` and `wait`: what its bar is told and shows, and how its wait ends."""
 
 from __future__ import annotations
 
@@ -75,3 +75,20 @@ def test_elsewhere_only_the_answer_is_written(lakeward: Lakeward) -> None:
     ended = lakeward("tier", "sales.orders", "--no-wait", "--format", "csv")
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.splitlines()[1].startswith("sales.orders,")
+
+
+def test_rows_are_waited_for_without_a_round(lakeward: Lakeward) -> None:
+    waiting = lakeward("wait", "sales.orders", "--timeout-ms", "1", "--format", "csv")
+    assert waiting.status == ExitStatus.NOT_YET
+    assert waiting.out.splitlines()[1].startswith("sales.orders,false,,")
+    assert waiting.err.startswith("lakeward: the lake has not got the rows yet")
+    long_ago = lakeward("wait", "sales.orders", "--timestamp", "2020-01-01")
+    assert (long_ago.status, long_ago.err) == (0, "")
+    for words, message in {
+        ("--offset", "0=many"): "0=many is no offset",
+        ("--offset", "seven=1"): "has no bucket 'seven'",
+        ("--timestamp", "soon"): "'soon' is no moment",
+        ("--timestamp", "2020-01-01", "--offset", "0=1"): "are two goals",
+    }.items():
+        refused = lakeward("wait", "sales.orders", *words)
+        assert (refused.status, message in refused.err) == (2, True), refused.err

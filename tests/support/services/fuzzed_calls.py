@@ -86,8 +86,14 @@ def literal(rng: random.Random) -> pb.Literal | None:
             lambda: pb.Literal(real=rng.choice(_REALS)),
             lambda: pb.Literal(truth=rng.random() < 0.5),
             lambda: pb.Literal(timestamp_us=rng.choice(_MOMENTS)),
+            lambda: _offsets(rng),
         )
     )()
+
+
+def _offsets(rng: random.Random) -> pb.Literal:
+    buckets = rng.choices(("0", "1", "7", "-1", "17/3", "/", "", "zero"), k=rng.randrange(3))
+    return pb.Literal(numbers=pb.NumbersByText(numbers={bucket: rng.choice(_NUMBERS) for bucket in buckets}))
 
 
 def _likely(rng: random.Random, name: str, kind: str, rounds: Sequence[str]) -> pb.Literal:
@@ -107,6 +113,8 @@ def _likely(rng: random.Random, name: str, kind: str, rounds: Sequence[str]) -> 
             return pb.Literal(number=rng.choice(_NUMBERS))
         case "TIMESTAMP":
             return pb.Literal(timestamp_us=rng.choice(_MOMENTS))
+        case "MAP<STRING, BIGINT>":
+            return _offsets(rng)
     return pb.Literal(text=rng.choice((*_WORDS, *_ODD_TEXTS)))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -7,7 +8,7 @@ import pytest
 
 from sys_tables.declare.columns import INT
 from sys_tables.declare.parameters import ProcedureInput, parameter, parameters_of
-from sys_tables.declare.sql_types import Instant, Value
+from sys_tables.declare.sql_types import ArgumentValue, Instant
 from tiering.errors import InvalidArgument, InvalidName
 from tiering.model.tables import TablePath
 
@@ -21,6 +22,7 @@ class Everything:
     ratio: float = parameter("How much.", default=0.5)
     until: datetime | None = parameter("When.", default=None)
     reason: str | None = parameter("Why.", default=None)
+    offsets: Mapping[str, int] | None = parameter("Where.", default=None)
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Listed:
     names: tuple[str, ...] = parameter("Names.")
 
 
-def read(*arguments: tuple[str, Value]) -> Everything:
+def read(*arguments: tuple[str, ArgumentValue]) -> Everything:
     return ProcedureInput("do_it", parameters_of(Everything), arguments).read(Everything)
 
 
@@ -41,6 +43,7 @@ def test_parameters_are_what_the_fields_say() -> None:
         ("ratio", "DOUBLE", False, "double('0.5')"),
         ("until", "TIMESTAMP", False, "NULL"),
         ("reason", "STRING", False, "NULL"),
+        ("offsets", "MAP<STRING, BIGINT>", False, "NULL"),
     ]
 
 
@@ -60,8 +63,9 @@ def test_given_values_are_typed() -> None:
         ("ratio", 1),
         ("until", Instant.of(until)),
         ("reason", ""),
+        ("offsets", {"0": 5}),
     )
-    assert parameters == Everything(TablePath("db", "t"), False, 4, 2**40, 1.0, until, "")
+    assert parameters == Everything(TablePath("db", "t"), False, 4, 2**40, 1.0, until, "", {"0": 5})
 
 
 @pytest.mark.parametrize(
@@ -77,11 +81,13 @@ def test_given_values_are_typed() -> None:
         ([("table", "db.t"), ("timeout_ms", True)], "'timeout_ms' of sys.do_it must be BIGINT"),
         ([("table", "db.t"), ("timeout_ms", 1.0)], "'timeout_ms' of sys.do_it must be BIGINT"),
         ([("table", "db.t"), ("attempts", 2**31)], "'attempts' of sys.do_it must be INT"),
+        ([("table", "db.t"), ("offsets", 5)], r"'offsets' of sys.do_it must be MAP<STRING, BIGINT>, not 5"),
+        ([("table", "db.t"), ("wait", {"0": 5})], "'wait' of sys.do_it must be BOOLEAN, not a map with 1 entries"),
         ([("table", "db.t"), ("until", "now")], "'until' of sys.do_it must be TIMESTAMP"),
         ([("table", "db.t"), ("until", Instant(2**63 - 1))], "'until' of sys.do_it must be TIMESTAMP, not a moment outside"),
     ],
 )
-def test_a_wrong_argument_is_named_with_what_the_procedure_takes(arguments: list[tuple[str, Value]], complaint: str) -> None:
+def test_a_wrong_argument_is_named_with_what_the_procedure_takes(arguments: list[tuple[str, ArgumentValue]], complaint: str) -> None:
     with pytest.raises(InvalidArgument, match=complaint) as raised:
         read(*arguments)
     assert "table STRING, wait BOOLEAN => true" in raised.value.hint

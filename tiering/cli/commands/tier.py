@@ -63,7 +63,7 @@ def is_reached(result: TierTableResult) -> bool:
 
 
 @contextmanager
-def round_bar(table: str) -> Iterator[Callable[[Progress], None]]:
+def round_bar(table: str, doing: str = "tiering") -> Iterator[Callable[[Progress], None]]:
     """Takes the progress of a waiting call: a bar on a terminal, gone at the end; nothing elsewhere."""
     console = message_console()
     if not console.is_terminal:
@@ -78,7 +78,7 @@ def round_bar(table: str) -> Iterator[Callable[[Progress], None]]:
         TextColumn("{task.description}", markup=False),
     )
     with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"tiering {table}", total=None)
+        task = bar.add_task(f"{doing} {table}", total=None)
 
         def show(progress: Progress) -> None:
             fraction = None if progress.round is None else progress.round.fraction

@@ -25,7 +25,7 @@ MEANINGS = {
     ExitStatus.FAILED: "it failed; of `doctor`: something that Lakeward needs is missing",
     ExitStatus.USAGE: "wrong usage or input: nothing was changed",
     ExitStatus.UNREACHABLE: "no service answers at the uri",
-    ExitStatus.NOT_YET: "`tier` stopped waiting before the lake had every row: standard error says why; the round goes on",
+    ExitStatus.NOT_YET: "`tier` or `wait` stopped waiting before the lake had every row: standard error says why; a round goes on",
     ExitStatus.INTERRUPTED: "ended by Ctrl-C (`up`, `coordinator`, `tierer` and `status --watch` end with 0)",
     ExitStatus.READER_GONE: "whoever read the output went away, as `head -1` does",
     ExitStatus.TERMINATED: "ended by SIGTERM (`up`, `coordinator` and `tierer` end with 0)",

@@ -21,6 +21,7 @@ from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
 from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
+from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
@@ -33,8 +34,8 @@ from tiering.model.names import NAME_LIMIT, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire.calls import set_freshness_result_to_pb, sweep_result_to_pb, tier_table_step_to_pb
-from tiering.wire.common import time_to_pb
+from tiering.wire.calls import set_freshness_result_to_pb, sweep_result_to_pb, tier_table_step_to_pb, wait_for_tiering_step_to_pb
+from tiering.wire.common import time_from_pb, time_to_pb
 from tiering.wire.leases import joined, lease_to_pb, parts
 from tiering.wire.statuses import status_to_pb
 
@@ -269,6 +270,22 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
     async def SetFreshness(self, request: control_pb2.SetFreshnessRequest, context: Context) -> control_pb2.SetFreshnessResponse:
         call = SetFreshness(_path(request.table_path), request.freshness, **_options(request.options))
         return set_freshness_result_to_pb(await self._coordinator.control.perform(call))
+
+    async def WaitForTiering(
+        self, request: control_pb2.WaitForTieringRequest, context: Context
+    ) -> AsyncIterator[control_pb2.WaitForTieringResponse]:
+        call = WaitForTiering(
+            path=_path(request.table_path),
+            timestamp=time_from_pb(request.timestamp) if request.HasField("timestamp") else None,
+            offsets=dict(request.offsets.offsets) if request.HasField("offsets") else None,
+            timeout_ms=request.timeout_ms,
+            caller=request.caller,
+        )
+        with self._coordinator.open_calls.during(call.procedure, call.caller, None):
+            steps = self._coordinator.control.perform_with_progress(call)
+            async with aclosing(steps):
+                async for step in steps:
+                    yield wait_for_tiering_step_to_pb(step)
 
 
 def _path(message: common_pb2.PbTablePath) -> TablePath:

@@ -6,6 +6,7 @@ import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StringType;
@@ -63,6 +64,11 @@ final class ArgumentTypes {
       return type instanceof StringType
           || type instanceof DateType
           || type instanceof TimestampNTZType;
+    }
+    if (target instanceof MapType targetMap) {
+      return type instanceof MapType map
+          && fits(map.keyType(), targetMap.keyType())
+          && fits(map.valueType(), targetMap.valueType());
     }
     return List.of(type, target).stream().allMatch(NumericType.class::isInstance);
   }

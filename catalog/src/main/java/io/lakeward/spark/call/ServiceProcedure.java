@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -149,6 +150,8 @@ public final class ServiceProcedure implements UnboundProcedure, BoundProcedure 
                         + qualifiedName
                         + " has the type "
                         + type.sql()
-                        + ", which this version of the plugin cannot send"));
+                        + (type instanceof MapType
+                            ? " and a NULL in it"
+                            : ", which this version of the plugin cannot send")));
   }
 }

@@ -1,0 +1,81 @@
+"""`lakeward wait`: waits until a table's lake copy has certain rows, as `CALL sys.wait_for_tiering` does."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from tiering.cli.commands.tier import round_bar
+from tiering.cli.terminal.completion import PROGRAM
+from tiering.cli.terminal.consoles import printable
+from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgument, UriOption, read_pairs
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+from tiering.errors import InvalidArgument
+from tiering.model.call_results import Progress
+from tiering.model.names import parse_table_path
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("wait")(wait)
+
+
+def wait(
+    table: TableArgument,
+    timestamp: Annotated[str | None, typer.Option(help="Wait for the rows written until then: ISO 8601, UTC unless it has a zone.")] = None,
+    offset: Annotated[
+        list[str] | None,
+        typer.Option(help="BUCKET=OFFSET: wait for the bucket's rows below the offset; repeat it. 17/3 is in partition 17."),
+    ] = None,
+    uri: UriOption = DEFAULT_URI,
+    timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Wait until the lake has certain rows of a table: all that its log has now, unless told otherwise. Makes no round.
+
+    Example: lakeward wait sales.orders --timeout-ms 60000
+
+    Example: lakeward wait sales.orders --timestamp 2026-03-01T08:00:00Z
+    """
+    path = parse_table_path(table)
+    until, offsets = parse_moment(timestamp), parse_offsets(offset)
+    latest = Progress("the wait is over")
+    with LakewardClient(uri) as client, round_bar(str(path), "waiting for") as show:
+
+        def follow(progress: Progress) -> None:
+            nonlocal latest
+            latest = progress
+            show(progress)
+
+        result = client.wait_for_tiering(path, timestamp=until, offsets=offsets, timeout_ms=timeout_ms, on_progress=follow)
+    row = {"reached": result.reached, "lake_snapshot_id": result.lake_snapshot_id, "waited_ms": result.waited_ms}
+    print_rows([{"table": str(result.path), **row}], output)
+    if not result.reached:
+        print(f"{PROGRAM}: the lake has not got the rows yet: {printable(latest.message)}", file=sys.stderr)
+        raise typer.Exit(ExitStatus.NOT_YET)
+
+
+def parse_moment(text: str | None) -> datetime | None:
+    """A moment as people write it; UTC unless it names a zone. Raises InvalidArgument."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgument(f"--timestamp {text[:60]!r} is no moment", hint="Write it as 2026-03-01T08:00:00Z.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def parse_offsets(pairs: list[str] | None) -> dict[str, int] | None:
+    """Offsets by bucket; None if there are none. Raises InvalidArgument."""
+    offsets: dict[str, int] = {}
+    for bucket, text in read_pairs(pairs or (), "--offset").items():
+        if not (text.isascii() and text.isdigit() and int(text) < 2**63):
+            raise InvalidArgument(f"--offset {bucket}={text[:60]} is no offset", hint="Offsets are whole numbers from 0 on.")
+        offsets[bucket] = int(text)
+    return offsets or None

@@ -1,0 +1,218 @@
+"""`CALL sys.wait_for_tiering`: waits until a table's lake copy has certain rows, and makes no round.
+
+Which rows: those below offsets, those written until a moment, or those in the log at the call. As for `tier_table` the lake alone counts:
+it has them when it passes the base check and its marker reaches them. The call holds no thread, and looks again when a round of its
+table ended or a commit was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
+from tiering.coordinator.decisions.moment import milliseconds
+from tiering.coordinator.decisions.records import TableRecord
+from tiering.coordinator.requests import CallRequest
+from tiering.coordinator.status.reasons import status_reason
+from tiering.lake.marker import TieredRange
+from tiering.lake.rules.base_check import Base, reaches
+from tiering.model.call_results import Progress, WaitForTieringResult
+from tiering.model.states import TableState
+from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath, TableType
+
+LOOK_AGAIN_MS = 1_000
+"""Pause between looks at a lake or a cluster that does not answer."""
+
+
+@dataclass(frozen=True)
+class WaitForTiering(CallRequest[WaitForTieringResult]):
+    """Its arguments (SYS.md). `offsets`: by bucket as `sys.lake_commits` writes it the next offset that the lake need not have."""
+
+    procedure = "wait_for_tiering"
+    path: TablePath
+    timestamp: datetime | None = None
+    offsets: Mapping[str, int] | None = None
+    timeout_ms: int = 300_000
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """Either `until`, or `targets`; of the table with this id. `since` is a steady time."""
+
+    table_id: int
+    since: datetime
+    until: datetime | None
+    targets: Offsets
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the lake has. `again_at`: look again then (steady time), even if nothing changes."""
+
+    reached: bool
+    lake_snapshot_id: int | None = None
+    again_at: datetime | None = None
+    problem: str | None = None
+
+
+@effect_with_progress(WaitForTiering)
+async def wait_for_tiering(parts: CallParts, request: WaitForTiering) -> AsyncGenerator[Progress | WaitForTieringResult, None]:
+    """Raises UnknownTable, UnknownDatabase, LakeDisabled, InvalidArgument, ClusterUnavailable."""
+    goal = await parts.threads.run(Pool.LAKE_LOOK, partial(_goal, parts, request))
+    line: str | None = None
+    with parts.table_records.wake_ups.subscribe() as changes:
+        while True:
+            before = _signature(parts, goal)
+            look = await parts.threads.run(Pool.LAKE_LOOK, partial(_look, parts, request, goal))
+            if look.reached or _is_over(parts, request, goal):
+                waited = milliseconds(parts.table_records.now().steady - goal.since)
+                yield WaitForTieringResult(request.path, look.reached, look.lake_snapshot_id, waited)
+                return
+            if (now_line := _line(parts, request, goal, look)) != line:
+                line = now_line
+                yield Progress(line)
+            while before == _signature(parts, goal) and not _is_over(parts, request, goal):
+                if parts.table_records.now().passed(look.again_at):
+                    break
+                await changes.wait()
+
+
+def _is_over(parts: CallParts, request: WaitForTiering, goal: _Goal) -> bool:
+    waited = (parts.table_records.now().steady - goal.since).total_seconds() * 1_000
+    return parts.stopping.is_set() or waited >= request.timeout_ms
+
+
+def _signature(parts: CallParts, goal: _Goal) -> object:
+    """Whatever can change what the lake has: equal signatures, equal answers."""
+    record = parts.table_records.get(goal.table_id)
+    if record is None or parts.table_records.fenced is not None:
+        return None
+    return record.state, record.tiering_epoch, record.shown_snapshot_id, record.shown_offsets
+
+
+def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, look: _Look) -> str:
+    """Why the lake has not got the rows yet, for people."""
+    record, now = _live(parts, request, goal), parts.table_records.now()
+    if goal.until is not None and now.wall <= goal.until:
+        return f"{request.path}: rows written until {goal.until:%Y-%m-%d %H:%M:%S} UTC may still come"
+    if look.problem is not None:
+        return f"{request.path}: {look.problem}"
+    reason = None if _tells_time(record) else status_reason(record, now, tierer_connected=parts.tierer_connected())
+    return f"{request.path} is {record.state}" + (f": {reason}" if reason else "")
+
+
+def _tells_time(record: TableRecord) -> bool:
+    """Whether the reason counts down: a line at each look would be news of nothing."""
+    return record.state is TableState.SCHEDULED or (record.state is TableState.FAILED and record.retry_deadline is not None)
+
+
+def _goal(parts: CallParts, request: WaitForTiering) -> _Goal:
+    if request.timeout_ms < 0:
+        raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
+    if request.timestamp is not None and request.offsets is not None:
+        raise errors.InvalidArgument("a timestamp and offsets are two goals", hint="Wait for one of them, or for neither: for now.")
+    since = parts.table_records.now().steady
+    info = parts.cluster.table(request.path)
+    if not info.lake_enabled:
+        raise errors.LakeDisabled(f"{request.path} has its lake disabled", table_id=info.table_id)
+    if parts.table_records.get(info.table_id) is None:
+        parts.discovery.run()
+    targets: Offsets = {}
+    if request.offsets is not None:
+        targets = _checked_offsets(parts, info, request.offsets)
+    elif request.timestamp is None:
+        targets = {bucket: log.log_end for bucket, log in parts.cluster.offsets(info).items()}
+    goal = _Goal(info.table_id, since, request.timestamp, targets)
+    _live(parts, request, goal)
+    return goal
+
+
+def _checked_offsets(parts: CallParts, info: TableInfo, offsets: Mapping[str, int]) -> Offsets:
+    """The offsets by bucket. Raises InvalidArgument for a bucket that the table has not got, for a negative offset, and for none."""
+    if not offsets:
+        raise errors.InvalidArgument("the offsets name no bucket", hint="Leave the argument out to wait for what is in the log now.")
+    partitions = {partition.partition_id for partition in parts.cluster.partitions(info)} if info.partition_keys else {None}
+    example = f"{next(iter(partitions), None) or 0}/0" if info.partition_keys else "0"
+    targets = {}
+    for text, offset in offsets.items():
+        try:
+            bucket = BucketKey.parse(text)
+        except ValueError:
+            bucket = None
+        if bucket is None or str(bucket) != text or bucket.partition_id not in partitions or not 0 <= bucket.bucket_id < info.bucket_count:
+            raise errors.InvalidArgument(
+                f"{info.path} has no bucket {text[:60]!r}", hint=f"Name buckets as sys.lake_commits does, such as {example!r}."
+            )
+        if offset < 0:
+            raise errors.InvalidArgument(f"the offset {offset} of bucket {text!r} is negative", hint="Offsets begin at 0.")
+        targets[bucket] = offset
+    return targets
+
+
+def _look(parts: CallParts, request: WaitForTiering, goal: _Goal) -> _Look:
+    """Looks at the lake. What is wrong with it is for a round to say, and to wait for."""
+    if parts.table_records.fenced is not None:
+        raise parts.table_records.fenced
+    record, now = _live(parts, request, goal), parts.table_records.now()
+    known = _Look(False, record.shown_snapshot_id)
+    if goal.until is not None and now.wall <= goal.until:
+        return _Look(False, record.shown_snapshot_id, again_at=now.after(LOOK_AGAIN_MS))
+    try:
+        info = parts.cluster.table(request.path)
+        if info.table_id != goal.table_id:
+            raise _gone(request, goal)
+        base = parts.lakes.base(record, info)
+        return _Look(_has(parts, info, base, goal), base.newest)
+    except errors.TransientTieringError as error:
+        return _Look(False, known.lake_snapshot_id, now.after(LOOK_AGAIN_MS), error.message)
+    except errors.PermanentTieringError as error:
+        return _Look(False, known.lake_snapshot_id, problem=error.message)
+
+
+def _has(parts: CallParts, info: TableInfo, base: Base, goal: _Goal) -> bool:
+    log = parts.cluster.offsets(info)
+    # What a log lost of its beginning is out of reach; of a primary-key table the KV snapshot still has it.
+    starts = {bucket: offsets.log_start for bucket, offsets in log.items() if info.table_type is TableType.LOG}
+    if goal.until is None:
+        living = {partition.partition_id for partition in parts.cluster.partitions(info)} if info.partition_keys else ()
+        return reaches(base.ranges, goal.targets, starts, living)
+    return _has_until(parts, info, {bucket: _tiered(base.ranges, bucket, starts) for bucket in log}, log, goal.until)
+
+
+def _has_until(
+    parts: CallParts, info: TableInfo, tiered: Mapping[BucketKey, int | None], log: Mapping[BucketKey, BucketOffsets], until: datetime
+) -> bool:
+    """Whether the first record that each bucket has not in the lake was written after `until`.
+
+    A bucket that does not say when counts as one that lacks a row: the next round reads past offsets that no record has.
+    """
+    pending: dict[BucketKey, int] = {}
+    for bucket, offset in tiered.items():
+        if offset is None and log[bucket].log_end > 0:
+            return False  # its rows come with a KV snapshot, whichever they are
+        if offset is not None and offset < log[bucket].log_end:
+            pending[bucket] = offset
+    if not pending:
+        return True
+    oldest = parts.cluster.oldest_timestamps(info, pending)
+    return all(bucket in oldest and oldest[bucket] > until for bucket in pending)
+
+
+def _tiered(ranges: Mapping[BucketKey, TieredRange], bucket: BucketKey, starts: Offsets) -> int | None:
+    """The next offset that the lake lacks; None for a bucket whose first round begins with a KV snapshot."""
+    return ranges[bucket].tiered if bucket in ranges else starts.get(bucket)
+
+
+def _live(parts: CallParts, request: WaitForTiering, goal: _Goal) -> TableRecord:
+    record = parts.table_records.get(goal.table_id)
+    if record is None:
+        raise _gone(request, goal)
+    return record
+
+
+def _gone(request: WaitForTiering, goal: _Goal) -> errors.UnknownTable:
+    return errors.UnknownTable(f"{request.path} was dropped, made anew, or its lake disabled", table_id=goal.table_id)
