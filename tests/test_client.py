@@ -110,6 +110,9 @@ def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> N
         assert lakeward.wait_for_tiering("sales.t1", offsets={"0": 11}, timeout_ms=0).reached is False
         assert lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() - timedelta(days=1), timeout_ms=0).reached
         assert not lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() + timedelta(days=1), timeout_ms=0).reached
+        assert [str(row.tiered.path) for row in lakeward.tier_database("sales", only_stale=False, exclude="_2")] == ["sales.t1", "sales.t3"]
+        with pytest.raises(errors.UnknownDatabase):
+            lakeward.tier_database("nowhere")
         with pytest.raises(errors.InvalidArgument, match="no time zone"):
             lakeward.wait_for_tiering("sales.t1", timestamp=datetime(2026, 1, 1))
         with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):
@@ -137,6 +140,8 @@ def test_the_asyncio_client_does_the_same(world: World, uri: str) -> None:
             world.append()
             row = await lakeward.tier_table("sales.t1", wait=False)
             assert (row.state, row.round_id) == ("Pending", world.record().round.round_id)  # type: ignore[union-attr]
+            rows = await lakeward.tier_database("sales", wait=False, include="t1")
+            assert [(row.tiered.path, row.tiered.state, row.error) for row in rows] == [(TablePath("sales", "t1"), "Pending", None)]
             assert (await lakeward.wait_for_tiering("sales.t1", offsets={"0": 10}, timeout_ms=0)).reached is False
             assert (await lakeward.wait_for_tiering("sales.t2")).reached, "it has no rows"
             with pytest.raises(errors.InvalidArgument, match="lets nobody else set"):

@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierTableResult, WaitForTieringResult
+from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierDatabaseRow, TierTableResult, WaitForTieringResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
-from tiering.rpc.v1.control_pb2 import TierTableResponse, WaitForTieringResponse
+from tiering.rpc.v1.control_pb2 import TierDatabaseRequest, TierDatabaseResponse, TierTableResponse, WaitForTieringResponse
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
     ListKvSnapshotLeasesRequest,
@@ -39,6 +39,7 @@ from tiering.wire.calls import (
     sweep_lake_request,
     sweep_result_from_pb,
     table_name_to_pb,
+    tier_database_row_from_pb,
     tier_table_request,
     tier_table_result_from_pb,
     wait_for_tiering_request,
@@ -128,6 +129,40 @@ class LakewardClient:
             for step in self._control.TierTable(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take(step, on_progress) or result
         return _checked(result, self._connection.uri)
+
+    def tier_database(
+        self,
+        database_name: str,
+        *,
+        include: str | None = None,
+        exclude: str | None = None,
+        only_stale: bool = True,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        caller: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[TierDatabaseRow]:
+        """Brings the lake up to now for the tables of a database: `CALL sys.tier_database`. A row a table, with its error if it has one.
+
+        `include` and `exclude` are SQL LIKE patterns; `only_stale` takes those that lack rows. Raises UnknownDatabase, InvalidArgument.
+        """
+        options = call_options(dry_run, idempotency_key, caller)
+        request = TierDatabaseRequest(
+            database_name=database_name,
+            include=include,
+            exclude=exclude,
+            only_stale=only_stale,
+            wait=wait,
+            timeout_ms=timeout_ms,
+            options=options,
+        )
+        rows: list[TierDatabaseRow] = []
+        with self._connection.calling():
+            for step in self._control.TierDatabase(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
+                rows += _take_row(step, on_progress)
+        return rows
 
     def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
@@ -233,6 +268,37 @@ class AsyncLakewardClient:
                 result = _take(step, on_progress) or result
         return _checked(result, self._connection.uri)
 
+    async def tier_database(
+        self,
+        database_name: str,
+        *,
+        include: str | None = None,
+        exclude: str | None = None,
+        only_stale: bool = True,
+        wait: bool = True,
+        timeout_ms: int = 300_000,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        caller: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[TierDatabaseRow]:
+        """See `LakewardClient.tier_database`. Cancelling ends the wait, not the rounds."""
+        options = call_options(dry_run, idempotency_key, caller)
+        request = TierDatabaseRequest(
+            database_name=database_name,
+            include=include,
+            exclude=exclude,
+            only_stale=only_stale,
+            wait=wait,
+            timeout_ms=timeout_ms,
+            options=options,
+        )
+        rows: list[TierDatabaseRow] = []
+        with self._connection.calling():
+            async for step in self._control.TierDatabase(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
+                rows += _take_row(step, on_progress)
+        return rows
+
     async def sweep_lake(
         self, table_path: TableName | None = None, *, older_than_ms: int = SWEEP_GUARD_MS, dry_run: bool = False, caller: str | None = None
     ) -> list[SweepResult]:
@@ -312,6 +378,14 @@ def _take_wait(step: WaitForTieringResponse, on_progress: OnProgress | None) -> 
     if on_progress is not None and step.progress:
         on_progress(progress_from_pb(step))
     return None
+
+
+def _take_row(step: TierDatabaseResponse, on_progress: OnProgress | None) -> list[TierDatabaseRow]:
+    if step.HasField("row"):
+        return [tier_database_row_from_pb(step.row)]
+    if on_progress is not None and step.progress:
+        on_progress(Progress(step.progress))
+    return []
 
 
 def _checked(result: ResultT | None, uri: str) -> ResultT:

@@ -54,10 +54,11 @@ async def run(call: Call, arguments: Parameters) -> AsyncIterator[Progress | Out
     steps = call.perform_with_progress(request)
     async with aclosing(steps):
         async for step in steps:
-            yield step if isinstance(step, Progress) else _output(step)
+            yield step if isinstance(step, Progress) else output_of(step)
 
 
-def _output(result: TierTableResult) -> Output:
+def output_of(result: TierTableResult) -> Output:
+    """The row of a result."""
     return Output(
         table=str(result.path),
         round_id=result.round_id,

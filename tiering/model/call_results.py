@@ -28,6 +28,21 @@ class TierTableResult:
 
 
 @dataclass(frozen=True)
+class TierDatabaseRow:
+    """What became of one table of the database. `error`: why it could not be tiered; `tiered` then says how the table stands."""
+
+    tiered: TierTableResult
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class TierDatabaseResult:
+    """What `CALL sys.tier_database` answers: a row a table, by path."""
+
+    rows: tuple[TierDatabaseRow, ...]
+
+
+@dataclass(frozen=True)
 class SweepResult:
     """What a sweep did to one lake table. `removed`: files that were (or would be) deleted; `kept`: how many others stay, by reason."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tiering.errors import InvalidArgument
-from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierTableResult, WaitForTieringResult
+from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierDatabaseRow, TierTableResult, WaitForTieringResult
 from tiering.model.names import parse_table_path
 from tiering.model.tables import TablePath
 from tiering.rpc.v1.common_pb2 import PbTablePath
@@ -15,6 +15,7 @@ from tiering.rpc.v1.control_pb2 import (
     PbCallOptions,
     PbOffsetsByBucket,
     PbSweepResult,
+    PbTierDatabaseRow,
     PbTierTableResult,
     PbWaitForTieringResult,
     SetFreshnessRequest,
@@ -139,6 +140,16 @@ def sweep_result_from_pb(message: PbSweepResult) -> SweepResult:
 def call_options(dry_run: bool, idempotency_key: str | None, caller: str | None) -> PbCallOptions:
     """What a call that changes something has beside its arguments. Without a caller it is the user of this process."""
     return PbCallOptions(dry_run=dry_run, idempotency_key=idempotency_key, caller=caller or getpass.getuser())
+
+
+def tier_database_row_to_pb(row: TierDatabaseRow) -> PbTierDatabaseRow:
+    """The row of one table as a message."""
+    return PbTierDatabaseRow(tiered=tier_table_result_to_pb(row.tiered), error=row.error)
+
+
+def tier_database_row_from_pb(message: PbTierDatabaseRow) -> TierDatabaseRow:
+    """The row of a message; an absent error is None."""
+    return TierDatabaseRow(tier_table_result_from_pb(message.tiered), message.error if message.HasField("error") else None)
 
 
 def set_freshness_request(table: TableName, freshness: str, options: PbCallOptions) -> SetFreshnessRequest:

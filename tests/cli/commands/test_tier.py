@@ -1,4 +1,4 @@
-"""`lakeward tier` and `wait`: what its bar is told and shows, and how its wait ends."""
+"""`lakeward tier`, `tier-database` and `wait`: what its bar is told and shows, and how its wait ends."""
 
 from __future__ import annotations
 
@@ -92,3 +92,14 @@ def test_rows_are_waited_for_without_a_round(lakeward: Lakeward) -> None:
     }.items():
         refused = lakeward("wait", "sales.orders", *words)
         assert (refused.status, message in refused.err) == (2, True), refused.err
+
+
+def test_a_database_is_tiered_and_what_is_left_is_counted(lakeward: Lakeward) -> None:
+    ended = lakeward("tier-database", "sales", "--include", "order_", "--no-wait", "--format", "csv")
+    assert (ended.status, ended.err) == (0, "")
+    assert [line.split(",")[0] for line in ended.out.splitlines()] == ["table", "sales.orders"]
+    short = lakeward("tier-database", "sales", "--include", "orders", "--timeout-ms", "1", "--format", "csv")
+    assert (short.status, short.err) == (ExitStatus.NOT_YET, "lakeward: 1 of 1 tables are not tiered yet\n")
+    refused = lakeward("tier-database", "nowhere")
+    assert refused.status != 0
+    assert "nowhere" in refused.err

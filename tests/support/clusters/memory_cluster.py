@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from tiering.cluster.base import offsets_one_by_one
-from tiering.errors import ClusterUnavailable, Fenced, KvSnapshotGone, UnknownLease, UnknownTable
+from tiering.errors import ClusterUnavailable, Fenced, KvSnapshotGone, UnknownDatabase, UnknownLease, UnknownTable
 from tiering.model.leases import KvSnapshot, KvSnapshotLease
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
@@ -67,6 +67,8 @@ class MemoryCluster:
         return sorted({path.database_name for path in self.by_path})
 
     def tables(self, database_name: str | None = None) -> Sequence[TableInfo]:
+        if database_name is not None and database_name not in self.databases():
+            raise UnknownDatabase(f"there is no database {database_name}")
         return [self.by_path[path] for path in sorted(self.by_path) if database_name in (None, path.database_name)]
 
     def table(self, path: TablePath) -> TableInfo:

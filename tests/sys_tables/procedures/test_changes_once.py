@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "skip_record": ({"table": "sales.stuck", "bucket_id": 0, "offset": 0, "reason": "why"}, {"offset": 1}),
     "take_kv_snapshot": ({"table": "sales.planes"}, {"table": "sales.stuck"}),
+    "tier_database": ({"database": "sales", "include": "order%", "wait": False}, {"include": "other"}),
     "tier_table": ({"table": "sales.orders", "wait": False}, {"table": "sales.other"}),
 }
 """Of each procedure: how it is called with an effect, and what makes that another operation."""

@@ -50,7 +50,7 @@ def tier(
             show(progress)
 
         result = client.tier_table(path, wait=wait, timeout_ms=timeout_ms, caller=getpass.getuser(), on_progress=follow)
-    print_rows([_row(result)], output)
+    print_rows([result_row(result)], output)
     if wait and not is_reached(result):
         why = printable(latest.message)
         print(f"{PROGRAM}: {path} is not tiered yet, its state is {result.state}: {why}", file=sys.stderr)
@@ -88,7 +88,8 @@ def round_bar(table: str, doing: str = "tiering") -> Iterator[Callable[[Progress
         yield show
 
 
-def _row(result: TierTableResult) -> dict[str, Any]:
+def result_row(result: TierTableResult) -> dict[str, Any]:
+    """The row that is printed."""
     row = asdict(result)
     row.pop("path")
     return {"table": str(result.path), **row}

@@ -21,6 +21,7 @@ from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
 from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
+from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
 from tiering.coordinator.calls.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
@@ -29,12 +30,19 @@ from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
+from tiering.model.call_results import Progress
 from tiering.model.leases import KvSnapshotLease
-from tiering.model.names import NAME_LIMIT, table_path
+from tiering.model.names import NAME_LIMIT, check_length, table_path
 from tiering.model.states import LASTING
 from tiering.model.tables import TablePath
 from tiering.rpc.v1 import common_pb2, control_pb2, control_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc, status_pb2, status_pb2_grpc
-from tiering.wire.calls import set_freshness_result_to_pb, sweep_result_to_pb, tier_table_step_to_pb, wait_for_tiering_step_to_pb
+from tiering.wire.calls import (
+    set_freshness_result_to_pb,
+    sweep_result_to_pb,
+    tier_database_row_to_pb,
+    tier_table_step_to_pb,
+    wait_for_tiering_step_to_pb,
+)
 from tiering.wire.common import time_from_pb, time_to_pb
 from tiering.wire.leases import joined, lease_to_pb, parts
 from tiering.wire.statuses import status_to_pb
@@ -266,6 +274,28 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
         call = SweepLake(path, request.older_than_ms, request.dry_run, caller=request.caller)
         results = await self._coordinator.control.perform(call)
         return control_pb2.SweepLakeResponse(results=[sweep_result_to_pb(result) for result in results])
+
+    async def TierDatabase(
+        self, request: control_pb2.TierDatabaseRequest, context: Context
+    ) -> AsyncIterator[control_pb2.TierDatabaseResponse]:
+        call = TierDatabase(
+            database_name=check_length(request.database_name, "database"),
+            include=request.include if request.HasField("include") else None,
+            exclude=request.exclude if request.HasField("exclude") else None,
+            only_stale=request.only_stale,
+            wait=request.wait,
+            timeout_ms=request.timeout_ms,
+            **_options(request.options),
+        )
+        with self._coordinator.open_calls.during(call.procedure, call.caller, call.idempotency_key):
+            steps = self._coordinator.control.perform_with_progress(call)
+            async with aclosing(steps):
+                async for step in steps:
+                    if isinstance(step, Progress):
+                        yield control_pb2.TierDatabaseResponse(progress=step.message)
+                    else:
+                        for row in step.rows:
+                            yield control_pb2.TierDatabaseResponse(row=tier_database_row_to_pb(row))
 
     async def SetFreshness(self, request: control_pb2.SetFreshnessRequest, context: Context) -> control_pb2.SetFreshnessResponse:
         call = SetFreshness(_path(request.table_path), request.freshness, **_options(request.options))

@@ -1,0 +1,55 @@
+"""`lakeward tier-database`: brings the lake copies of a database's tables up to now, as `CALL sys.tier_database` does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tiering.cli.commands.tier import is_reached, result_row, round_bar
+from tiering.cli.terminal.completion import PROGRAM
+from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.cli.terminal.options import DEFAULT_URI, DryRunOption, FormatOption, KeyOption, UriOption
+from tiering.cli.terminal.output import OutputFormat, print_rows
+from tiering.client import LakewardClient
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("tier-database")(tier_database)
+
+
+def tier_database(
+    database: Annotated[str, typer.Argument(help="The database.")],
+    include: Annotated[str | None, typer.Option(help="Only tables whose name is LIKE this pattern: % any text, _ one character.")] = None,
+    exclude: Annotated[str | None, typer.Option(help="No table whose name is LIKE this pattern.")] = None,
+    only_stale: Annotated[bool, typer.Option(help="Leave out tables whose lake copy lacks no row.")] = True,
+    uri: UriOption = DEFAULT_URI,
+    wait: Annotated[bool, typer.Option(help="Wait until the lake has what the logs have now.")] = True,
+    timeout_ms: Annotated[int, typer.Option(help="How long to wait.")] = 300_000,
+    dry_run: DryRunOption = False,
+    idempotency_key: KeyOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Tier the tables of a database now.
+
+    Example: lakeward tier-database sales --exclude 'tmp%'
+    """
+    with LakewardClient(uri) as client, round_bar(database) as show:
+        rows = client.tier_database(
+            database,
+            include=include,
+            exclude=exclude,
+            only_stale=only_stale,
+            wait=wait,
+            timeout_ms=timeout_ms,
+            dry_run=dry_run,
+            idempotency_key=idempotency_key,
+            on_progress=show,
+        )
+    print_rows([{**result_row(row.tiered), "error": row.error} for row in rows], output)
+    left = [row for row in rows if row.error is not None or not is_reached(row.tiered)]
+    if wait and left and not dry_run:
+        print(f"{PROGRAM}: {len(left)} of {len(rows)} tables are not tiered yet", file=sys.stderr)
+        raise typer.Exit(ExitStatus.NOT_YET)

@@ -1,0 +1,179 @@
+"""`CALL sys.tier_database`: `tier_table` for the tables of a database, side by side, with a row for each.
+
+A table that cannot be tiered has a row with its error, and holds up no other. With an idempotency key the tables are chosen once: they are
+stored under the key, and each table's call has a key that follows from it, so that a repeat attaches to the very same calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+
+from tiering import errors
+from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progress
+from tiering.coordinator.calls.tier_table import TierTable, tier_table
+from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
+from tiering.coordinator.requests import Mutation
+from tiering.model.call_results import Progress, TierDatabaseResult, TierDatabaseRow, TierTableResult
+from tiering.model.names import table_path
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
+from tiering.model.tables import TablePath
+
+AT_ONCE = 64
+"""Tables of one call that are begun or waited for at a time: all the same to tierers, and a bound for what one call keeps in memory."""
+
+
+@dataclass(frozen=True)
+class TierDatabase(Mutation[TierDatabaseResult]):
+    """Its arguments (SYS.md). `include` and `exclude` are SQL LIKE patterns of table names."""
+
+    procedure = "tier_database"
+    result_class = TierDatabaseResult
+    unnamed = Mutation.unnamed | {"wait", "timeout_ms"}
+    database_name: str
+    include: str | None = None
+    exclude: str | None = None
+    only_stale: bool = True
+    wait: bool = True
+    timeout_ms: int = 300_000
+
+
+_ENDED = frozenset(state.value for state in RoundState if state.is_final)
+
+Tables = Mapping[str, int]
+"""Ids of the chosen tables by path."""
+
+
+@effect_with_progress(TierDatabase)
+async def tier_database(parts: CallParts, request: TierDatabase) -> AsyncGenerator[Progress | TierDatabaseResult, None]:
+    """Closing it ends the wait, not the rounds. Raises UnknownDatabase, InvalidArgument, ClusterUnavailable."""
+    if request.timeout_ms < 0:
+        raise errors.InvalidArgument(f"timeout_ms must not be negative, but is {request.timeout_ms}")
+    chosen = await parts.threads.run(Pool.LAKE_LOOK, partial(_begin, parts, request))
+    if isinstance(chosen, TierDatabaseResult):
+        yield chosen
+        return
+    turns = asyncio.Semaphore(AT_ONCE)
+    calls = [asyncio.ensure_future(_tier(parts, request, turns, path, table_id)) for path, table_id in chosen.items()]
+    try:
+        for number, call in enumerate(asyncio.as_completed(calls), 1):
+            row = await call
+            why = f": {row.error}" if row.error else ""
+            yield Progress(f"{number} of {len(calls)} tables of {request.database_name}: {row.tiered.path} is {row.tiered.state}{why}")
+        rows = tuple([await call for call in calls])
+    finally:
+        for call in calls:
+            call.cancel()
+    yield await parts.threads.run(Pool.STORE, partial(_end, parts, request, TierDatabaseResult(rows)))
+
+
+def like_pattern(pattern: str) -> re.Pattern[str]:
+    """What a SQL LIKE pattern matches: `%` any text, `_` one character, a backslash takes the next for itself. Raises InvalidArgument."""
+    parts: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            if escaped not in ("%", "_", "\\"):
+                raise errors.InvalidArgument(
+                    f"the pattern {pattern[:60]!r} has a backslash before {escaped!r}",
+                    hint="A backslash stands before %, _ or a backslash.",
+                )
+            parts.append(re.escape(escaped))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _begin(parts: CallParts, request: TierDatabase) -> TierDatabaseResult | Tables:
+    """The result of an earlier call with this key, else the tables: those that it chose, or those of now."""
+    if (earlier := parts.operations.answer(request)) is not None:
+        return earlier
+    known = parts.operations.known(request)
+    if known is not None:
+        return known.targets
+    chosen = _choose(parts, request)
+    if request.dry_run:
+        return chosen
+    with parts.table_records.changing():
+        if (known := parts.operations.known(request)) is not None:  # a call with the same key came first
+            return known.targets
+        begun = parts.operations.begun(request, None, goal={"targets": chosen})
+        parts.table_records.put(operations=begun, events=[_event(parts, request, chosen)])
+    return chosen
+
+
+def _choose(parts: CallParts, request: TierDatabase) -> Tables:
+    include, exclude = like_pattern(request.include or "%"), None if request.exclude is None else like_pattern(request.exclude)
+    infos = parts.cluster.tables(request.database_name)  # raises UnknownDatabase
+    if any(info.lake_enabled and parts.table_records.get(info.table_id) is None for info in infos):
+        parts.discovery.run()
+    chosen: dict[str, int] = {}
+    for info in infos:
+        name, record = info.path.table_name, parts.table_records.get(info.table_id)
+        if record is None or not include.fullmatch(name) or (exclude is not None and exclude.fullmatch(name)):
+            continue
+        if not request.only_stale or _is_stale(parts, record):
+            chosen[str(info.path)] = info.table_id
+    return chosen
+
+
+def _is_stale(parts: CallParts, record: TableRecord) -> bool:
+    """Whether its lake copy lacks rows, as far as anybody knows. A failed table gets its round: only a round can clear the failure."""
+    if record.state is TableState.FAILED:
+        return True
+    lag = parts.observer.observe(record)
+    return lag is None or lag.records > 0
+
+
+async def _tier(parts: CallParts, request: TierDatabase, turns: asyncio.Semaphore, path: str, table_id: int) -> TierDatabaseRow:
+    key = None
+    if request.idempotency_key is not None and not request.dry_run:
+        key = f"{sha256(request.idempotency_key.encode()).hexdigest()}/{table_id}"
+    name = table_path(*path.split(".", 1))
+    call = TierTable(name, request.wait, request.timeout_ms, dry_run=request.dry_run, idempotency_key=key, caller=request.caller)
+    async with turns:
+        try:
+            steps = tier_table(parts, call)
+            async with aclosing(steps):
+                [result] = [step async for step in steps if isinstance(step, TierTableResult)]
+            return TierDatabaseRow(result)
+        except errors.LakewardError as error:
+            if parts.table_records.fenced is not None:
+                raise
+            return TierDatabaseRow(_failed(parts, name, table_id), error.message)
+
+
+def _failed(parts: CallParts, path: TablePath, table_id: int) -> TierTableResult:
+    """The row of a table whose call ended with an error: how the table stands."""
+    record = parts.table_records.get(table_id)
+    state = record.state.value if record is not None and record.state is not None else "Gone"
+    epoch = 0 if record is None else record.tiering_epoch
+    return TierTableResult(path, None, state, epoch, None, None, None, None, None, None, None, 0)
+
+
+def _end(parts: CallParts, request: TierDatabase, result: TierDatabaseResult) -> TierDatabaseResult:
+    """Stores the answer of a call that waited until every table was done: one that gave up has none yet."""
+    is_done = all(row.error is not None or row.tiered.state in _ENDED for row in result.rows)
+    if request.idempotency_key is not None and not request.dry_run and is_done:
+        with parts.table_records.changing():
+            parts.table_records.put(operations=parts.operations.done(request, None, result))
+    return result
+
+
+def _event(parts: CallParts, request: TierDatabase, chosen: Tables) -> EventRecord:
+    return EventRecord(
+        occurred_at=parts.table_records.now().wall,
+        level=Level.INFO,
+        event_type="DATABASE_CALLED",
+        message=f"CALL by {request.caller}: {len(chosen)} tables of {request.database_name}",
+        principal=request.caller,
+        database_name=request.database_name,
+        details={"include": request.include, "exclude": request.exclude, "only_stale": request.only_stale},
+    )
