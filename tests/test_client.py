@@ -106,7 +106,7 @@ def test_rows_are_waited_for_and_the_reason_is_told(world: World, uri: str) -> N
     with LakewardClient(uri) as lakeward:
         result = lakeward.wait_for_tiering("sales.t1", on_progress=follow, timeout_ms=60_000)
         assert (result.path, result.reached) == (TablePath("sales", "t1"), True)
-        assert heard[0] == "sales.t1 is Pending: waits for a tierer: none is connected"
+        assert heard[0] == "sales.t1 is Pending: no tierer is connected"
         assert lakeward.wait_for_tiering("sales.t1", offsets={"0": 11}, timeout_ms=0).reached is False
         assert lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() - timedelta(days=1), timeout_ms=0).reached
         assert not lakeward.wait_for_tiering("sales.t1", timestamp=world.clock.now() + timedelta(days=1), timeout_ms=0).reached

@@ -18,10 +18,24 @@ from types import TracebackType
 from typing import TypeVar
 
 from tiering.errors import ServiceUnreachable
-from tiering.model.call_results import Progress, SetFreshnessResult, SweepResult, TierDatabaseRow, TierTableResult, WaitForTieringResult
+from tiering.model.call_results import (
+    FenceTiererResult,
+    Progress,
+    SetFreshnessResult,
+    SweepResult,
+    TierDatabaseRow,
+    TierTableResult,
+    WaitForTieringResult,
+)
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.status import TableStatus
-from tiering.rpc.v1.control_pb2 import TierDatabaseRequest, TierDatabaseResponse, TierTableResponse, WaitForTieringResponse
+from tiering.rpc.v1.control_pb2 import (
+    FenceTiererRequest,
+    TierDatabaseRequest,
+    TierDatabaseResponse,
+    TierTableResponse,
+    WaitForTieringResponse,
+)
 from tiering.rpc.v1.control_pb2_grpc import TieringControlStub
 from tiering.rpc.v1.status_pb2 import (
     ListKvSnapshotLeasesRequest,
@@ -205,6 +219,22 @@ class LakewardClient:
                 result = _take_wait(step, on_progress) or result
         return _checked(result, self._connection.uri)
 
+    def fence_tierer(
+        self,
+        tierer_id: str,
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        caller: str | None = None,
+    ) -> FenceTiererResult:
+        """Takes a tierer's tables away from it, and gives it no more: `CALL sys.fence_tierer`. Raises InvalidArgument for an unknown id."""
+        options = call_options(dry_run, idempotency_key, caller)
+        request = FenceTiererRequest(tierer_id=tierer_id, reason=reason, options=options)
+        with self._connection.calling():
+            answer = self._control.FenceTierer(request, timeout=ANSWER_SECONDS)
+        return FenceTiererResult(answer.tierer_id, answer.tables_fenced)
+
     def close(self) -> None:
         """Ends the connection; harmless to repeat."""
         self._connection.close()
@@ -333,6 +363,22 @@ class AsyncLakewardClient:
             async for step in self._control.WaitForTiering(request, timeout=timeout_ms / 1_000 + ANSWER_SECONDS):
                 result = _take_wait(step, on_progress) or result
         return _checked(result, self._connection.uri)
+
+    async def fence_tierer(
+        self,
+        tierer_id: str,
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        caller: str | None = None,
+    ) -> FenceTiererResult:
+        """See `LakewardClient.fence_tierer`."""
+        options = call_options(dry_run, idempotency_key, caller)
+        request = FenceTiererRequest(tierer_id=tierer_id, reason=reason, options=options)
+        with self._connection.calling():
+            answer = await self._control.FenceTierer(request, timeout=ANSWER_SECONDS)
+        return FenceTiererResult(answer.tierer_id, answer.tables_fenced)
 
     async def close(self) -> None:
         """Ends the connection; harmless to repeat."""

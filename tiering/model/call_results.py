@@ -64,6 +64,14 @@ class SetFreshnessResult:
 
 
 @dataclass(frozen=True)
+class FenceTiererResult:
+    """What `CALL sys.fence_tierer` answers. `tables_fenced`: tables that the tierer was moving."""
+
+    tierer_id: str
+    tables_fenced: int
+
+
+@dataclass(frozen=True)
 class WaitForTieringResult:
     """What `CALL sys.wait_for_tiering` answers. `lake_snapshot_id` is the newest one, whether or not it has the rows."""
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class TiererState(StrEnum):
-    """LOST: silent for the service timeout. FENCED: another process started under its id."""
+    """LOST: silent for the service timeout. FENCED: another process started under its id, or somebody fenced it."""
 
     ACTIVE = "ACTIVE"
     LOST = "LOST"

@@ -1,7 +1,8 @@
-"""`lakeward tier`, `tier-database` and `wait`: what its bar is told and shows, and how its wait ends."""
+"""`lakeward tier`, `tier-database`, `wait` and `fence`: what its bar is told and shows, and how its wait ends."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 
@@ -13,6 +14,7 @@ from support.running.terminals import Terminal
 from support.services.served import OPTIONS, at_uri
 from support.worlds.coordinator_world import World
 from tiering.cli.terminal.exit_status import ExitStatus
+from tiering.client import AsyncLakewardClient, LakewardClient
 from tiering.rpc.v1.coordinator_pb2 import ReportProgressRequest
 
 
@@ -103,3 +105,24 @@ def test_a_database_is_tiered_and_what_is_left_is_counted(lakeward: Lakeward) ->
     refused = lakeward("tier-database", "nowhere")
     assert refused.status != 0
     assert "nowhere" in refused.err
+
+
+def test_a_tierer_is_fenced_by_a_command_and_by_the_client() -> None:
+    world = World(options=OPTIONS)
+    world.append()
+    world.assigned()
+    with at_uri(world) as uri:
+        with Terminal("fence", "tierer-1", "--reason", "hangs", "--dry-run", "--uri", uri) as terminal:
+            assert terminal.wait_ended() == 0
+        assert world.state() == "Tiering"
+        with Terminal("fence", "tierer-1", "--reason", "hangs", "--uri", uri) as terminal:
+            assert terminal.wait_ended() == 0
+        assert world.state() == "Pending"
+        with LakewardClient(uri) as client:
+            assert client.fence_tierer("tierer-1", idempotency_key="k").tables_fenced == 0
+
+        async def use() -> int:
+            async with AsyncLakewardClient(uri) as client:
+                return (await client.fence_tierer("tierer-1", caller="bob")).tables_fenced
+
+        assert asyncio.run(use()) == 0

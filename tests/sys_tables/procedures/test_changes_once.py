@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "acquire_kv_snapshot_lease": ({"lease_id": "new", "table": "sales.planes"}, {"lease_id": "another"}),
     "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
     "drop_kv_snapshot_lease": ({"lease_id": "held"}, {"lease_id": "another"}),
+    "fence_tierer": ({"tierer_id": "tierer-1", "reason": "why"}, {"reason": "because"}),
     "pause_tiering": ({"table": "sales.orders", "reason": "why"}, {"reason": "because"}),
     "reconcile_lake": ({"table": "sales.orders", "action": "retier"}, {"action": "accept"}),
     "release_kv_snapshot_lease": ({"lease_id": "held", "table": "sales.planes"}, {"lease_id": "another"}),

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.memory.idempotency import IdempotentOperations
@@ -65,6 +65,18 @@ class CallThreads:
             threads.shutdown(wait=False, cancel_futures=pool is Pool.VALIDATION)
 
 
+class TiererFence(Protocol):
+    """What calls need of the tierers. Both methods are for callers that hold the records' lock."""
+
+    def is_known(self, tierer_id: str) -> bool:
+        """Whether a process with this id was heard of within the service timeout."""
+        ...
+
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
+        """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`."""
+        ...
+
+
 @dataclass(frozen=True)
 class CallParts:
     """The parts of a coordinator that effects work with."""
@@ -78,6 +90,7 @@ class CallParts:
     table_lock: Callable[[int], AbstractContextManager[object]]
     """By table id the lock that acks take too."""
     tierer_connected: Callable[[], bool]
+    tierers: TiererFence
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     threads: CallThreads = field(default_factory=CallThreads)

@@ -348,6 +348,8 @@ class TiererRecord:
     stopped: bool = False
     superseded: int = 0
     took_over: bool = False
+    fenced: bool = False
+    """Somebody took it out of service: it gets no table."""
     warned_of_age: bool = False
     rounds: int = 0
     """Rounds that it ended since it was met."""

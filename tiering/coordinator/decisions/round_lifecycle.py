@@ -314,10 +314,26 @@ def take_over(ctx: Context, record: TableRecord) -> Change:
 
     Never handed over under the same epoch: should the former process live, the new epoch fences it.
     """
+    tierer_id = record.round.tierer_id if record.round else None
+    return _leave_tierer(ctx, record, f"another process started as the tierer {tierer_id}")
+
+
+def fence_tierer(ctx: Context, record: TableRecord, reason: str | None) -> Change:
+    """Somebody took the round's tierer out of service, which may live: the new epoch fences it.
+
+    What became of a commit that was granted only the lake knows: the next round's base check finds its marker, or that it is not there,
+    and then the compare-and-set of its late request fails.
+    """
+    tierer_id = record.round.tierer_id if record.round else None
+    because = f": {reason}" if reason else ""
+    return _leave_tierer(ctx, record, f"the tierer {tierer_id} was fenced by {ctx.principal or 'unknown'}{because}")
+
+
+def _leave_tierer(ctx: Context, record: TableRecord, why: str) -> Change:
     current = record.round
     assert current is not None
     if current.acked:
         return finish(ctx, record, Finished())
     if current.cancelled_by is not None:
         return _end_cancelled(ctx, record)
-    return _start_anew(ctx, record, f"another process started as the tierer {current.tierer_id}")
+    return _start_anew(ctx, record, why)

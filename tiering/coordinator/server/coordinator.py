@@ -75,6 +75,7 @@ class Coordinator:
             IdempotentOperations(self.table_records),
             table_lock=self.commits.table_lock,
             tierer_connected=lambda: self.heartbeats.connected(self.table_records.now()),
+            tierers=self.heartbeats,
             validator=validator,
         )
         self.control = Control(self.call_parts)

@@ -20,6 +20,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from tiering.clock import RandomIds
+from tiering.coordinator.calls.fence_tierer import FenceTierer
 from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
 from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
@@ -300,6 +301,11 @@ class ControlService(control_pb2_grpc.TieringControlServicer):
     async def SetFreshness(self, request: control_pb2.SetFreshnessRequest, context: Context) -> control_pb2.SetFreshnessResponse:
         call = SetFreshness(_path(request.table_path), request.freshness, **_options(request.options))
         return set_freshness_result_to_pb(await self._coordinator.control.perform(call))
+
+    async def FenceTierer(self, request: control_pb2.FenceTiererRequest, context: Context) -> control_pb2.FenceTiererResponse:
+        reason = request.reason if request.HasField("reason") else None
+        result = await self._coordinator.control.perform(FenceTierer(request.tierer_id, reason, **_options(request.options)))
+        return control_pb2.FenceTiererResponse(tierer_id=result.tierer_id, tables_fenced=result.tables_fenced)
 
     async def WaitForTiering(
         self, request: control_pb2.WaitForTieringRequest, context: Context

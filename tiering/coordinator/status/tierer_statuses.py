@@ -42,7 +42,7 @@ def _state(now: Moment, tierer: TiererRecord) -> TiererState:
         return TiererState.STOPPED
     if now.passed(tierer.lost_deadline):
         return TiererState.LOST
-    return TiererState.FENCED if tierer.superseded else TiererState.ACTIVE
+    return TiererState.FENCED if tierer.superseded or tierer.fenced else TiererState.ACTIVE
 
 
 def _started_at(tierer: TiererRecord) -> datetime | None:

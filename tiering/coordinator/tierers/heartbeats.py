@@ -103,7 +103,13 @@ class Heartbeats:
     def worth_trying(self, hold: HeldRequest) -> bool:
         """Whether `try_again` may answer now. Takes no lock."""
         ended = self._closing or self._table_records.fenced is not None
-        return self._is_over(hold) or ended or self._table_records.work_waits() or self._table_records.now().passed(hold.deadline)
+        may_take = not self._is_fenced(hold.tierer)
+        return (
+            self._is_over(hold)
+            or ended
+            or (may_take and self._table_records.work_waits())
+            or self._table_records.now().passed(hold.deadline)
+        )
 
     def tierers(self) -> list[TiererRecord]:
         """All tierers heard of within the service timeout, by id."""
@@ -112,6 +118,17 @@ class Heartbeats:
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table."""
         return self._tierers.connected(now)
+
+    def is_known(self, tierer_id: str) -> bool:
+        """Whether a process with this id was heard of within the service timeout."""
+        return any(tierer.tierer_id == tierer_id for tierer in self._tierers.all())
+
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
+        """Gives no more tables to the processes that are known under the id, nor to those of `incarnations`; their held requests wait.
+
+        Call it under the records' lock.
+        """
+        self._tierers.fence(tierer_id, incarnations)
 
     def forget_lost(self) -> None:
         """Forgets tierers that were silent for the service timeout. Takes no lock while there are none."""
@@ -129,6 +146,10 @@ class Heartbeats:
         if not sender.overtaken:
             self._table_records.wake_ups.notify()
         return sender
+
+    def _is_fenced(self, key: TiererKey) -> bool:
+        tierer = self._tierers.get(key)
+        return tierer is not None and tierer.fenced
 
     def _is_over(self, hold: HeldRequest) -> bool:
         """Whether its process sent a newer heartbeat since, or was forgotten."""
@@ -151,6 +172,8 @@ class Heartbeats:
     def _assign(
         self, response: pb.LakeTieringHeartbeatResponse, tierer: TiererKey, incarnation: str | None, listed: frozenset[tuple[int, int]]
     ) -> None:
+        if self._is_fenced(tierer):
+            return
         self._take_over(tierer, incarnation)
         record = self._hand_over(tierer[0], incarnation, listed) or self._next(tierer[0], incarnation)
         if record is not None:

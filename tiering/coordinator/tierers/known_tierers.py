@@ -14,6 +14,7 @@ Forgetting a tierer costs nothing: its next heartbeat brings it back.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -56,6 +57,8 @@ class KnownTierers:
     def __init__(self, service_timeout_ms: int) -> None:
         self._service_timeout_ms = service_timeout_ms
         self._tierers: dict[TiererKey, TiererRecord] = {}
+        self._fenced: dict[TiererKey, None] = {}
+        """Kept beside the others: a process that hangs is forgotten, and fenced all the same when it goes on."""
         self._first_deadline: datetime | None = None
         """The earliest deadline of all tierers, or a time before it."""
 
@@ -79,6 +82,7 @@ class KnownTierers:
             stopped=stopping,
             superseded=0 if known is None else max(known.superseded - 1, 0),
             took_over=known is not None and known.took_over,
+            fenced=key in self._fenced,
             warned_of_age=known is not None and known.warned_of_age,
             rounds=0 if known is None else known.rounds,
         )
@@ -123,7 +127,18 @@ class KnownTierers:
 
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table now."""
-        return any(not tierer.stopped and not now.passed(tierer.lost_deadline) for tierer in self._tierers.copy().values())
+        able = (tierer for tierer in self._tierers.copy().values() if not tierer.stopped and not tierer.fenced)
+        return any(not now.passed(tierer.lost_deadline) for tierer in able)
+
+    def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
+        """Fences the processes that are known under the id, and those of `incarnations`, which may not have been heard of yet."""
+        self._fenced |= dict.fromkeys((tierer_id, incarnation) for incarnation in incarnations)
+        for key, tierer in self._tierers.items():
+            if key[0] == tierer_id:
+                self._tierers[key] = replace(tierer, fenced=True)
+                self._fenced[key] = None
+        while len(self._fenced) > KEPT_TIERERS:
+            del self._fenced[next(iter(self._fenced))]
 
     def any_lost(self, now: Moment) -> bool:
         """Whether `forget_lost` may have anything to do. Called at every tick."""

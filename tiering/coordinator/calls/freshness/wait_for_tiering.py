@@ -17,7 +17,6 @@ from tiering.coordinator.calls.effects import CallParts, Pool, effect_with_progr
 from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.requests import CallRequest
-from tiering.coordinator.status.reasons import status_reason
 from tiering.lake.marker import TieredRange
 from tiering.lake.rules.base_check import Base, reaches
 from tiering.model.call_results import Progress, WaitForTieringResult
@@ -101,13 +100,17 @@ def _line(parts: CallParts, request: WaitForTiering, goal: _Goal, look: _Look) -
         return f"{request.path}: rows written until {goal.until:%Y-%m-%d %H:%M:%S} UTC may still come"
     if look.problem is not None:
         return f"{request.path}: {look.problem}"
-    reason = None if _tells_time(record) else status_reason(record, now, tierer_connected=parts.tierer_connected())
+    reason = _reason(record, tierer_connected=parts.tierer_connected())
     return f"{request.path} is {record.state}" + (f": {reason}" if reason else "")
 
 
-def _tells_time(record: TableRecord) -> bool:
-    """Whether the reason counts down: a line at each look would be news of nothing."""
-    return record.state is TableState.SCHEDULED or (record.state is TableState.FAILED and record.retry_deadline is not None)
+def _reason(record: TableRecord, *, tierer_connected: bool) -> str | None:
+    """What keeps a table from going on, as far as that is more than time."""
+    if record.pause is not None:
+        return f"it was paused by {record.pause.by}"
+    if record.state is TableState.PENDING and not tierer_connected:
+        return "no tierer is connected"
+    return record.error.message if record.state is TableState.FAILED and record.error is not None else None
 
 
 def _goal(parts: CallParts, request: WaitForTiering) -> _Goal:
