@@ -137,11 +137,22 @@ def test_leases_are_acquired_renewed_released_and_listed(deployment: Deployment)
     assert not deployment.sys("kv_snapshot_lease_buckets")
 
 
+def test_rows_in_the_lake_need_no_waiting_and_others_do(orders: StoryTable) -> None:
+    orders.tiered()
+    assert orders.call("wait_for_tiering", timeout_ms=0)["reached"] is True
+    orders.write({10: "later"})
+    assert orders.call("wait_for_tiering", timeout_ms=0)["reached"] is False
+    orders.tiered()
+    assert orders.call("wait_for_tiering", timeout_ms=0)["reached"] is True
+
+
 def test_options_are_set_and_take_effect(orders: StoryTable) -> None:
     orders.call("set_table_option", name="table.datalake.freshness", value="10 min")
     assert orders.info.freshness_ms == 600_000
     with pytest.raises(InvalidArgument):
         orders.call("set_table_option", name="table.datalake.freshness", value="soon")
+    assert orders.call("set_freshness", freshness="PT12M")["previous_ms"] == 600_000
+    assert orders.info.freshness_ms == 720_000
     orders.call("set_table_option", name="table.datalake.enabled", value="false")
     tick(orders.deployment.coordinator)
     assert not is_assigned(orders)
