@@ -29,21 +29,30 @@ NO_FIXTURE = ("tests/faults/",)
 @pytest.fixture(scope="session")
 def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""
+    from support.clusters.fluss_health import watched
     from support.clusters.fluss_server import lake_settings
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
-    with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster, watched(cluster):
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """The same with two tablet servers, for tests that kill them; each leaves all of them running."""
+    from support.clusters.fluss_health import watched
     from support.clusters.fluss_server import lake_settings
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
-    with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster, watched(cluster):
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _fluss_clusters_that_work() -> None:
+    from support.clusters.fluss_health import restart_stuck_coordinators
+
+    restart_stuck_coordinators()
 
 
 class ByFixture(LoadScopeScheduling):

@@ -86,7 +86,7 @@ class LocalFlussCluster:
         self.wait_ready()
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
-        """Returns when the coordinator answers a heartbeat and knows every tablet server that runs: an open port is not enough.
+        """Returns when the coordinator answers a heartbeat and knows every tablet server that runs, and each of these answers.
 
         Raises SetupError with the reason.
         """
@@ -115,7 +115,10 @@ class LocalFlussCluster:
         self.coordinator.check_running()
         try:
             client.coordinator(pb.LakeTieringHeartbeatRequest())
-            missing = running - set(client.servers().tablet_servers)
+            known = client.servers().tablet_servers
+            missing = running - set(known)
+            for number in running - missing:
+                client.missing(known[number])  # one that was started again counts as there by the session of the process that died
         except LakewardError as error:
             return error.message
         return f"tablet server {min(missing)} is not there yet" if missing else None
