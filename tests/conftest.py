@@ -29,7 +29,7 @@ NO_FIXTURE = ("tests/faults/",)
 @pytest.fixture(scope="session")
 def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""
-    from support.clusters.fluss_health import watched
+    from support.running.fluss_health import watched
     from support.clusters.fluss_server import lake_settings
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
@@ -40,7 +40,7 @@ def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluste
 @pytest.fixture(scope="session")
 def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """The same with two tablet servers, for tests that kill them; each leaves all of them running."""
-    from support.clusters.fluss_health import watched
+    from support.running.fluss_health import watched
     from support.clusters.fluss_server import lake_settings
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
@@ -50,7 +50,7 @@ def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlus
 
 @pytest.fixture(autouse=True)
 def _fluss_clusters_that_work() -> None:
-    from support.clusters.fluss_health import restart_stuck_coordinators
+    from support.running.fluss_health import restart_stuck_coordinators
 
     restart_stuck_coordinators()
 

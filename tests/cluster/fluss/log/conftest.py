@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.clusters.fluss_health import watched
+from support.running.fluss_health import watched
 from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
