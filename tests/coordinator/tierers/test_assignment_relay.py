@@ -232,7 +232,7 @@ def test_a_commit_is_granted_only_while_the_assignment_cannot_have_timed_out(sha
     tierer, info = begun(shared)
     tierer.plan(info)
     pass_by(30)
-    told = len(assigner(shared).reports)
+    reports_before = len(assigner(shared).reports)
     proposed = tierer.prepare(info)
     pass_by(LONG)
     assigner(shared).undecided.add(shared.table.table_id)
@@ -241,7 +241,7 @@ def test_a_commit_is_granted_only_while_the_assignment_cannot_have_timed_out(sha
     assigner(shared).undecided.clear()
     assigner(shared).time_out(shared.table)
     assert assigner(shared).another_asks() == shared.table.table_id
-    assert len(assigner(shared).reports) == told + 1
+    assert len(assigner(shared).reports) == reports_before + 1
     assert not tierer.begin(info, proposed).granted
     assert shared.record().assignment is None
 
@@ -249,14 +249,14 @@ def test_a_commit_is_granted_only_while_the_assignment_cannot_have_timed_out(sha
 def test_an_old_renewal_is_repeated_before_a_commit_is_granted(shared: World) -> None:
     tierer, info = begun(shared)
     tierer.plan(info)
-    told = len(assigner(shared).reports)
+    reports_before = len(assigner(shared).reports)
     shared.clock.wall += timedelta(seconds=59)
     assert tierer.begin(info, tierer.prepare(info)).granted
-    assert len(assigner(shared).reports) == told
+    assert len(assigner(shared).reports) == reports_before
     shared.clock.wall += timedelta(seconds=LONG)
     assert tierer.begin(info, tierer.prepare(info)).granted
     assert [ref.table_id for ref in assigner(shared).reports[-1].renewed] == [shared.table.table_id]
-    assert len(assigner(shared).reports) == told + 1
+    assert len(assigner(shared).reports) == reports_before + 1
 
 
 def test_an_end_that_the_cluster_could_not_take_is_told_again(shared: World) -> None:
