@@ -31,15 +31,15 @@ def test_a_partition_that_vanishes_meanwhile_is_left_out(tables: FlussTables) ->
     client = FlussClient(tables.connection)
     offsets = FlussLogOffsets(client)
 
-    def told(buckets: set[BucketKey]) -> bool:
+    def are_known(buckets: set[BucketKey]) -> bool:
         try:
             return offsets.of([(table, partitions)])[table.table_id].keys() == buckets
         except ClusterUnavailable:  # no leader yet, or servers that do not agree yet
             return False
 
-    wait_for("both partitions have leaders, which are remembered from then on", lambda: told({stays, goes}))
+    wait_for("both partitions have leaders, which are remembered from then on", lambda: are_known({stays, goes}))
     tables.drop_partition(table, {"region": "goes"})
-    wait_for("the servers agree that one is gone", lambda: told({stays}))
+    wait_for("the servers agree that one is gone", lambda: are_known({stays}))
     offsets.close()
     client.close()
     tables.drop(table)
