@@ -46,6 +46,15 @@ def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlus
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`HOST:PORT` of the name node of a real HDFS. Fails, and is not skipped, where its jars are not there."""
+    from support.hadoop.hdfs_server import local_hdfs
+
+    with local_hdfs(tmp_path_factory.mktemp("hdfs")) as name_node:
+        yield name_node
+
+
 class ByFixture(LoadScopeScheduling):
     """The tests of a file stay together, but for the folders above."""
 
