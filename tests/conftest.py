@@ -29,8 +29,8 @@ NO_FIXTURE = ("tests/faults/",)
 @pytest.fixture(scope="session")
 def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""
-    from support.running.fluss_health import watched
     from support.clusters.fluss_server import lake_settings
+    from support.running.fluss_health import watched
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
     with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster, watched(cluster):
@@ -40,8 +40,8 @@ def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluste
 @pytest.fixture(scope="session")
 def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """The same with two tablet servers, for tests that kill them; each leaves all of them running."""
-    from support.running.fluss_health import watched
     from support.clusters.fluss_server import lake_settings
+    from support.running.fluss_health import watched
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
     with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster, watched(cluster):
@@ -53,6 +53,15 @@ def _fluss_clusters_that_work() -> None:
     from support.running.fluss_health import restart_stuck_coordinators
 
     restart_stuck_coordinators()
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`HOST:PORT` of the name node of a real HDFS. Fails, and is not skipped, where its jars are not there."""
+    from support.hadoop.hdfs_server import local_hdfs
+
+    with local_hdfs(tmp_path_factory.mktemp("hdfs")) as name_node:
+        yield name_node
 
 
 class ByFixture(LoadScopeScheduling):

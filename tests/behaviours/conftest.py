@@ -9,8 +9,8 @@ import pytest
 
 from support.behaviours.backends import EMBEDDED, FLUSS, FLUSS_WITH_ITS_LAKE, LACKS, Backend, EmbeddedBackend, FlussBackend, fluss_backend
 from support.behaviours.deployment import Deployment
-from support.running.fluss_health import watched
 from support.clusters.fluss_server import PROPERTIES
+from support.running.fluss_health import watched
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import plugins_folder
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster

@@ -112,6 +112,7 @@ def test_a_cluster_that_is_not_there_is_a_finding_that_names_it() -> None:
     ("properties", "verdict", "text"),
     [
         ({"type": "hadoop", "warehouse": "/x"}, Verdict.WARN, "hadoop"),
+        ({"type": "hadoop", "warehouse": "hdfs://nn:8020/x"}, Verdict.OK, "HDFS"),
         ({"type": "sql", "uri": "sqlite:////x.db"}, Verdict.WARN, "SQLite"),
         ({"type": "sql", "uri": "postgresql+psycopg://db/lake"}, Verdict.OK, "type sql"),
         ({"type": "rest", "uri": "http://c"}, Verdict.OK, "type rest"),

@@ -80,7 +80,9 @@ def shared_lake(properties: Mapping[str, str]) -> Iterator[Finding]:
         mend = "Name it with --fluss-conf server.yaml or --datalake.iceberg.*, or the service that goes by it with --uri."
         yield warn(SHARING, "nothing says which lake it is", mend)
         return
-    if kind == "hadoop":
+    if kind == "hadoop" and properties.get("warehouse", "").startswith("hdfs://"):
+        yield ok(SHARING, "a hadoop catalog on HDFS, where no commit replaces another's")
+    elif kind == "hadoop":
         mend = "Let nothing but Lakeward write to the lake's tables while it runs; Fluss's coordinator, which makes tables, is no danger."
         yield warn(SHARING, "a hadoop catalog: Iceberg's JVM classes may replace a commit that comes at the same moment", mend)
     elif uri.startswith("sqlite"):

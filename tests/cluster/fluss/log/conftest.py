@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.running.fluss_health import watched
 from support.clusters.fluss_tables import FlussTables
+from support.running.fluss_health import watched
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
 
