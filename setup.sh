@@ -145,6 +145,9 @@ sys.exit(bool(missing_jars()))' || {
   PYTHONPATH=tests .venv/bin/python -m support.clusters.fluss_plugin
 }
 
+# The HDFS of the tests.
+ensure_hdfs() { PYTHONPATH=tests .venv/bin/python -m support.hadoop.hdfs_server; }
+
 [ -n "${LAKEWARD_SETUP_ALONE:-}" ] || alone
 unset LAKEWARD_SETUP_ALONE
 ensure_java
@@ -156,3 +159,4 @@ ensure_bytecode
 ensure_plugin_tests
 ensure_jars
 ensure_fluss_server
+ensure_hdfs

@@ -30,9 +30,10 @@ NO_FIXTURE = ("tests/faults/",)
 def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """A real Fluss cluster whose tables can be tiered. Fails, and is not skipped, where its jars are not there."""
     from support.clusters.fluss_server import lake_settings
+    from support.running.fluss_health import watched
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
-    with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("fluss"), lake_settings()) as cluster, watched(cluster):
         yield cluster
 
 
@@ -40,10 +41,27 @@ def fluss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluste
 def fluss_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
     """The same with two tablet servers, for tests that kill them; each leaves all of them running."""
     from support.clusters.fluss_server import lake_settings
+    from support.running.fluss_health import watched
     from tiering.cli.fluss_server.local_cluster import local_cluster
 
-    with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("fluss-of-two"), lake_settings(tablet_servers=2)) as cluster, watched(cluster):
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _fluss_clusters_that_work() -> None:
+    from support.running.fluss_health import restart_stuck_coordinators
+
+    restart_stuck_coordinators()
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`HOST:PORT` of the name node of a real HDFS. Fails, and is not skipped, where its jars are not there."""
+    from support.hadoop.hdfs_server import local_hdfs
+
+    with local_hdfs(tmp_path_factory.mktemp("hdfs")) as name_node:
+        yield name_node
 
 
 class ByFixture(LoadScopeScheduling):

@@ -10,6 +10,7 @@ import pytest
 from support.behaviours.backends import EMBEDDED, FLUSS, FLUSS_WITH_ITS_LAKE, LACKS, Backend, EmbeddedBackend, FlussBackend, fluss_backend
 from support.behaviours.deployment import Deployment
 from support.clusters.fluss_server import PROPERTIES
+from support.running.fluss_health import watched
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.jars import plugins_folder
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
@@ -43,6 +44,7 @@ def fluss_with_its_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
     settings = ClusterSettings(plugins_folder(), lake, server_properties=PROPERTIES)
     with (
         local_cluster(folder / "cluster", settings) as cluster,
+        watched(cluster),
         fluss_backend(FLUSS_WITH_ITS_LAKE, cluster.bootstrap_servers, FLUSS_STORIES_WITH_ITS_LAKE, lake) as backend,
     ):
         yield backend

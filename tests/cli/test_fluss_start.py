@@ -203,7 +203,7 @@ def test_a_lake_that_is_not_the_clusters_is_refused(start: Start, fluss: LocalFl
         ("datalake.format: paimon\n", "the cluster's lake format is 'paimon'"),
         ("datalake.iceberg.type: nessie\n", "Lakeward cannot open the lake's catalog 'nessie'"),
         ("datalake.iceberg.type: hadoop\ndatalake.iceberg.warehouse: s3a://bucket/x\n", "a hadoop catalog on an object store (s3a)"),
-        ("datalake.iceberg.type: hadoop\ndatalake.iceberg.warehouse: hdfs://nn/x\n", "a hadoop catalog on hdfs"),
+        ("datalake.iceberg.type: hadoop\ndatalake.iceberg.warehouse: viewfs://nn/x\n", "not one of scheme 'viewfs'"),
         ("datalake.iceberg.type: jdbc\ndatalake.iceberg.warehouse: /x\n", "has no datalake.iceberg.uri"),
     ],
 )

@@ -7,6 +7,7 @@ and in the format's own tests.
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from support.lakes.lake_kit import COLUMNS
-from support.lakes.lakes_under_test import LAKES, LakeUnderTest
+from support.lakes.lakes_under_test import LAKES, HdfsUnderTest, LakeUnderTest
 from tiering.errors import CommitOutcomeUnknown, Fenced, LakeTableReplaced
 from tiering.lake.base import Committable, Lake, LakeTieringFactory, LakeView, WriterInitContext
 from tiering.lake.maintenance import LakeMaintenance
@@ -31,8 +32,13 @@ B0, B1 = BucketKey(None, 0), BucketKey(None, 1)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=LAKES)
+ON_HDFS = "iceberg, hadoop catalog on HDFS"
+
+
+@pytest.fixture(params=[*LAKES, ON_HDFS])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> LakeUnderTest:
+    if request.param == ON_HDFS:
+        return HdfsUnderTest(request.getfixturevalue("hdfs"), f"conformance-{uuid.uuid4().hex}")
     return LAKES[request.param](tmp_path)
 
 

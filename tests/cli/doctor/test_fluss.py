@@ -22,12 +22,19 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey
 from tiering.rpc.fluss import fluss_pb2 as pb
 
+EVERY_CALL_BUT_SETTINGS = {key: versions for key, versions in EVERY_CALL.items() if key != 1045}
+
+
+def lake_setting(lake_format: str) -> pb.PbDescribeConfig:
+    return pb.PbDescribeConfig(config_key="datalake.format", config_value=lake_format, config_source="INITIAL_SERVER_CONFIG")
+
 
 def test_each_server_is_reached(fluss: LocalFlussCluster) -> None:
     results = list(findings([("fluss", lambda: cluster_servers(fluss.bootstrap_servers))]))
     assert [finding.verdict for finding in results if "lake" not in finding.result] == [Verdict.OK] * 2
     assert fluss.bootstrap_servers in results[0].result
     assert fluss.tablet_server_address(0) in results[1].result
+    assert (results[-1].verdict, "datalake.format is iceberg" in results[-1].result) == (Verdict.OK, True)  # also without any table
 
 
 def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_named() -> None:
@@ -41,12 +48,26 @@ def test_a_tablet_server_that_does_not_answer_and_one_that_lacks_a_call_are_name
             servers = [pb.PbServerNode(node_id=number, host=host, port=port) for number, (host, port) in enumerate(nodes)]
             return pb.MetadataResponse(coordinator_server=coordinator, tablet_servers=servers)
 
-        with ScriptedFluss(answers={1012: metadata, 1003: lambda request: pb.ListDatabasesResponse()}) as cluster:
+        with ScriptedFluss(EVERY_CALL_BUT_SETTINGS, {1012: metadata, 1003: lambda request: pb.ListDatabasesResponse()}) as cluster:
             results = list(cluster_servers(cluster.address))
     assert [finding.verdict for finding in results] == [Verdict.OK, Verdict.FAIL, Verdict.FAIL, Verdict.WARN]
     assert f"tablet server 0 at 127.0.0.1:{nobody} cannot be reached" in results[1].result
     assert "does not take FetchLog (1015)" in results[2].result
     assert "it has no tables" in results[3].result
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "text"),
+    [
+        (pb.DescribeClusterConfigsResponse(configs=[lake_setting("paimon")]), Verdict.OK, "datalake.format is paimon"),
+        (pb.DescribeClusterConfigsResponse(), Verdict.WARN, "datalake.format is not set"),
+        (pb.ErrorResponse(error_code=48, error_message="not yours to see"), Verdict.WARN, "it has no tables"),
+    ],
+)
+def test_the_lake_plugin_is_told_from_the_clusters_settings(answer: pb.DescribeClusterConfigsResponse, verdict: Verdict, text: str) -> None:
+    with ScriptedFluss(answers={1045: lambda request: answer, 1003: lambda request: pb.ListDatabasesResponse()}) as cluster:
+        *_, lake = cluster_servers(cluster.address)
+    assert (lake.verdict, text in lake.result) == (verdict, True)
 
 
 def test_a_server_that_is_too_old_is_a_finding_that_names_the_call() -> None:
@@ -91,6 +112,7 @@ def test_a_cluster_that_is_not_there_is_a_finding_that_names_it() -> None:
     ("properties", "verdict", "text"),
     [
         ({"type": "hadoop", "warehouse": "/x"}, Verdict.WARN, "hadoop"),
+        ({"type": "hadoop", "warehouse": "hdfs://nn:8020/x"}, Verdict.OK, "HDFS"),
         ({"type": "sql", "uri": "sqlite:////x.db"}, Verdict.WARN, "SQLite"),
         ({"type": "sql", "uri": "postgresql+psycopg://db/lake"}, Verdict.OK, "type sql"),
         ({"type": "rest", "uri": "http://c"}, Verdict.OK, "type rest"),

@@ -28,13 +28,6 @@ LAKE = {"table.datalake.enabled": "true"}
 
 
 @pytest.fixture
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
-@pytest.fixture
 def owner(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussCluster]:
     with opened_owner(fluss.bootstrap_servers, tmp_path / "cluster") as owner:
         yield owner

@@ -13,7 +13,7 @@ from support.clusters.scripted_fluss import Answer, ScriptedFluss
 from support.running.processes import wait_for
 from tiering.cluster.fluss.connection_options import FlussConnection
 from tiering.cluster.fluss.log_offsets import FlussLogOffsets
-from tiering.cluster.fluss.wire.api import GET_TABLE_INFO, LIST_OFFSETS, METADATA
+from tiering.cluster.fluss.wire.api import GET_TABLE_INFO, LIST_OFFSETS
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.cluster.fluss.wire.errors import PARTITION_NOT_EXISTS, TABLE_NOT_EXIST
 from tiering.errors import ClusterUnavailable
@@ -31,15 +31,15 @@ def test_a_partition_that_vanishes_meanwhile_is_left_out(tables: FlussTables) ->
     client = FlussClient(tables.connection)
     offsets = FlussLogOffsets(client)
 
-    def told(buckets: set[BucketKey]) -> bool:
+    def are_known(buckets: set[BucketKey]) -> bool:
         try:
             return offsets.of([(table, partitions)])[table.table_id].keys() == buckets
         except ClusterUnavailable:  # no leader yet, or servers that do not agree yet
             return False
 
-    wait_for("both partitions have leaders, which are remembered from then on", lambda: told({stays, goes}))
+    wait_for("both partitions have leaders, which are remembered from then on", lambda: are_known({stays, goes}))
     tables.drop_partition(table, {"region": "goes"})
-    wait_for("the servers agree that one is gone", lambda: told({stays}))
+    wait_for("the servers agree that one is gone", lambda: are_known({stays}))
     offsets.close()
     client.close()
     tables.drop(table)
@@ -49,25 +49,14 @@ def test_a_partition_that_vanishes_meanwhile_is_left_out(tables: FlussTables) ->
 def test_a_bucket_that_a_server_does_not_know_for_a_moment_is_not_taken_for_gone(code: int) -> None:
     """A tablet server that has just started says so, while the cluster's coordinator has the table."""
 
-    def metadata(request: pb.MetadataRequest) -> pb.MetadataResponse:
-        host, _, port = server.address.rpartition(":")
-        node = pb.PbServerNode(node_id=0, host=host, port=int(port))
-        answer = pb.MetadataResponse(coordinator_server=node, tablet_servers=[node])
-        for path in request.table_path:
-            of_table = answer.table_metadata.add(
-                table_path=path, table_id=TABLE.table_id, schema_id=1, table_json=b"{}", created_time=0, modified_time=0
-            )
-            of_table.bucket_metadata.add(bucket_id=0, leader_id=0, replica_id=[0])
-        return answer
-
     def list_offsets(_: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         answer = pb.ListOffsetsResponse()
         answer.buckets_resp.add(bucket_id=0, error_code=code, error_message="never heard of it")
         return answer
 
     info = pb.GetTableInfoResponse(table_id=TABLE.table_id, schema_id=1, table_json=b"{}", created_time=0, modified_time=0)
-    answers: dict[int, Answer] = {METADATA.key: metadata, LIST_OFFSETS.key: list_offsets, GET_TABLE_INFO.key: lambda _: info}
-    with ScriptedFluss(answers=answers) as server:
+    answers: dict[int, Answer] = {LIST_OFFSETS.key: list_offsets, GET_TABLE_INFO.key: lambda _: info}
+    with ScriptedFluss(answers=answers, table_id=TABLE.table_id) as server:
         client = FlussClient(FlussConnection.parse(server.address))
         offsets = FlussLogOffsets(client)
         with pytest.raises(ClusterUnavailable, match="never heard of it"):

@@ -32,13 +32,6 @@ SCHEMA = pa.schema([pa.field("id", pa.int64())])
 
 
 @pytest.fixture
-def tables(fluss: LocalFlussCluster) -> Iterator[FlussTables]:
-    tables = FlussTables(fluss.bootstrap_servers)
-    yield tables
-    tables.close()
-
-
-@pytest.fixture
 def owner(fluss: LocalFlussCluster, tmp_path: Path) -> Iterator[FlussCluster]:
     with opened_owner(fluss.bootstrap_servers, tmp_path / "cluster") as owner:
         yield owner

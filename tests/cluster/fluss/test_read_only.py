@@ -13,8 +13,10 @@ from support.clusters.fluss_tables import FlussTables
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.kind import CLUSTER_KIND
 from tiering.cluster.fluss.memory import FlussMemory, KnownTable
+from tiering.cluster.fluss.remote.storage import ENDPOINT
 from tiering.cluster.fluss.settings import BOOTSTRAP_SERVERS, MODE
 from tiering.cluster.fluss.settings import CLUSTER_ID as CLUSTER_ID_FACT
+from tiering.cluster.fluss.source import FlussSource
 from tiering.errors import ClusterAccessDenied, ClusterUnavailable, SetupError
 from tiering.model.tables import TableInfo, TablePath
 
@@ -61,6 +63,19 @@ def test_no_password_goes_to_an_address_that_the_folder_alone_names(
     cluster = CLUSTER_KIND.open_read_only(tmp_path, {BOOTSTRAP_SERVERS: fluss.login_servers})
     assert cluster.table(table.path).table_id == table.table_id
     cluster.close()
+
+
+def test_no_signed_request_goes_to_a_storage_that_the_folder_alone_names(tmp_path: Path) -> None:
+    """Requests to S3 are signed with the keys of this process."""
+    remember(tmp_path, "127.0.0.1:1")
+    memory = FlussMemory(tmp_path)
+    memory.set_fact(ENDPOINT, "http://elsewhere:9000")
+    memory.close()
+    for servers, endpoints in (({}, []), ({BOOTSTRAP_SERVERS: "127.0.0.1:1"}, ["http://elsewhere:9000"])):
+        cluster = CLUSTER_KIND.open_read_only(tmp_path, servers)
+        assert isinstance(cluster, FlussSource)
+        assert list(cluster._settings.storage.values()) == endpoints
+        cluster.close()
 
 
 def test_another_cluster_under_the_address_is_not_read_for_the_folders(fluss: LocalFlussCluster, table: TableInfo, tmp_path: Path) -> None:

@@ -31,25 +31,14 @@ STARTS = [500, 0]
 def server() -> Iterator[ScriptedFluss]:
     starts = iter(STARTS)
 
-    def metadata(request: pb.MetadataRequest) -> pb.MetadataResponse:
-        host, _, port = server.address.rpartition(":")
-        node = pb.PbServerNode(node_id=0, host=host, port=int(port))
-        answer = pb.MetadataResponse(coordinator_server=node, tablet_servers=[node])
-        for path in request.table_path:
-            of_table = answer.table_metadata.add(
-                table_path=path, table_id=TABLE.table_id, schema_id=1, table_json=b"{}", created_time=0, modified_time=0
-            )
-            of_table.bucket_metadata.add(bucket_id=0, leader_id=0, replica_id=[0])
-        return answer
-
     def list_offsets(request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         answer = pb.ListOffsetsResponse()
         answer.buckets_resp.add(bucket_id=0, offset=next(starts) if request.offset_type == 0 else 900)
         return answer
 
-    answers: dict[int, Answer] = {METADATA.key: metadata, LIST_OFFSETS: list_offsets}
+    answers: dict[int, Answer] = {LIST_OFFSETS: list_offsets}
     answers |= {GET_TABLE_INFO: lambda request: TABLE_INFO, FETCH_LOG: lambda request: pb.FetchLogResponse()}
-    with ScriptedFluss(answers=answers) as server:
+    with ScriptedFluss(answers=answers, table_id=TABLE.table_id) as server:
         yield server
 
 

@@ -188,8 +188,9 @@ class WrappedConnection:
 
     async def get_table(self, path: Any) -> Any:
         table = await self._connection.get_table(path)
-        writers = SimpleNamespace(create_writer=lambda: self._wrapped(table.new_upsert().create_writer()))
-        return SimpleNamespace(new_upsert=lambda: writers)
+        upserting = SimpleNamespace(create_writer=lambda: self._wrapped(table.new_upsert().create_writer()))
+        appending = SimpleNamespace(create_writer=lambda: self._wrapped(table.new_append().create_writer()))
+        return SimpleNamespace(new_upsert=lambda: upserting, new_append=lambda: appending, arrow_schema=table.arrow_schema)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -230,6 +231,32 @@ def test_rows_go_to_buckets_by_their_key(writer: FlussWriter, path: TablePath) -
     ranges = writer.append(path, pa.table({"id": range(1_000), "name": ["x"] * 1_000}), "w", 0)
     assert records(ranges) == 1_000
     assert len(ranges) == 4
+
+
+class ForgetfulWriter:
+    """pyfluss's writer of a log table, whose answer covers one row less than it was asked to write."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def write_arrow_batch(self, batch: pa.RecordBatch) -> Any:
+        return self._writer.write_arrow_batch(batch.slice(1))
+
+
+def test_rows_that_no_bucket_has_after_all_are_an_error(fluss: LocalFlussCluster, path: TablePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of one batch go to several buckets, and one answer comes for it; whether that covers each of them pyfluss does not say."""
+    with fluss_writer(FlussConnection.parse(fluss.bootstrap_servers)) as writer:
+        writer.create_table(path, TableSpec(PLACES, 4, bucket_keys=("id",)))
+        rows = pa.table({"id": range(100), "name": ["x"] * 100})
+        assert records(writer.append(path, rows, "w", 0)) == 100
+        monkeypatch.setattr("tiering.cluster.fluss.writing.writer.GROWTH_SECONDS", 0.3)
+        native = writer._native
+        native._connection = WrappedConnection(native._connection, ForgetfulWriter)
+        with pytest.raises(ClusterUnavailable, match=f"1 of 100 rows are not in {path}"):
+            writer.append(path, rows, "w", 1)
 
 
 def test_upserts_and_deletes_are_logged_as_changes(writer: FlussWriter, path: TablePath) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -12,6 +13,7 @@ from support.clusters.memory_cluster import log_table
 from support.worlds.calling import connect, during
 from support.worlds.coordinator_world import World
 from tiering.coordinator.options import CoordinatorOptions
+from tiering.errors import ClusterUnavailable
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TablePath
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -217,6 +219,44 @@ def test_an_assignment_that_the_cluster_took_away_ends_its_round(shared: World) 
     shared.later(13)
     assert shared.record().assignment is None
     assert not tierer.begin(info, tierer.prepare(info)).granted
+
+
+@pytest.mark.parametrize("suspended", [True, False])
+def test_a_commit_is_granted_only_while_the_assignment_cannot_have_timed_out(shared: World, suspended: bool) -> None:
+    """The steady clock of a machine that was suspended may say that no time went by; the relay's own turn comes after the grant."""
+
+    def pass_by(seconds: int) -> None:
+        shared.clock.wall += timedelta(seconds=seconds)
+        shared.clock.elapsed_ms += 0 if suspended else seconds * 1_000
+
+    tierer, info = begun(shared)
+    tierer.plan(info)
+    pass_by(30)
+    reports_before = len(assigner(shared).reports)
+    proposed = tierer.prepare(info)
+    pass_by(LONG)
+    assigner(shared).undecided.add(shared.table.table_id)
+    with pytest.raises(ClusterUnavailable, match="does not say whether"):
+        tierer.begin(info, proposed)
+    assigner(shared).undecided.clear()
+    assigner(shared).time_out(shared.table)
+    assert assigner(shared).another_asks() == shared.table.table_id
+    assert len(assigner(shared).reports) == reports_before + 1
+    assert not tierer.begin(info, proposed).granted
+    assert shared.record().assignment is None
+
+
+def test_an_old_renewal_is_repeated_before_a_commit_is_granted(shared: World) -> None:
+    tierer, info = begun(shared)
+    tierer.plan(info)
+    reports_before = len(assigner(shared).reports)
+    shared.clock.wall += timedelta(seconds=59)
+    assert tierer.begin(info, tierer.prepare(info)).granted
+    assert len(assigner(shared).reports) == reports_before
+    shared.clock.wall += timedelta(seconds=LONG)
+    assert tierer.begin(info, tierer.prepare(info)).granted
+    assert [ref.table_id for ref in assigner(shared).reports[-1].renewed] == [shared.table.table_id]
+    assert len(assigner(shared).reports) == reports_before + 1
 
 
 def test_an_end_that_the_cluster_could_not_take_is_told_again(shared: World) -> None:

@@ -5,15 +5,20 @@ The numbers are those of the traces; each story ends as its table says, with bot
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from support.flink.flink_committer import FlinkFailed
 from support.flink.fluss_lake_world import FlussLakeWorld
+from support.running.processes import wait_for
+from support.worlds.lake_world import SCHEMA
 from support.worlds.validated import check, faults
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
+from tiering.cluster.fluss.log.bucket_log import BucketLog
 from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult, reconcile_lake
 from tiering.lake.base import FLUSS_OFFSETS_KEY
 from tiering.model.rounds import RecordedLakeSnapshot, RoundState
@@ -36,6 +41,19 @@ def at_fifty(world: FlussLakeWorld, name: str) -> TableInfo:
     assert world.tier(table).state is RoundState.SUCCEEDED
     world.assert_told(table)
     return table
+
+
+def append_long(world: FlussLakeWorld, table: TableInfo, start: int, count: int) -> None:
+    """Rows that fill a segment each some thousand, also compressed, in batches of a few KiB."""
+    for first in range(start, start + count, 200):
+        rows = {"id": list(range(first, first + 200)), "text": [os.urandom(48).hex() for _ in range(200)]}
+        world.written.append(table, [pa.RecordBatch.from_pydict(rows, schema=SCHEMA)])
+
+
+def is_remote(world: FlussLakeWorld, table: TableInfo, offset: int) -> bool:
+    """Whether the server says that the records from `offset` on are in remote storage."""
+    answer = BucketLog(world.written.client, table.path, table.table_id, B0).fetch(offset, offset + 1, 1_000)[1]
+    return bool(answer.HasField("remote_log_fetch_info"))
 
 
 def reconcile(world: FlussLakeWorld, table: TableInfo, action: str) -> ReconcileResult:
@@ -95,6 +113,33 @@ def test_2_two_incarnations_that_planned_the_same_are_named(world: FlussLakeWorl
     assert_overlap(world, table, "[50, 100)")
     reconcile(world, table, "deduplicate")
     assert_quiet(world, table, 100)
+
+
+def test_3_rows_below_the_end_that_was_told_are_tiered_again_from_remote_segments(world: FlussLakeWorld) -> None:
+    """Tablet servers never take an end back that they were told: they have to hand out what is remote below it all the same."""
+    table = world.table("behind_the_end")
+    world.written.set_option(table, "table.log.tiered.local-segments", "1")
+    append_long(world, table, 0, 1_000)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    ours = world.newest_tiering(table).snapshot_id
+    append_long(world, table, 1_000, 3_000)
+    world.flink(table).whole()
+    append_long(world, table, 4_000, 1_000)
+    late = world.flink(table).assign().plan().check().prepare()
+    late.fail()
+    world.iceberg(table).manage_snapshots().rollback_to_snapshot(ours).commit()
+    late.append().tell()
+    assert world.fluss_record(table) == RecordedLakeSnapshot(world.newest_tiering(table).snapshot_id, {B0: 5_000})
+    wait_for("records below the end to be remote", lambda: is_remote(world, table, 1_500))
+    outcome = world.tier(table)
+    assert outcome.error is not None
+    assert outcome.error.error_class == "ForeignTieringGap"
+    done = reconcile(world, table, "retier")
+    assert (done.records_removed, dict(done.offsets)) == (1_000, {"0": 1_000})
+    assert is_remote(world, table, 1_500)
+    assert world.tier(table).state is RoundState.SUCCEEDED
+    assert_whole(world, table)
+    assert faults(check(world, table)) == []
 
 
 def test_5_a_stale_round_that_comes_last_sets_no_end_back(world: FlussLakeWorld) -> None:

@@ -78,8 +78,28 @@ def test_tables_go_from_flink_to_lakeward_and_back(deployment: FlussDeployment, 
     world.append(table, 160, 40)
     deployment.wrote()
     deployment.wait_tiered(table.path)
+    commit_beside_exclusive(deployment, world, table, 200)
 
     stop(deployment)
-    world.append(table, 200, 50)
+    world.append(table, 260, 40)
     world.flink(table).whole()
-    assert in_lake(world, table) == list(range(250))
+    assert in_lake(world, table) == list(range(300))
+
+
+def commit_beside_exclusive(deployment: FlussDeployment, world: FlussLakeWorld, table: TableInfo, rows: int) -> None:
+    """A Flink job that was not stopped commits while this deployment takes itself for the only one: named, and nothing is lost."""
+    deployment.processes.pop().close()  # no tierer, so that Flink is first
+    world.append(table, rows, 50)
+    world.flink(table).whole()
+    world.append(table, rows + 50, 10)
+    deployment.start_tierer("after-flink")
+    wait_for("the other service is named", lambda: deployment.status(table.path).error_class == "ForeignTiering")
+    status = deployment.status(table.path)
+    assert "__fluss_lake_tiering" in str(status.last_error)
+    assert "stop the other one" in str(status.error_hint)
+    assert in_lake(world, table) == list(range(rows + 50))
+    call = "CALL fluss.sys.reconcile_lake(table => 'sales.orders', action => 'adopt')"
+    assert "reconciled" in deployment.lakeward("sql", call, "--master", "local[1]")
+    deployment.wrote()
+    deployment.wait_tiered(table.path)
+    assert in_lake(world, table) == list(range(rows + 60))

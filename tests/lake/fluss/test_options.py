@@ -139,7 +139,7 @@ def test_what_hadoop_calls_credentials_counts_where_iceberg_has_none_of_its_own(
         (options(type="jdbc", catalog_impl="org.apache.iceberg.jdbc.JdbcCatalog"), "both there"),
         (options(type="hadoop", warehouse="s3://bucket/lake"), "object store"),
         (options(type="hadoop", warehouse="s3a://bucket/lake"), "object store"),
-        (options(type="hadoop", warehouse="hdfs://nn/lake"), "hdfs"),
+        (options(type="hadoop", warehouse="viewfs://nn/lake"), "viewfs"),
         (options(type="hadoop", warehouse="relative/lake"), "absolute local path"),
         (options(type="hadoop"), "absolute local path"),
         (options(type="jdbc", warehouse="/x"), "datalake.iceberg.uri"),

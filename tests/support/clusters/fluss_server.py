@@ -52,7 +52,7 @@ def kill_with_notes(cluster: LocalFlussCluster, number: int, table: TableInfo, n
 
     Of a bucket without replicas it cuts the rest of the log then (Fluss 0.9.1).
     """
-    cluster.tablet_servers[number].kill()
+    cluster.kill_tablet_server(number)
     lines = [line.split() for line in _notes(cluster, number).read_text().splitlines()]
     lines = [[*words[:-1], str(noted)] if _is_of(table, words) else words for words in lines]
     _notes(cluster, number).write_text("".join(" ".join(words) + "\n" for words in lines))

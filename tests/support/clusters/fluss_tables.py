@@ -27,6 +27,7 @@ _SET = 0
 """`op_type` of an option that gets a value."""
 LEADER_SECONDS = 10.0
 """How long a new table's buckets may be without a leader that answers; a second at most, as a rule."""
+ANSWER_SECONDS = 60.0
 SCHEMA_SECONDS = 30.0
 """How long a tablet server may take to hear of a new column; until then it refuses rows that have it."""
 
@@ -166,8 +167,9 @@ class FlussTables:
         async def connected() -> Any:
             connection = await fluss.FlussConnection.create(fluss.Config({"bootstrap.servers": self._servers}))
             try:
-                return await work(connection)
+                # pyfluss waits without end for a bucket that had no leader when it looked.
+                return await asyncio.wait_for(work(connection), ANSWER_SECONDS)
             finally:
-                await connection.close()
+                await asyncio.wait_for(connection.close(), ANSWER_SECONDS)
 
         return asyncio.run(connected())

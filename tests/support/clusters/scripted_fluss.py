@@ -24,9 +24,18 @@ Answer = Callable[[Any], "Message | bytes"]
 
 
 class ScriptedFluss:
-    """One server, coordinator of its own cluster. `received` has the keys of all requests, `connections` how many there were."""
+    """One server, coordinator of its own cluster. `received` has the keys of all requests, `connections` how many there were.
 
-    def __init__(self, versions: Mapping[int, tuple[int, int]] = EVERY_CALL, answers: Mapping[int, Answer] | None = None) -> None:
+    With `table_id` each table that it is asked about has that id and one bucket, which the server leads.
+    """
+
+    def __init__(
+        self,
+        versions: Mapping[int, tuple[int, int]] = EVERY_CALL,
+        answers: Mapping[int, Answer] | None = None,
+        table_id: int | None = None,
+    ) -> None:
+        self._table_id = table_id
         self.received: list[int] = []
         self.connections = 0
         self._versions = versions
@@ -78,9 +87,18 @@ class ScriptedFluss:
         versions = [pb.PbApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self._versions.items()]
         return pb.ApiVersionsResponse(api_versions=versions)
 
-    def _metadata(self, request: Message) -> Message:
+    def _metadata(self, request: pb.MetadataRequest) -> Message:
         host, port = self._server.server_address
-        return pb.MetadataResponse(coordinator_server=pb.PbServerNode(node_id=0, host=str(host), port=port))
+        node = pb.PbServerNode(node_id=0, host=str(host), port=port)
+        if self._table_id is None:
+            return pb.MetadataResponse(coordinator_server=node)
+        answer = pb.MetadataResponse(coordinator_server=node, tablet_servers=[node])
+        for path in request.table_path:
+            of_table = answer.table_metadata.add(
+                table_path=path, table_id=self._table_id, schema_id=1, table_json=b"{}", created_time=0, modified_time=0
+            )
+            of_table.bucket_metadata.add(bucket_id=0, leader_id=0, replica_id=[0])
+        return answer
 
 
 def frame(kind: int, request_id: int, body: bytes) -> bytes:

@@ -93,6 +93,13 @@ class HadoopUnderTest(IcebergUnderTest):
         return open_catalog(self._properties)  # pyiceberg has no such catalog
 
 
+class HdfsUnderTest(HadoopUnderTest):
+    """The same on HDFS. `folder`: below the root of the HDFS at `name_node`."""
+
+    def __init__(self, name_node: str, folder: str) -> None:
+        IcebergUnderTest.__init__(self, Path(folder), {"type": "hadoop", "warehouse": f"hdfs://{name_node}/{folder}"})
+
+
 class MemoryUnderTest(LakeUnderTest):
     """The simulator's lake. It lives in this process alone."""
 

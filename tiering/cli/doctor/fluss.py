@@ -17,7 +17,7 @@ from tiering.cli.service_cluster import fluss_cluster
 from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddress
 from tiering.cluster.fluss.settings import USERNAME_VARIABLE
 from tiering.cluster.fluss.table_json import LAKE_FORMAT
-from tiering.cluster.fluss.wire.api import LEASES, NEEDED_OF_A_TABLET_SERVER
+from tiering.cluster.fluss.wire.api import DESCRIBE_CLUSTER_CONFIGS, LEASES, NEEDED_OF_A_TABLET_SERVER
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LakewardError
 from tiering.lake.registry import lake_opener
@@ -25,6 +25,8 @@ from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 CHECK, LAKE, SHARING = "fluss", "fluss lake", "shared lake"
+CLUSTER_LAKE_FORMAT = "datalake.format"
+"""Option of the servers. With one the coordinator does not start without a plugin for it (Fluss 0.9.1)."""
 LOOKED_AT = 20
 """Tables whose description is read: the cluster writes its lake format into each that it makes."""
 PARTITIONS_LOOKED_AT = 20
@@ -56,7 +58,7 @@ def cluster_servers(servers: str) -> Iterator[Finding]:
             yield _tablet_server(client, number, address)
         tables = [*islice(_tables(client), LOOKED_AT)]
         yield from _buckets(tables, known.tablet_servers)
-        yield _lake_format(tables)
+        yield _lake_format(_configured_format(client), tables)
     finally:
         client.close()
 
@@ -78,7 +80,9 @@ def shared_lake(properties: Mapping[str, str]) -> Iterator[Finding]:
         mend = "Name it with --fluss-conf server.yaml or --datalake.iceberg.*, or the service that goes by it with --uri."
         yield warn(SHARING, "nothing says which lake it is", mend)
         return
-    if kind == "hadoop":
+    if kind == "hadoop" and properties.get("warehouse", "").startswith("hdfs://"):
+        yield ok(SHARING, "a hadoop catalog on HDFS, where no commit replaces another's")
+    elif kind == "hadoop":
         mend = "Let nothing but Lakeward write to the lake's tables while it runs; Fluss's coordinator, which makes tables, is no danger."
         yield warn(SHARING, "a hadoop catalog: Iceberg's JVM classes may replace a commit that comes at the same moment", mend)
     elif uri.startswith("sqlite"):
@@ -118,10 +122,26 @@ def _buckets(tables: Iterable[_Table], servers: Collection[int]) -> Iterator[Fin
         yield fail(CHECK, f"nobody leads buckets of {named}", mend)
 
 
-def _lake_format(tables: Sequence[_Table]) -> Finding:
+def _configured_format(client: FlussClient) -> str | None:
+    """The lake format of the cluster's own settings; "" = it has none, None = it does not show them."""
+    if not client.offers(DESCRIBE_CLUSTER_CONFIGS):
+        return None
+    try:
+        settings = client.coordinator(pb.DescribeClusterConfigsRequest()).configs
+    except LakewardError:  # such as a user who may not see them
+        return None
+    return next((setting.config_value for setting in settings if setting.config_key == CLUSTER_LAKE_FORMAT), "")
+
+
+def _lake_format(configured: str | None, tables: Sequence[_Table]) -> Finding:
+    if configured:
+        return ok(CHECK, f"its coordinator has a lake plugin: {CLUSTER_LAKE_FORMAT} is {configured}")
     formats = {table.lake_format for table in tables} - {None}
     if formats:
         return ok(CHECK, f"it has a lake plugin: its tables go to a lake of format {', '.join(sorted(map(str, formats)))}")
+    if configured == "":
+        mend = "Set it and datalake.iceberg.* in server.yaml, with the plugin fluss-lake-iceberg; tables made after that have a lake."
+        return warn(CHECK, f"its coordinator has no lake: {CLUSTER_LAKE_FORMAT} is not set", mend)
     if not tables:
         mend = "Make one, or look at datalake.format and datalake.iceberg.* in server.yaml, and at the plugin fluss-lake-iceberg."
         return warn(CHECK, "it has no tables, which would tell whether it has a lake", mend)

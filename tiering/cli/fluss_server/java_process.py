@@ -32,6 +32,7 @@ class JavaProcess:
         self._command = [str(require_java()), *JVM_OPTIONS, f"-Xmx{heap}", "-cp", class_path, main, *arguments]
         self._environment = {**os.environ, **environment}
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_wanted = False
 
     @property
     def pid(self) -> int:
@@ -42,6 +43,11 @@ class JavaProcess:
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by itself."""
+        return self._is_wanted and not self.is_running
 
     def start(self) -> None:
         """In a process group of its own: Ctrl-C in a terminal reaches whoever started it, who stops it."""
@@ -55,6 +61,7 @@ class JavaProcess:
                 cwd=self.log.parent,
                 start_new_session=True,
             )
+        self._is_wanted = True
 
     def check_running(self) -> None:
         """Raises SetupError with the end of its log if it ended by itself."""
@@ -80,6 +87,7 @@ class JavaProcess:
             self.kill()
 
     def _end(self, number: signal.Signals, seconds: float | None) -> None:
+        self._is_wanted = False
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.send_signal(number)

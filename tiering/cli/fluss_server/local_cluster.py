@@ -86,9 +86,9 @@ class LocalFlussCluster:
         self.wait_ready()
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
-        """Returns when the coordinator answers a heartbeat and knows every tablet server that runs: an open port is not enough.
+        """Returns when the coordinator answers a heartbeat and knows every tablet server that runs, and each of these answers.
 
-        Raises SetupError with the reason.
+        Raises SetupError with the reason, at once if a server ended by itself.
         """
         deadline = time.monotonic() + seconds
         client = FlussClient(FlussConnection.parse(self.bootstrap_servers))
@@ -96,6 +96,23 @@ class LocalFlussCluster:
             while (reason := self._not_ready(client)) is not None:
                 if time.monotonic() > deadline:
                     raise SetupError(f"the Fluss cluster was not ready after {seconds:g} s: {reason}", hint=f"Its logs are in {self.logs}.")
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            client.close()
+
+    def kill_tablet_server(self, number: int) -> None:
+        """SIGKILL; returns when the coordinator knows it.
+
+        One that is started before that counts as there, and goes once more when the session of the process that died has ended.
+        Raises SetupError if the coordinator does not learn it.
+        """
+        self.tablet_servers[number].kill()
+        deadline = time.monotonic() + READY_SECONDS
+        client = FlussClient(FlussConnection.parse(self.bootstrap_servers))
+        try:
+            while number in client.servers().tablet_servers:
+                if time.monotonic() > deadline:
+                    raise SetupError(f"the coordinator still counts on tablet server {number}", hint=f"Its logs are in {self.logs}.")
                 time.sleep(_LOOK_SECONDS)
         finally:
             client.close()
@@ -113,9 +130,15 @@ class LocalFlussCluster:
     def _not_ready(self, client: FlussClient) -> str | None:
         running = {number for number, process in self.tablet_servers.items() if process.is_running}
         self.coordinator.check_running()
+        for process in self.tablet_servers.values():
+            if process.has_failed:
+                process.check_running()
         try:
             client.coordinator(pb.LakeTieringHeartbeatRequest())
-            missing = running - set(client.servers().tablet_servers)
+            known = client.servers().tablet_servers
+            missing = running - set(known)
+            for number in running - missing:
+                client.missing(known[number])  # one that was started again counts as there by the session of the process that died
         except LakewardError as error:
             return error.message
         return f"tablet server {min(missing)} is not there yet" if missing else None

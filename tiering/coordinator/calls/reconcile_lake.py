@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 import structlog
 
 from tiering import crash_points, errors
-from tiering.cluster.shared_lake import log_rows
+from tiering.cluster.shared_lake import log_rows, recorded_by_cluster
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.reconciliation import Reconciled, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, TableRecord, from_text, to_text
 from tiering.coordinator.requests import Mutation
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
-from tiering.lake.maintenance import LakeMaintenance, LakeSurvey, Removal, RowRemoval
+from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.contiguous_offsets import RowOffsets
@@ -259,9 +259,20 @@ class _Reconciler:
                 return _Decision(ranges, records_left_out(situation, action, ranges, held), removal)
             case ReconcileAction.ADOPT:
                 snapshot = adoptable(situation.survey.view)
-                foreign = self._care(inspection.record).foreign_offsets(situation.survey.view, snapshot.snapshot_id)
-                ranges = adopted(situation, foreign)
+                ranges = adopted(situation, self._foreign_offsets(inspection, snapshot.snapshot_id))
         return _Decision(ranges, records_left_out(situation, action, ranges, self._held_if_readable(inspection)))
+
+    def _foreign_offsets(self, inspection: _Inspection, snapshot_id: int) -> ForeignOffsets:
+        """How far the other service says that it wrote with a snapshot: as the cluster has it, if that is the snapshot that it names.
+
+        Else as the snapshot's own file has it. That one is the cluster's, and as a rule outside of where files of the lake may lie.
+        """
+        info = inspection.info
+        recorded, _ = recorded_by_cluster(self._cluster, info)
+        if recorded is None or recorded.lake_snapshot_id != snapshot_id:
+            return self._care(inspection.record).foreign_offsets(inspection.situation.survey.view, snapshot_id)
+        offsets = {(bucket.partition_id, bucket.bucket_id): offset for bucket, offset in recorded.offsets.items()}
+        return ForeignOffsets(info.table_id, offsets)
 
     def _deduplicated(self, inspection: _Inspection) -> _Decision:
         situation, info = inspection.situation, inspection.info

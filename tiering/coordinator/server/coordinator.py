@@ -58,7 +58,7 @@ class Coordinator:
         self.discovery = Discovery(self.table_records, cluster)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
-        self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read)
+        self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read, confirm_turn=self._confirm_turn)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
         self.relay: AssignmentRelay | None = None
         if assignments is not None:
@@ -124,6 +124,10 @@ class Coordinator:
         self.commits.close()
         self.discovery.close()
         self.observer.close()
+
+    def _confirm_turn(self, table_id: int) -> None:
+        if self.relay is not None:
+            self.relay.confirm(table_id)
 
     def _overdue(self, ctx: Context, record: TableRecord) -> Change | None:
         return round_lifecycle.expire(ctx, record) or table_lifecycle.due(ctx, record)

@@ -16,7 +16,7 @@ from tiering.cluster.assignments import TableAssignments
 from tiering.coordinator.decisions import assignments, table_lifecycle
 from tiering.coordinator.decisions.assignments import AskPace
 from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.moment import milliseconds
+from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord, TiererRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.errors import ClusterUnavailable, LakewardError
@@ -29,6 +29,9 @@ MAX_HEARTBEATS = 50
 
 RENEWAL_INTERVAL_MS = 10_000
 """How often assignments are renewed, if nothing else is to be said: often, against the 120 s after which Fluss takes them away."""
+
+CONFIRMED_MS = 60_000
+"""How old a renewal may be when a commit is granted: half of those 120 s, so that the commit has the other half."""
 
 
 class AssignmentRelay:
@@ -53,11 +56,37 @@ class AssignmentRelay:
         self._unknown: list[AssignmentRef] = []
         """Tables that were assigned and that the cluster does not list: to be handed back."""
         self._last_heartbeat: datetime | None = None
+        self._renewals: dict[AssignmentRef, Moment] = {}
+        """When the heartbeats were sent with which the cluster last gave or renewed the assignments of this session."""
 
     def run(self) -> None:
         """One turn: tells the cluster what there is to tell, and asks for tables while tierers have room. Raises ClusterUnavailable."""
         with self._turn:
             self._run()
+
+    def confirm(self, table_id: int) -> None:
+        """To be called before a commit is granted: makes sure that the cluster cannot have let the table's assignment time out.
+
+        Renews it first if its last renewal is old by either clock: the steady one may stand still while the machine is suspended. An
+        assignment that turns out to be lost fences its round, as in any turn. Raises ClusterUnavailable if the cluster does not tell.
+        """
+        record = self._table_records.get(table_id)
+        ref = None if record is None else record.assignment_ref
+        if ref is None or self._is_confirmed(ref):
+            return
+        with self._turn:
+            self._last_heartbeat = None
+            self._run()
+        if self._named(ref) is not None and not self._is_confirmed(ref):
+            raise ClusterUnavailable(
+                "the cluster does not say whether the table is still assigned to this service: nothing is committed", table_id=table_id
+            )
+
+    def _is_confirmed(self, ref: AssignmentRef) -> bool:
+        renewal, now = self._renewals.get(ref), self._table_records.now()
+        if renewal is None:
+            return False
+        return max(milliseconds(now.steady - renewal.steady), milliseconds(now.wall - renewal.wall)) < CONFIRMED_MS
 
     def close(self) -> None:
         """Gives the tables back that the cluster would else miss for as long as it takes to time out; then no turn does anything.
@@ -80,7 +109,7 @@ class AssignmentRelay:
                     self._put(assignments.stop(self._context(), record))
             report = assignments.report_of(self._assigned(), wants_table=False, unknown=self._unknown)
         if report.finished or report.failed:
-            self._take(session, self._cluster.heartbeat(session, report))
+            self._tell(session, report)
 
     def _run(self) -> None:
         if self._closed:
@@ -92,9 +121,7 @@ class AssignmentRelay:
                 report = self._report()
                 if report is None:
                     return
-                answer = self._cluster.heartbeat(session, report)
-                self._take(session, answer)
-                if answer.assigned is None:
+                if self._tell(session, report).assigned is None:
                     return
         except ClusterUnavailable:
             self._end_session()
@@ -124,6 +151,7 @@ class AssignmentRelay:
             return
         self._session = None
         self._unknown.clear()
+        self._renewals = {}
         with self._table_records.changing(), self._table_records.together():
             for record in self._assigned():
                 self._put(assignments.end_session(self._table_records.context(), record))
@@ -151,6 +179,21 @@ class AssignmentRelay:
     def _is_renewal_due(self) -> bool:
         now = self._table_records.now()
         return self._last_heartbeat is None or milliseconds(now.steady - self._last_heartbeat) >= RENEWAL_INTERVAL_MS
+
+    def _tell(self, session: str, report: AssignmentReport) -> AssignmentAnswer:
+        sent = self._table_records.now()
+        answer = self._cluster.heartbeat(session, report)
+        self._take(session, answer)
+        self._note_renewals(answer, sent)
+        return answer
+
+    def _note_renewals(self, answer: AssignmentAnswer, sent: Moment) -> None:
+        """Replaces what is known as a whole: `confirm` reads it in other threads."""
+        renewed = {judged.ref: sent for judged in answer.renewed if judged.judgement is Judgement.ACCEPTED}
+        if answer.assigned is not None:
+            renewed[answer.assigned.ref] = sent
+        assigned = {record.assignment_ref for record in self._assigned()}
+        self._renewals = {ref: moment for ref, moment in (self._renewals | renewed).items() if ref in assigned}
 
     def _take(self, session: str, answer: AssignmentAnswer) -> None:
         self._last_heartbeat = self._table_records.now().steady

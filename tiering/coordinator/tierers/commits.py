@@ -56,7 +56,11 @@ RoundKey = tuple[int, int, str]
 
 
 class Commits:
-    """Plans, grants and acks of all tables. `lake_read` is called with a table id and the lake snapshot that was read."""
+    """Plans, grants and acks of all tables.
+
+    `lake_read` is called with a table id and the lake snapshot that was read; `confirm_turn` with the id of a table whose commit is about
+    to be granted, and raises ClusterUnavailable if the cluster that assigned it does not say whether it still is.
+    """
 
     def __init__(
         self,
@@ -65,11 +69,13 @@ class Commits:
         lakes: Lakes,
         lake_read: Callable[[int, int], None],
         locks: TableLocks | None = None,
+        confirm_turn: Callable[[int], None] = lambda table_id: None,
     ) -> None:
         self._table_records = table_records
         self._cluster = cluster
         self._lakes = lakes
         self._lake_read = lake_read
+        self._confirm_turn = confirm_turn
         self.locks = locks or TableLocks()
         self._pool = ThreadPoolExecutor(LAKE_THREADS, thread_name_prefix="acks")
         self._guard = threading.RLock()
@@ -112,6 +118,7 @@ class Commits:
             with self._table_records.changing():
                 record = self._current(ref)
             properties = self._cluster.prepare_lake_commit(self._table(record), offsets)
+            self._confirm_turn(ref.table_id)
             with self._table_records.changing():
                 self._table_records.put(
                     round_lifecycle.grant(self._table_records.context(), self._current(ref), grant_request_from_pb(request))

@@ -66,7 +66,7 @@ def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
     """The lake that `options` name; those that do not begin with `datalake.` count for nothing.
 
     Raises InvalidArgument, which names the option: another lake format than Iceberg, a kind of catalog that has no counterpart here, a
-    Hadoop catalog that is not on a local path, a value that cannot be.
+    Hadoop catalog that is neither on a local path nor on HDFS, a value that cannot be.
     """
     _check_format(options)
     iceberg = {name.removeprefix(PREFIX): value.strip() for name, value in options.items() if name.startswith(PREFIX)}
@@ -78,7 +78,7 @@ def lake_of_fluss(options: Mapping[str, str]) -> FlussLake:
         case "jdbc":
             mapped = _of_jdbc(mapped, iceberg.get("name", DEFAULT_CATALOG_NAME))
         case "hadoop":
-            _check_local(mapped.get("warehouse", ""))
+            _check_atomic(mapped.get("warehouse", ""))
             mapped.pop("uri", None)
         case "rest":
             _check_authentication(mapped)
@@ -168,25 +168,20 @@ def _location(warehouse: str) -> str:
     return f"file:///{path.lstrip('/')}" if path != warehouse else warehouse
 
 
-def _check_local(warehouse: str) -> None:
+def _check_atomic(warehouse: str) -> None:
     scheme = urlsplit(warehouse).scheme
     if scheme == "" and warehouse.startswith("/"):
         return
-    if scheme == "file":
+    if scheme in ("file", "hdfs"):
         return
     if scheme in _OBJECT_STORES:
         raise InvalidArgument(
             f"the lake is a hadoop catalog on an object store ({scheme}), where no commit is atomic: of two at once one would be lost",
             hint="Take a JDBC, REST, Hive or Glue catalog for this warehouse.",
         )
-    if scheme in ("hdfs", "viewfs"):
-        raise InvalidArgument(
-            f"the lake is a hadoop catalog on {scheme}, where PyArrow's move replaces a file that is there: no commit is safe with it",
-            hint="Take a Hive, JDBC or REST catalog for this warehouse; or a hadoop catalog on a path that every machine mounts.",
-        )
     raise InvalidArgument(
-        f"the warehouse of a hadoop catalog is an absolute local path, not one of scheme {scheme[:60]!r}",
-        hint=f"Set {PREFIX}warehouse to a path such as /data/iceberg.",
+        f"the warehouse of a hadoop catalog is an absolute local path or on hdfs://, not one of scheme {scheme[:60]!r}",
+        hint=f"Set {PREFIX}warehouse to a path such as /data/iceberg or hdfs://host:8020/iceberg.",
     )
 
 

@@ -237,7 +237,7 @@ def test_writers_at_once_lose_no_change(cluster: EmbeddedCluster) -> None:
 
 def test_a_writer_cuts_upserts_and_deletes_into_messages(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(cluster, primary_key=("id",))
-    monkeypatch.setattr("tiering.cluster.embedded.rpc.writer.cut_rows", lambda batch: (batch.slice(at, 40) for at in range(0, 100, 40)))
+    monkeypatch.setattr("tiering.cluster.embedded.rpc.writer.cut_rows", lambda batch, _: (batch.slice(at, 40) for at in range(0, 100, 40)))
     writer = LogWriter(cluster, PATH, "writer")
     writer.upsert(orders(0, 100))
     assert writer.sequence == 3

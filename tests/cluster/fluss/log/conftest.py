@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.clusters.fluss_tables import FlussTables
+from support.running.fluss_health import watched
 from tiering.cli.fluss_server.configuration import ClusterSettings
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster, local_cluster
 
@@ -15,7 +16,7 @@ SMALL_SEGMENTS = {"log.segment.file-size": "64kb", "log.index.interval-size": "1
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlussCluster]:
-    with local_cluster(tmp_path_factory.mktemp("fluss"), ClusterSettings(server_properties=SMALL_SEGMENTS)) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("fluss"), ClusterSettings(server_properties=SMALL_SEGMENTS)) as cluster, watched(cluster):
         yield cluster
 
 

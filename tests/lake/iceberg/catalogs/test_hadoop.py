@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from pyiceberg.types import LongType, NestedField
 
-from support.repository import ROOT
+from support.hadoop.racing_committers import race
 from tiering.errors import InvalidArgument
-from tiering.lake.iceberg.catalogs import hadoop
 from tiering.lake.iceberg.catalogs.hadoop import HadoopCatalog
+from tiering.lake.iceberg.catalogs.hadoop_local import LocalTableFolder
 from tiering.lake.iceberg.catalogs.opening import open_catalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
@@ -111,11 +109,11 @@ def test_a_version_that_came_in_between_is_never_replaced(catalog: HadoopCatalog
     other, link = open_catalog({"type": "hadoop", "warehouse": str(warehouse)}), os.link
 
     def link_late(*names: Any, **folders: Any) -> None:
-        monkeypatch.setattr(hadoop.os, "link", link)
+        monkeypatch.setattr(os, "link", link)
         set_property(other, table, winner="other")
         link(*names, **folders)
 
-    monkeypatch.setattr(hadoop.os, "link", link_late)
+    monkeypatch.setattr(os, "link", link_late)
     with pytest.raises(CommitFailedException, match="updated by another process"):
         set_property(catalog, table, winner="first")
     assert catalog.load_table(ORDERS).properties["winner"] == "other"
@@ -126,13 +124,13 @@ def test_a_compressed_version_of_another_writer_is_not_passed_over(
     catalog: HadoopCatalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = catalog.create_table(ORDERS, SCHEMA)
-    link = hadoop._OpenFolder.link
+    link = LocalTableFolder.publish
 
-    def link_late(folder: Any, temporary: str, version: int) -> None:
+    def link_late(folder: Any, temporary: str, version: int, *metadata: Any) -> None:
         (metadata_folder(warehouse) / f"v{version}.gz.metadata.json").write_bytes(b"theirs")
-        link(folder, temporary, version)
+        link(folder, temporary, version, *metadata)
 
-    monkeypatch.setattr(hadoop._OpenFolder, "link", link_late)
+    monkeypatch.setattr(LocalTableFolder, "publish", link_late)
     with pytest.raises(CommitFailedException):
         set_property(catalog, table, a="1")
     assert not (metadata_folder(warehouse) / "v2.metadata.json").exists()
@@ -144,12 +142,12 @@ def test_a_commit_that_slept_meets_neither_the_next_table_of_that_name_nor_versi
     table, link = catalog.create_table(ORDERS, SCHEMA), os.link
 
     def made_anew(*names: Any, **folders: Any) -> None:
-        monkeypatch.setattr(hadoop.os, "link", link)
+        monkeypatch.setattr(os, "link", link)
         catalog.drop_table(ORDERS)
         catalog.create_table(ORDERS, SCHEMA)
         link(*names, **folders)
 
-    monkeypatch.setattr(hadoop.os, "link", made_anew)
+    monkeypatch.setattr(os, "link", made_anew)
     with pytest.raises(FileNotFoundError):
         set_property(catalog, table, stale="yes")
     assert os.listdir(metadata_folder(warehouse)).count("v2.metadata.json") == 0
@@ -159,69 +157,24 @@ def test_a_commit_that_slept_meets_neither_the_next_table_of_that_name_nor_versi
         set_property(catalog, table, number=str(number))
 
     def cleaned_up(*names: Any, **folders: Any) -> None:
-        monkeypatch.setattr(hadoop.os, "link", link)
+        monkeypatch.setattr(os, "link", link)
         for number in range(3, 6):
             set_property(catalog, table, number=str(number))
         for version in range(1, 7):
             (metadata_folder(warehouse) / f"v{version}.metadata.json").unlink()
         link(*names, **folders)
 
-    monkeypatch.setattr(hadoop.os, "link", cleaned_up)
+    monkeypatch.setattr(os, "link", cleaned_up)
     with pytest.raises(CommitFailedException, match="cleaned up"):
         set_property(catalog, table, stale="yes")
     assert catalog.load_table(ORDERS).properties["number"] == "5"
     assert (metadata_folder(warehouse) / "version-hint.text").read_text() == "7"
 
 
-COMMITTER = """
-import sys
-from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
-from tiering.lake.iceberg.catalogs.opening import open_catalog
-
-warehouse, name, commits = sys.argv[1], sys.argv[2], int(sys.argv[3])
-catalog = open_catalog({"type": "hadoop", "warehouse": warehouse})
-print("ready", flush=True)
-sys.stdin.readline()
-done = 0
-while done < commits:
-    table = catalog.load_table(("sales", "orders"))
-    update = SetPropertiesUpdate(updates={f"{name}-{done}": ""})
-    try:
-        catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (update,))
-        done += 1
-    except CommitFailedException:
-        pass
-"""
-
-
 def test_of_processes_that_commit_at_once_one_wins_each_version_and_no_commit_is_lost(catalog: HadoopCatalog, warehouse: Path) -> None:
     catalog.create_table(ORDERS, SCHEMA)
-    committers = [
-        subprocess.Popen(
-            [sys.executable, "-c", COMMITTER, str(warehouse), f"c{number}", str(COMMITS)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(COMMITTERS)
-    ]
-    for committer in committers:
-        assert committer.stdout is not None
-        assert committer.stdout.readline() == "ready\n"
-    for committer in committers:
-        assert committer.stdin is not None
-        committer.stdin.write("go\n")
-        committer.stdin.flush()
-    assert [committer.wait(120) for committer in committers] == [0] * COMMITTERS
-    for committer in committers:
-        committer.stdin.close()  # type: ignore[union-attr]
-        committer.stdout.close()  # type: ignore[union-attr]
-
-    properties = catalog.load_table(ORDERS).properties
-    assert {f"c{number}-{commit}" for number in range(COMMITTERS) for commit in range(COMMITS)} <= properties.keys()
+    properties = race(str(warehouse), COMMITTERS, COMMITS)
+    assert properties <= catalog.load_table(ORDERS).properties.keys()
     versions = {int(file.name[1:].partition(".")[0]) for file in metadata_folder(warehouse).glob("v*.metadata.json")}
     assert versions == set(range(1, COMMITTERS * COMMITS + 2))
 
@@ -239,7 +192,7 @@ def test_a_table_that_was_dropped_is_gone_and_can_be_made_anew(catalog: HadoopCa
     assert catalog.list_namespaces() == []
 
 
-@pytest.mark.parametrize("warehouse", ["s3://bucket/lake", "hdfs://nn/lake", "relative", ""])
+@pytest.mark.parametrize("warehouse", ["s3://bucket/lake", "viewfs://nn/lake", "relative", ""])
 def test_a_place_without_atomic_commits_is_refused(warehouse: str) -> None:
     with pytest.raises(InvalidArgument, match="no commit to it is atomic"):
         open_catalog({"type": "hadoop", "warehouse": warehouse})

@@ -101,7 +101,8 @@ class BucketLog:
         if bounds.log_end < stop:
             return _AskAgain(ClusterUnavailable(f"{log} ends at offset {bounds.log_end}, before {stop}", **ids))
         missing = f"has no records at offset {offset}, though it is said to hold [{bounds.log_start}, {bounds.log_end})"
-        return _AskAgain(ClusterUnavailable(f"{log} {missing}", **ids))
+        hint = "Look at the log of the tablet server that leads the bucket, and start it again: a leader that starts knows its log anew."
+        return _AskAgain(ClusterUnavailable(f"{log} {missing}", hint=hint, **ids))
 
     def _check_table(self) -> None:
         """Raises SourceChanged if the table is gone: servers answer of a table that was dropped as of one that is not loaded yet."""

@@ -1,8 +1,8 @@
 """Files that Fluss keeps under its `remote.data.dir`: log segments and KV snapshots, read through pyarrow's file systems.
 
 A path without a scheme is local. S3 (`s3`, `s3a`, `s3n`) takes its endpoint, region and addressing from properties (`remote_storage`),
-its secrets only from the environment of the process that reads, so that they travel in no task. Any other scheme goes to pyarrow (hdfs,
-gs, abfs) or, if that does not know it, to fsspec.
+its secrets only from the environment of the process that reads, so that they travel in no task. HDFS goes through
+hdfs-native (`tiering.files.hdfs`), any other scheme to pyarrow (viewfs, gs, abfs) or, if that does not know it, to fsspec.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tiering.cluster.fluss.remote.storage import (
     as_url,
 )
 from tiering.errors import SetupError
+from tiering.files.hdfs import hdfs_file_system
 
 _LOCAL_SCHEMES = ("", "file")
 _S3_SCHEMES = ("s3", "s3a", "s3n")
-_PYARROW_SCHEMES = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
+_PYARROW_SCHEMES = ("viewfs", "gs", "gcs", "abfs", "abfss")
 
 
 def open_remote(uri: str, properties: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
@@ -43,6 +44,9 @@ def open_remote(uri: str, properties: Mapping[str, str]) -> tuple[fs.FileSystem,
     rest = uri.split("://", 1)[1] if "://" in uri else uri.split(":", 1)[1]
     if scheme in _S3_SCHEMES:
         return fs.S3FileSystem(**_s3_options(properties)), rest
+    if scheme == "hdfs":
+        authority, _, path = rest.partition("/")
+        return hdfs_file_system(authority), f"/{path}"
     try:
         if scheme in _PYARROW_SCHEMES:
             return fs.FileSystem.from_uri(uri)

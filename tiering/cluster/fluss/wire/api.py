@@ -45,6 +45,8 @@ GET_LAKE_SNAPSHOT = Api(1032, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotRespo
 AUTHENTICATE = Api(1038, pb.AuthenticateRequest, pb.AuthenticateResponse, repeatable=False)
 LAKE_TIERING_HEARTBEAT = Api(1042, pb.LakeTieringHeartbeatRequest, pb.LakeTieringHeartbeatResponse, repeatable=False)
 """A table that it assigned is assigned already when the same request comes again."""
+DESCRIBE_CLUSTER_CONFIGS = Api(1045, pb.DescribeClusterConfigsRequest, pb.DescribeClusterConfigsResponse, repeatable=True)
+"""Its answer has secrets in it."""
 PREPARE_LAKE_TABLE_SNAPSHOT = Api(1052, pb.PrepareLakeTableSnapshotRequest, pb.PrepareLakeTableSnapshotResponse, repeatable=True)
 """Repeating it leaves one more file that nobody names."""
 ACQUIRE_KV_SNAPSHOT_LEASE = Api(1056, pb.AcquireKvSnapshotLeaseRequest, pb.AcquireKvSnapshotLeaseResponse, repeatable=True)
@@ -69,6 +71,7 @@ APIS = (
     AUTHENTICATE,
     LAKE_TIERING_HEARTBEAT,
     Api(1044, pb.AlterTableRequest, pb.AlterTableResponse, repeatable=False),
+    DESCRIBE_CLUSTER_CONFIGS,
     PREPARE_LAKE_TABLE_SNAPSHOT,
     ACQUIRE_KV_SNAPSHOT_LEASE,
     RELEASE_KV_SNAPSHOT_LEASE,

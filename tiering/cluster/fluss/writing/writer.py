@@ -42,6 +42,8 @@ UNKNOWN_SCHEMA = "Invalid schema id"
 """What a tablet server says of rows with a column that it has not heard of."""
 READY_SECONDS, _PAUSE_SECONDS = 30.0, 0.1
 """How long a new table's buckets are waited for, until each has a leader."""
+GROWTH_SECONDS = 5.0
+"""How long rows that were acknowledged may be missing at the end of a log."""
 
 
 @contextmanager
@@ -166,7 +168,7 @@ class FlussWriter:
         before = self._source.offsets(table)
         if batch.num_rows:
             self._native.append(path, _by_partition(table, batch))
-        return self._grown(table, before)
+        return self._grown_by(batch.num_rows, table, before)
 
     def upsert(self, path: TablePath, rows: Rows, writer_id: str, sequence: int) -> Sequence[AppendedRange]:
         """As `WritableCluster.upsert`, within what the module says."""
@@ -229,6 +231,25 @@ class FlussWriter:
             except ClusterUnavailable:
                 if time.monotonic() > deadline:
                     raise
+            time.sleep(_PAUSE_SECONDS)
+
+    def _grown_by(self, rows: int, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:
+        """What a log table's logs grew by, once that is `rows`: pyfluss has one answer for a batch whose rows go to several buckets.
+
+        Raises ClusterUnavailable if they stay shorter. A new leader may not say at once how far its log is replicated.
+        """
+        deadline = time.monotonic() + GROWTH_SECONDS
+        while True:
+            ranges = self._grown(table, before)
+            missing = rows - sum(appended.stopping_offset - appended.starting_offset for appended in ranges)
+            if missing <= 0:
+                return ranges
+            if time.monotonic() > deadline:
+                raise ClusterUnavailable(
+                    f"{missing} of {rows} rows are not in {table.path}, though the cluster refused none of them",
+                    hint="Was a partition dropped meanwhile, or did a tablet server end? Written again, the others would be there twice.",
+                    table_id=table.table_id,
+                )
             time.sleep(_PAUSE_SECONDS)
 
     def _grown(self, table: TableInfo, before: Mapping[BucketKey, BucketOffsets]) -> Sequence[AppendedRange]:

@@ -3,7 +3,8 @@
 It is made from the catalog's own properties alone: no table's properties reach it, and it opens no file outside of `places`.
 
 The catalog's database syncs what it commits, pyiceberg's files do not: after a power cut a committed snapshot could
-name files that are empty. So local files and their names are synced; object stores need nothing of the kind. Who may read a file is
+name files that are empty. So local files and their names are synced; object stores need nothing of the kind, and a file on HDFS is
+what it promises of one that was closed. Who may read a file is
 who may read its folder, whatever the umask of the process that writes it, an executor's among them.
 """
 
@@ -16,13 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyarrow.fs import FileSystem
-from pyiceberg.io import InputFile, OutputFile, OutputStream
+from pyiceberg.io import HDFS_HOST, HDFS_KERB_TICKET, HDFS_PORT, HDFS_USER, InputFile, OutputFile, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from tiering.errors import InvalidArgument
 from tiering.files.durable_files import sync_folder
+from tiering.files.hdfs import Hdfs, hdfs_file_system, open_hdfs
 from tiering.files.private_files import make_folders_like_their_parent, open_like_folder
 from tiering.lake.catalog_properties import storage_properties
 from tiering.lake.iceberg.catalogs.locations import AllowedLocations, is_local
@@ -35,6 +38,9 @@ CLASS_NAME = "tiering.lake.iceberg.catalogs.file_io.LakeFileIO"
 """What the catalog property `py-io-impl` names, so that pyiceberg takes this class wherever it opens files by itself."""
 
 BUFFER_BYTES = 1 << 20
+HDFS = "hdfs"
+_OF_THE_ENVIRONMENT = {HDFS_USER: "HADOOP_USER_NAME", HDFS_KERB_TICKET: "KRB5CCNAME"}
+"""Properties of PyArrow's file system that hdfs-native takes from variables alone."""
 
 
 class DurableFileIO(PyArrowFileIO):
@@ -45,10 +51,33 @@ class DurableFileIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> PyArrowFile:
         """As PyArrowFileIO; a local file and its name are synced when it is closed."""
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        if scheme == HDFS:
+            return _HdfsFile(location, path, self.fs_by_scheme(scheme, netloc), open_hdfs(self._authority(netloc)))
         if not is_local(location):
             return super().new_output(location)
-        scheme, netloc, path = self.parse_location(location, self.properties)
         return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
+
+    def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
+        """Of `hdfs://` without libhdfs, and with time-outs. Raises SetupError, InvalidArgument."""
+        return hdfs_file_system(self._authority(netloc)) if scheme == HDFS else super()._initialize_hdfs_fs(scheme, netloc)
+
+    def _authority(self, netloc: str | None) -> str:
+        for name, variable in _OF_THE_ENVIRONMENT.items():
+            if name in self.properties:
+                raise InvalidArgument(f"the lake property {name!r} is not read", hint=f"Set {variable} wherever rounds run.")
+        host, port = self.properties.get(HDFS_HOST), self.properties.get(HDFS_PORT)
+        return netloc or (f"{host}:{port}" if host and port else host or "")
+
+
+class _HdfsFile(PyArrowFile):
+    def __init__(self, location: str, path: str, filesystem: FileSystem, hdfs: Hdfs) -> None:
+        super().__init__(location, path, filesystem)
+        self._hdfs = hdfs
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        """The name node looks whether it is there, not a question before."""
+        return self._hdfs.create(self._path, overwrite=overwrite)
 
 
 class _DurableFile(PyArrowFile):
