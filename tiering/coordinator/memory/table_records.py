@@ -54,6 +54,8 @@ class TableRecords:
         self.options = options
         self.wake_ups = WakeUps()
         self.fenced: Fenced | None = None
+        self.events_stored: Callable[[Sequence[EventRecord]], None] = lambda events: None
+        """Called with events that were stored just now, under the lock."""
         self._timebase = Timebase(clock)
         self._ids = ids
         self._jitter = jitter
@@ -178,6 +180,8 @@ class TableRecords:
         durable = [change for change in changes if change.durable]
         if durable or operations or events or validations:
             self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
+        if stored := [*(event for change in durable for event in change.events), *events]:
+            self.events_stored(stored)
         if changes:
             self._show({change.record.table_id: change.record for change in changes})
         if durable:
