@@ -26,7 +26,7 @@ STEPS = 300
 @pytest.fixture(autouse=True)
 def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three records a split, so that most rounds have several splits of one bucket."""
-    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 24)
+    monkeypatch.setattr("tiering.planning.plan_splits.SPLIT_BYTES", 24)
 
 
 @pytest.mark.parametrize("block", range(4))

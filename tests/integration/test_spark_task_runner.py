@@ -20,10 +20,10 @@ from tiering.lake.base import WriterInitContext
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.model.names import table_path
 from tiering.model.tables import BucketKey, TableInfo
+from tiering.planning.contiguous_prefix import contiguous_prefix
+from tiering.planning.plan_splits import plan_round
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
-from tiering.round.steps.contiguous_prefix import contiguous_prefix
-from tiering.round.steps.plan_splits import plan_round
 from tiering.round.tasks.spark_runner import SparkTaskRunner
 from tiering.round.tasks.spark_session import DEFAULTS
 
@@ -53,7 +53,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """One bucket of a few large appends, planned as several splits."""
-    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 1_000_000)
+    monkeypatch.setattr("tiering.planning.plan_splits.SPLIT_BYTES", 1_000_000)
     with EmbeddedStorage(tmp_path / "cluster") as storage:
         path = table_path("sales", "orders")
         storage.create_database("sales")

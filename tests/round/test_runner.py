@@ -204,14 +204,14 @@ def test_a_table_that_somebody_tiered_while_its_first_round_was_planned_is_left_
 
 
 def test_several_splits_of_one_bucket_are_committed_together(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 16)
+    monkeypatch.setattr("tiering.planning.plan_splits.SPLIT_BYTES", 16)
     outcome = scene.run()
     assert (outcome.state, outcome.stats.splits) == (RoundState.SUCCEEDED, 5)
     assert scene.offsets_in_lake() == WHOLE
 
 
 def test_an_early_stop_never_leaves_a_gap_between_the_splits_of_a_bucket(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiering.round.steps.plan_splits.SPLIT_BYTES", 16)
+    monkeypatch.setattr("tiering.planning.plan_splits.SPLIT_BYTES", 16)
     outcome = scene.run(max_duration_ms=0)
     assert outcome.state is RoundState.FORCE_FINISHED
     while outcome.state is not RoundState.EMPTY:

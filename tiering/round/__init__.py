@@ -1,7 +1,5 @@
 """One tiering round on Spark: plan, read and write on executors, commit; and the tierer that runs rounds.
 
-steps/plan_splits.py         what a round reads, and how a bucket is cut into splits: pure
-steps/contiguous_prefix.py   what of its work may be committed: pure
 steps/machine.py             what to do next: pure; the steps are in steps_to_write.py and steps_to_commit.py
 runner.py                    carries the actions out, and feeds the machine what came back
 tasks/split_work.py          one split on an executor; inline_runner.py and spark_runner.py decide where tasks run

@@ -16,7 +16,7 @@ from tiering.cluster.fluss.wire.api import METADATA
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.errors import LogTruncated
 from tiering.model.tables import BucketKey, BucketOffsets
-from tiering.round.steps.check_log import check_reachable
+from tiering.planning.check_log import check_reachable
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 TABLE = log_table(buckets=1)

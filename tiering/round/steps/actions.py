@@ -14,9 +14,9 @@ from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
 from tiering.model.rounds import Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableBucket, TableInfo
+from tiering.planning.check_log import Traces
+from tiering.planning.plan_splits import Plan
 from tiering.round.ports import ProposedCommit, WorkDone
-from tiering.round.steps.check_log import Traces
-from tiering.round.steps.plan_splits import Plan
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from tiering.lake.rules.base_check import Base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableInfo
+from tiering.planning.check_log import Traces
+from tiering.planning.plan_splits import Plan
 from tiering.round.steps import actions as act
-from tiering.round.steps.check_log import Traces
-from tiering.round.steps.plan_splits import Plan
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from tiering.lake.base import Committable, WriteResult
 from tiering.lake.marker import Marker
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit
 from tiering.model.rounds import Phase, RoundStats
+from tiering.planning.check_log import kept_traces
+from tiering.planning.contiguous_prefix import Prefix, contiguous_prefix
+from tiering.planning.plan_splits import Plan, next_buckets, plan_again
 from tiering.round.ports import ProposedCommit
 from tiering.round.steps import actions as act
-from tiering.round.steps.check_log import kept_traces
-from tiering.round.steps.contiguous_prefix import Prefix, contiguous_prefix
-from tiering.round.steps.plan_splits import Plan, next_buckets, plan_again
 from tiering.round.steps.round_state import Round, Step, base_of, end_failed, failed, plan_of, table_of
 from tiering.round.steps.steps_to_write import known_lake
 

@@ -11,9 +11,9 @@ from tiering.lake.rules.base_check import KnownLake, check_base, check_same_base
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.service_mode import ServiceMode
 from tiering.model.tables import TableBucket, TableInfo
+from tiering.planning.check_log import begins_late, check_same_log
+from tiering.planning.plan_splits import plan_round
 from tiering.round.steps import actions as act
-from tiering.round.steps.check_log import begins_late, check_same_log
-from tiering.round.steps.plan_splits import plan_round
 from tiering.round.steps.round_state import Round, Step, base_of, outcome, plan_of, table_of
 
 LEASE_ATTEMPTS = 3

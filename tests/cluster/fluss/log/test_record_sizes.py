@@ -17,7 +17,7 @@ from tiering.cluster.fluss.connection_options import FlussConnection, ServerAddr
 from tiering.cluster.fluss.log.record_sizes import RecordSizes
 from tiering.cluster.fluss.wire.client import FlussClient
 from tiering.model.tables import BucketKey, BucketOffsets, TableInfo
-from tiering.round.steps.plan_splits import plan_round
+from tiering.planning.plan_splits import plan_round
 from tiering.rpc.fluss import fluss_pb2 as pb
 
 SCHEMA = pa.schema([("id", pa.int64()), ("noise", pa.float64())])

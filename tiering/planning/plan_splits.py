@@ -11,8 +11,8 @@ from tiering.lake.marker import TieredRange
 from tiering.model.leases import KvSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSnapshotSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, Partition, TableInfo, TableType
-from tiering.round.steps.check_log import check_reachable
-from tiering.round.steps.contiguous_prefix import Prefix
+from tiering.planning.check_log import check_reachable
+from tiering.planning.contiguous_prefix import Prefix
 
 SPLIT_BYTES = 256 * 1024 * 1024
 """Of log a task reads: some seconds of work. Spark's cost of a task is small beside that, and a lost task is soon repeated."""
