@@ -28,6 +28,7 @@ from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
 from tiering.model.tables import TablePath
+from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 _log = structlog.get_logger(__name__)
@@ -187,8 +188,8 @@ class TableRecords:
         if durable:
             self.wake_ups.notify()
 
-    def prune(self) -> None:
-        """Forgets what the options do not keep, also the records of dropped tables.
+    def prune(self, rest: Rest = no_rest) -> None:
+        """Forgets what the options do not keep, also the records of dropped tables; in pieces, with rests before them.
 
         An idempotency key is kept for its time by the wall clock and by the steady one: a clock that is set ahead does not make a
         repeated CALL a second one.
@@ -198,7 +199,7 @@ class TableRecords:
         if self.fenced is not None:
             raise self.fenced
         # Outside the lock: it takes a while, and touches nothing that anybody changes.
-        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall)
+        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall, rest)
         with self.changing():
             self._forget_dropped(now)
 
