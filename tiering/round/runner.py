@@ -102,7 +102,7 @@ class RoundRunner:
                 pass
             return outcome
         except BaseException as error:
-            log.exception("a round ended unexpectedly", round_id=self._assignment.round_id)
+            log.exception("a round ended unexpectedly")
             return self._timed(unexpected_end(self._state, error))
         finally:
             self._release_leases()
@@ -111,7 +111,7 @@ class RoundRunner:
         try:
             self._world.leases.release(self)
         except BaseException:  # what is not released expires; the outcome stands
-            log.exception("the leases of a round could not be released", round_id=self._assignment.round_id)
+            log.exception("the leases of a round could not be released")
 
     def advance(self) -> act.RoundOutcome | None:
         """Carries out one action and returns the outcome if the round is over. The simulator interleaves rounds here."""
@@ -124,7 +124,7 @@ class RoundRunner:
         self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
-        log.debug("round step", round_id=self._assignment.round_id, action=type(self._action).__name__, led_to=type(event).__name__)
+        log.debug("round step", action=type(self._action).__name__, led_to=type(event).__name__)
         self._state, self._action = machine.step(self._state, event)
         return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from tiering.log_context import carried
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
 from tiering.round.tasks.split_work import deadline, run_split
@@ -38,7 +39,7 @@ class InlineTaskRunner:
             work.run()
             return work.outcomes
         with ThreadPoolExecutor(threads, thread_name_prefix="inline") as pool:
-            for ended in [pool.submit(work.run) for _ in range(threads)]:
+            for ended in [pool.submit(carried(work.run)) for _ in range(threads)]:
                 ended.result()
         return work.outcomes
 
