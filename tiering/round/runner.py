@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
@@ -24,6 +25,7 @@ from tiering.model.tables import BucketKey, TableInfo, TableType
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
+from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
@@ -69,6 +71,7 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
+        self._runs = 0
         self._timer = PhaseTimer()
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
@@ -243,11 +246,9 @@ class RoundRunner:
         world, assignment, plan = self._world, self._assignment, action.plan
         tasks = self._tasks(action)
         inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
-        meter = RoundMeter(
-            [task.expected_records for task in tasks],
-            world.clock.monotonic_ms,
-            lambda progress: world.transport.report_progress(assignment, Phase.WRITE, progress),
-        )
+        self._runs += 1
+        reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
+        meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
         outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
         done = combined(outcomes)
