@@ -44,6 +44,8 @@ CATALOG_PROPERTIES = frozenset(
         "warehouse",
         ALLOWED_LOCATIONS,
         CATALOG_NAME,
+        "lakeward.catalog-change-deadline-ms",
+        "lakeward.catalog-read-deadline-ms",
         # of SQL catalogs
         "init_catalog_tables",
         "pool_pre_ping",

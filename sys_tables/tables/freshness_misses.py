@@ -28,14 +28,18 @@ class FreshnessMissRow:
     deadline: datetime = column("When the table's freshness was over.")
     reached_at: datetime = column("When the lake had caught up.")
     missed_by_ms: int = column("Milliseconds from the one to the other.")
-    largest_part: str | None = column("The part of tiering_rounds that took longest: backoff, read, ...; NULL if none is known.")
+    largest_part: str | None = column(
+        "The part that took longest: a column of tiering_rounds without its _ms, or unmeasured; NULL if none is known."
+    )
     largest_part_ms: int | None = column("How long that took, in milliseconds.")
     explanation: str = column("The same in words.")
 
 
 _PARTS: Mapping[str, str] = {
+    "queued_late": "nobody queued it for {}: no coordinator ran, or the cluster had not assigned it",
     "waited_for_slot": "no tierer was free for {}: start more of them, or give them more slots",
-    "backoff": "rounds failed, and their back-offs took {}: sys.tiering_errors says why",
+    "earlier_rounds": "rounds before it took {} and did not bring the table up to date: sys.tiering_rounds says how they ended",
+    "backoff": "rounds failed, and the table waited {} after them: sys.tiering_errors says why",
     "paused": "it was paused for {}: sys.tiering_events says by whom",
     "plan": "looks at table, lake and log took {}",
     "lease": "leasing its KV snapshots took {}",
@@ -43,8 +47,12 @@ _PARTS: Mapping[str, str] = {
     "write": "writing took {}",
     "commit": "the commit to the lake took {}",
     "ack": "recording the commit took {}",
+    "unmeasured": "{} of the round are in none of its parts: its tierer began late or stood still, or does not measure them",
 }
-"""Parts of a round's time, in the order in which they follow each other, with their words."""
+"""Parts of the time from when a table was due to when the lake had caught up, with their words. All but the last are columns of
+tiering_rounds; the last is what they leave of the round's own time."""
+
+_OF_THE_ROUND = ("plan", "lease", "read", "write", "commit", "ack")
 
 
 @system_table(
@@ -58,20 +66,21 @@ def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[FreshnessMissRow]
 
 def _miss(record: RoundRecord, deadline: datetime, missed_by_ms: int) -> FreshnessMissRow:
     row = row_of(record)
-    spent = {part: milliseconds for part in _PARTS if (milliseconds := getattr(row, f"{part}_ms"))}
-    largest = max(spent, key=lambda part: spent[part], default=None)
+    reached_at = deadline + timedelta(milliseconds=missed_by_ms)
+    spent = {part: getattr(row, f"{part}_ms", None) or 0 for part in _PARTS}
+    if record.started_time is not None:
+        measured_ms = sum(spent[part] for part in _OF_THE_ROUND)
+        spent["unmeasured"] = max(0, (reached_at - record.started_time) // timedelta(milliseconds=1) - measured_ms)
+    largest = max(spent, key=lambda part: spent[part])
+    known = spent[largest] > 0
     return FreshnessMissRow(
         database_name=record.database_name,
         table_name=record.table_name,
         round_id=record.round_id,
         deadline=deadline,
-        reached_at=deadline + timedelta(milliseconds=missed_by_ms),
+        reached_at=reached_at,
         missed_by_ms=missed_by_ms,
-        largest_part=largest,
-        largest_part_ms=None if largest is None else spent[largest],
-        explanation=_explanation(largest, spent),
+        largest_part=largest if known else None,
+        largest_part_ms=spent[largest] if known else None,
+        explanation=_PARTS[largest].format(short_duration(spent[largest])) if known else "nobody said where the time went",
     )
-
-
-def _explanation(largest: str | None, spent: Mapping[str, int]) -> str:
-    return "nobody said where the time went" if largest is None else _PARTS[largest].format(short_duration(spent[largest]))

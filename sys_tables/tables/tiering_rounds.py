@@ -49,9 +49,14 @@ class TieringRoundRow:
     deadline: datetime | None = column("The table's freshness_deadline as the round was queued.")
     missed_by_ms: int | None = column("Milliseconds from deadline to when the lake had caught up, 0 if in time; NULL if it did not.")
     mode: str | None = column("BACKLOG while rows wait that were there when the tiering began, else LIVE; NULL before its plan.")
-    waited_for_slot_ms: int | None = column("Milliseconds in the queue, without pauses, until a tierer was free.")
-    backoff_ms: int | None = column("Milliseconds that the table waited after failures, since a round last went well.")
-    paused_ms: int | None = column("Milliseconds by which pauses held the table up, since a round last went well.")
+    queued_late_ms: int | None = column(
+        "Milliseconds that nobody queued the table although it was due: no coordinator ran, or the cluster had not assigned it. "
+        "Like all waits from here to paused_ms, since a round last brought the table up to date."
+    )
+    waited_for_slot_ms: int | None = column("Milliseconds in the queue, without pauses, until a tierer was free; NULL before.")
+    earlier_rounds_ms: int | None = column("Milliseconds of rounds that failed, were fenced or cancelled, or stopped early.")
+    backoff_ms: int | None = column("Milliseconds that the table waited after failures.")
+    paused_ms: int | None = column("Milliseconds by which pauses held the table up.")
     plan_ms: int | None = column("Milliseconds of looks at table, lake and log; like all times from here on, by its tierer's clock.")
     lease_ms: int | None = column("Milliseconds until its KV snapshots were leased; NULL if it leased none.")
     read_ms: int | None = column("Milliseconds of work on splits, the part that its tasks spent reading.")
@@ -101,7 +106,9 @@ def row_of(record: RoundRecord) -> TieringRoundRow:
         deadline=record.deadline,
         missed_by_ms=record.missed_by_ms,
         mode=None if record.mode is None else record.mode.value,
+        queued_late_ms=record.queued_late_ms,
         waited_for_slot_ms=record.waited_for_slot_ms,
+        earlier_rounds_ms=record.earlier_rounds_ms,
         backoff_ms=record.backoff_ms,
         paused_ms=record.paused_ms,
         **_reported(record),

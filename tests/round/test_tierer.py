@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pytest
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
 from support.clusters.memory_cluster import MemoryCluster, log_table
 from support.lakes.memory_lake import MemoryLake
@@ -367,3 +369,15 @@ def test_an_older_coordinators_refusal_ends_no_round_when_the_tierer_runs_two_of
     start(3)
     wait_for("both ends", lambda: len(set(coordinator.finished()) | {report.round_id for report in coordinator.failed()}) == 2)
     assert "refused None" not in {report.error_message for report in coordinator.failed()}
+
+
+def test_every_log_line_of_a_round_names_round_table_and_epoch(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:
+    coordinator.answer = answers(hand_over(1, "r1"), hand_over(2, "r2"))
+    with capture_logs(processors=[merge_contextvars]) as lines:
+        start(2)
+        wait_for("both ends", lambda: [line["event"] for line in lines].count("round ended") == 2)
+    for table, round_id in (("sales.t1", "r1"), ("sales.t2", "r2")):
+        of_round = [line for line in lines if line.get("round_id") == round_id]
+        assert {"round started", "round step", "round ended"} <= {line["event"] for line in of_round}
+        assert {(line["table"], line["tiering_epoch"]) for line in of_round} == {(table, 1)}
+    assert all("round_id" in line for line in lines if line["event"].startswith("round"))

@@ -54,10 +54,6 @@ def by_file(example: Example) -> str:
     return example.file_name
 
 
-def test_the_numbers_are_those_from_one_on() -> None:
-    assert [example.number for example in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
-
-
 def test_every_statement_is_of_a_kind_that_is_checked_below() -> None:
     assert set(EXAMPLES) == set(of_kind("SELECT", "CALL", "SHOW", "DESCRIBE"))
     assert len(list(FOLDER.glob("*.sql"))) == len(EXAMPLES)

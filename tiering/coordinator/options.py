@@ -61,10 +61,10 @@ class CoordinatorOptions:
     """How often the cluster is told and asked, where it assigns tables."""
 
     keep_rounds: int = 200_000
-    """Newest rounds of all tables that are kept, with what they committed; some 2 KB each."""
+    """Rounds of all tables that are kept, with what they committed; some 2 KB each. Tables with many rounds make room for the others."""
 
     keep_events: int = 500_000
-    """Newest events of all tables that are kept; some 700 bytes each."""
+    """Events of all tables that are kept; some 700 bytes each. Tables with many events make room for the others."""
 
     keep_table_rounds: int = 5_000
     """Newest rounds of one table that are kept, also of one that was dropped."""

@@ -14,14 +14,16 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
+from tiering.cluster.log_look import look_at_log
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
-from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
+from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.planning.readable_splits import readable_splits
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
@@ -105,7 +107,7 @@ class RoundRunner:
                 pass
             return outcome
         except BaseException as error:
-            log.exception("a round ended unexpectedly", round_id=self._assignment.round_id)
+            log.exception("a round ended unexpectedly")
             return self._timed(unexpected_end(self._state, error))
         finally:
             self._release_leases()
@@ -114,7 +116,7 @@ class RoundRunner:
         try:
             self._world.leases.release(self)
         except BaseException:  # what is not released expires; the outcome stands
-            log.exception("the leases of a round could not be released", round_id=self._assignment.round_id)
+            log.exception("the leases of a round could not be released")
 
     def advance(self) -> act.RoundOutcome | None:
         """Carries out one action and returns the outcome if the round is over. The simulator interleaves rounds here."""
@@ -127,7 +129,7 @@ class RoundRunner:
         self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
-        log.debug("round step", round_id=self._assignment.round_id, action=type(self._action).__name__, led_to=type(event).__name__)
+        log.debug("round step", action=type(self._action).__name__, led_to=type(event).__name__)
         self._state, self._action = machine.step(self._state, event)
         return self._timed(self._action.outcome) if isinstance(self._action, act.End) else None
 
@@ -180,23 +182,8 @@ class RoundRunner:
         raise AssertionError(f"no effect for {action}")
 
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
-        cluster, table = self._world.cluster, action.table
-        rewritable = cluster if isinstance(cluster, RewritableLogs) else None
-        if rewritable is not None and action.settle:
-            rewritable.settle(table)
-        # Snapshots first: so none of them lies beyond the end of its log.
-        snapshots = {} if table.table_type is TableType.LOG else cluster.kv_snapshots(table)
-        ends = cluster.offsets(table)
-        partitions = cluster.partitions(table) if table.partition_keys else ()
-        if rewritable is None:
-            return act.LogRead(ends, partitions, snapshots)
-        held = {
-            bucket: at for bucket, at in action.tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end
-        }
-        new = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != held.get(bucket)}
-        # The ends first: a log that is cut before the second look differs at `held` now, one that is cut later at `new` in the next round.
-        traces = {(bucket, at[bucket]): trace for at in (new, held) for bucket, trace in rewritable.record_traces(table, at).items()}
-        return act.LogRead(ends, partitions, snapshots, traces)
+        look = look_at_log(self._world.cluster, action.table, action.tiered, settle=action.settle)
+        return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces)
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)
@@ -288,26 +275,15 @@ class RoundRunner:
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
 
-    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> list[tuple[TieringLogSplit, SplitReader]]:
+    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> Sequence[tuple[TieringLogSplit, SplitReader]]:
         """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.
 
         Raises BucketStopped if nothing else is left to read.
         """
-        readable: list[tuple[TieringLogSplit, SplitReader]] = []
-        stopped: dict[BucketKey, BucketStopped] = {}
-        for split in splits:
-            if split.bucket in stopped:
-                continue
-            try:
-                readable.append((split, self._world.cluster.reader(table, split)))
-            except BucketStopped as error:
-                stopped[split.bucket] = error
-                before = replace(split, stopping_offset=int(error.ids["offset"]))
-                if before.stopping_offset > before.starting_offset:
-                    readable.append((before, self._world.cluster.reader(table, before)))
-        if stopped and not readable:
-            raise next(iter(stopped.values()))
-        return readable
+        readable = readable_splits(splits, partial(self._world.cluster.reader, table))
+        if readable.stopped and not readable.splits:
+            raise next(iter(readable.stopped.values()))
+        return readable.splits
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:

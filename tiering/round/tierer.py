@@ -9,11 +9,13 @@ handed over again because the newer request does not list it (DESIGN 4).
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import structlog
 
 from tiering.errors import Cancelled, LakewardError, RoundFailed
+from tiering.log_context import round_lines
 from tiering.model.rounds import Assignment, RoundState
 from tiering.round.messages import RoundReport, renewal_to_pb, report_to_pb
 from tiering.round.runner import RoundRunner, RoundWorld
@@ -165,7 +167,8 @@ class Tierer:
             if not running.thread.is_alive():
                 del self._running[round_id]
                 error = RoundFailed("the thread of the round ended without a report", cause_class="RoundLost", round_id=round_id)
-                log.error("a round was lost", table=str(running.assignment.path), round_id=round_id)
+                with _lines_of(running.assignment):
+                    log.error("a round was lost")
                 self._outbox.append(RoundReport(running.assignment, RoundOutcome(RoundState.FAILED, error=error)))
 
     def _settle(self, request: pb.LakeTieringHeartbeatRequest, answer: pb.LakeTieringHeartbeatResponse, reports: list[RoundReport]) -> None:
@@ -189,7 +192,8 @@ class Tierer:
             try:
                 self._start_thread(assignment)
             except Exception as error:  # no memory for a thread: another tierer may have some
-                log.exception("a round could not be started", table=str(assignment.path), round_id=assignment.round_id)
+                with _lines_of(assignment):
+                    log.exception("a round could not be started")
                 self._running.pop(assignment.round_id, None)
                 self._outbox.append(RoundReport(assignment, RoundOutcome(RoundState.FAILED, error=as_lakeward_error(error))))
         return True
@@ -199,19 +203,21 @@ class Tierer:
         runner = RoundRunner(self._world, assignment)
         thread = threading.Thread(target=self._run_round, args=(runner, assignment), name=f"round-{assignment.round_id}", daemon=True)
         self._running[assignment.round_id] = _RunningRound(assignment, runner, thread)
-        log.debug("round started", table=str(assignment.path), round_id=assignment.round_id, tiering_epoch=assignment.tiering_epoch)
+        with _lines_of(assignment):
+            log.debug("round started")
         thread.start()
 
     def _run_round(self, runner: RoundRunner, assignment: Assignment) -> None:
         """Runs the round; its end is reported even after a panic."""
         outcome = RoundOutcome(RoundState.FAILED, error=RoundFailed("the round ended without an outcome", round_id=assignment.round_id))
-        try:
-            outcome = runner.run()
-        except BaseException as error:
-            outcome = replace(outcome, error=as_lakeward_error(error))
-        finally:
-            self._ended(assignment, outcome)
-            _log_end(assignment, outcome)
+        with _lines_of(assignment):
+            try:
+                outcome = runner.run()
+            except BaseException as error:
+                outcome = replace(outcome, error=as_lakeward_error(error))
+            finally:
+                self._ended(assignment, outcome)
+                _log_end(outcome)
 
     def _ended(self, assignment: Assignment, outcome: RoundOutcome) -> None:
         with self._lock:
@@ -259,11 +265,15 @@ def answered_round(item: pb.PbHeartbeatRespForTable, request: pb.LakeTieringHear
     return listed[0] if len(listed) == 1 else None
 
 
-def _log_end(assignment: Assignment, outcome: RoundOutcome) -> None:
-    fields = {"table": str(assignment.path), "round_id": assignment.round_id, "state": outcome.state.value}
+def _lines_of(assignment: Assignment) -> AbstractContextManager[object]:
+    return round_lines(assignment.round_id, assignment.path, assignment.tiering_epoch)
+
+
+def _log_end(outcome: RoundOutcome) -> None:
+    state = outcome.state.value
     if outcome.state is RoundState.EMPTY:
-        log.debug("round ended", **fields)
+        log.debug("round ended", state=state)
     elif outcome.error is None:
-        log.info("round ended", **fields, records=outcome.stats.records_written)
+        log.info("round ended", state=state, records=outcome.stats.records_written)
     else:
-        log.warning("round ended", **fields, error_class=outcome.error.error_class, error=outcome.error.message)
+        log.warning("round ended", state=state, error_class=outcome.error.error_class, error=outcome.error.message)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 import structlog
 
-from tiering.cli.terminal.logs import STACK_LIMIT, configure_logging
+from tiering.cli.terminal.logs import STACK_LIMIT, LogFormat, configure_logging
+from tiering.log_context import round_lines
 from tiering.redaction.redact import MESSAGE_LIMIT
 
 SECRET = "hunter2Xq9"
@@ -76,3 +79,23 @@ def test_an_unexpected_error_ends_a_command_with_a_clean_stack() -> None:
     assert "ValueError" in ended.stderr
     assert SECRET not in ended.stderr.replace(code, "")
     assert "\x1b" not in ended.stderr
+
+
+def test_json_lines_are_objects_whoever_logs(logs: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", logs)
+    configure_logging("debug", LogFormat.JSON)
+    with round_lines("r1", "sales.orders", 7):
+        structlog.get_logger().debug("a\nb", password=f"token={SECRET}", count=3)
+        try:
+            raise ValueError(f"password={SECRET}")
+        except ValueError:
+            structlog.get_logger().exception("it failed")
+            logging.getLogger("a.library").exception("so did it\nforged")
+    first, failed, library = [json.loads(line) for line in logs.getvalue().splitlines()]
+    assert (first["event"], first["level"], first["count"]) == ("a\\nb", "debug", 3)
+    for line in (first, failed):
+        assert (line["round_id"], line["table"], line["tiering_epoch"]) == ("r1", "sales.orders", 7)
+    assert (library["event"], library["level"], library["logger"]) == ("so did it", "error", "a.library")
+    assert all("ValueError" in line["exception"] for line in (failed, library))
+    assert all(datetime.fromisoformat(line["timestamp"]).tzinfo is not None for line in (first, failed, library))
+    assert SECRET not in logs.getvalue()

@@ -12,9 +12,18 @@ import pytest
 import sqlalchemy as sa
 
 from support.worlds.coordinator_world import START
-from tiering.coordinator.decisions.records import CommitState, ErrorRecord, EventRecord, LakeCommitRecord, Level, RoundRecord, Trigger
-from tiering.coordinator.memory import sql_schema
-from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
+from tiering.coordinator.decisions.records import (
+    CommitState,
+    ErrorRecord,
+    EventRecord,
+    LakeCommitRecord,
+    Level,
+    OperationRecord,
+    RoundRecord,
+    Trigger,
+)
+from tiering.coordinator.memory import sql_history, sql_pruning, sql_schema
+from tiering.coordinator.memory.history import HistoryBounds, HistoryRange, share_of_a_table
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import SetupError
@@ -95,35 +104,43 @@ def test_a_read_that_ends_early_leaves_nothing_open(tmp_path: Path) -> None:
     store.close()
 
 
-def older_store(folder: Path) -> Path:
-    """A store as a version wrote it that had no look-up columns."""
-    file = folder / "coordinator.db"
-    store = SqlStore(sqlite_url(file))
-    store.apply(store.take_over(), Writes(rounds=(round_record(1),), commits=(commit_record(1),), events=(event(1), event(2, None))))
-    store.close()
-    engine = sa.create_engine(sqlite_url(file))
+def made_older(url: str) -> None:
+    """Leaves the store as a version wrote it that had no look-up columns."""
+    engine = sa.create_engine(url)
+    look_up = ("database_name", "table_name", "state", "level", "event_type", "principal", "occurred_us")
     with engine.begin() as connection:
         for table in (sql_schema.rounds, sql_schema.commits, sql_schema.events):
             for index in table.indexes:
                 index.drop(connection)
-            for name in ("database_name", "table_name", *(("occurred_us", "round_id") if table is sql_schema.events else ())):
-                connection.execute(sa.text(f"ALTER TABLE {table.name} DROP COLUMN {name}"))
+            for name in (*look_up, *(("round_id",) if table is sql_schema.events else ())):
+                if name in table.c:
+                    connection.execute(sa.text(f"ALTER TABLE {table.name} DROP COLUMN {name}"))
     engine.dispose()
-    return file
 
 
-def test_what_an_older_version_wrote_is_found_after_the_next_start(tmp_path: Path) -> None:
-    file = older_store(tmp_path)
-    with pytest.raises(SetupError, match="written by an older version"):
-        SqlStore.for_reading(file)
-    store = SqlStore(sqlite_url(file))
-    store.apply(store.take_over(), Writes(events=(event(3),)))
-    assert messages(store, HistoryRange(table_name="orders")) == ["3", "1"]
-    assert messages(store, HistoryRange(since=START + second(2))) == ["3", "2"]
-    assert list(store.read_rounds(HistoryRange(table_name="orders"))) == [round_record(1)]
-    assert list(store.read_commits(HistoryRange(database_name="sales"))) == [commit_record(1)]
+def test_what_an_older_version_wrote_is_found_after_the_next_start(store_url: str, tmp_path: Path) -> None:
+    """Also a text that no index of PostgreSQL takes whole."""
+    file, long = tmp_path / "coordinator.db", "ann" * 2_000
+    rows = (event(1), event(2, None), replace(event(4, level=Level.ERROR), principal=long))
+    store = SqlStore(store_url)
+    store.apply(store.take_over(), Writes(rounds=(round_record(1),), commits=(commit_record(1),), events=rows))
     store.close()
-    SqlStore.for_reading(file).close()
+    made_older(store_url)
+    if file.exists():
+        with pytest.raises(SetupError, match="written by an older version"):
+            SqlStore.for_reading(file)
+    store = SqlStore(store_url)
+    store.apply(store.take_over(), Writes(events=(event(3), replace(event(5), principal=f"{long}e"))))
+    assert messages(store, HistoryRange(table_name="orders")) == ["5", "4", "3", "1"]
+    assert messages(store, HistoryRange(since=START + second(2))) == ["5", "4", "3", "2"]
+    assert messages(store, HistoryRange(fields={"level": "ERROR"})) == ["4"]
+    assert messages(store, HistoryRange(fields={"principal": "ann", "event_type": "TABLE_NEW"})) == ["3", "2", "1"]
+    assert messages(store, HistoryRange(fields={"principal": long})) == ["4"]
+    assert list(store.read_rounds(HistoryRange(table_name="orders", fields={"state": "SUCCEEDED"}))) == [round_record(1)]
+    assert list(store.read_commits(HistoryRange(database_name="sales", fields={"state": "ACKED"}))) == [commit_record(1)]
+    store.close()
+    if file.exists():
+        SqlStore.for_reading(file).close()
 
 
 def test_history_is_bounded_by_age_and_count_and_a_crowded_table_pushes_out_no_other(store: Store) -> None:
@@ -151,17 +168,84 @@ def test_what_is_not_over_is_kept_however_old_it_is(store: Store) -> None:
     assert list(store.read_errors(HistoryRange())) == [error]
 
 
-def test_much_is_forgotten_in_short_writes(tmp_path: Path) -> None:
-    store = SqlStore(sqlite_url(tmp_path / "coordinator.db"))
+def test_a_table_with_few_rows_keeps_them_beside_crowded_ones(store: Store) -> None:
+    """Of all tables together there may be no more than that, and the crowded ones make room; a dropped table counts as any."""
     epoch = store.take_over()
-    store.apply(epoch, Writes(events=tuple(event(number) for number in range(2_500))))
-    deleted: list[int] = []
+    crowded = [round_record(number, name) for number, name in enumerate(["orders", "flights"] * 20, 100)]
+    rounds = (*crowded, round_record(1, "weather"), round_record(2, "weather"))
+    events = (*(event(number) for number in range(10, 30)), *(event(number, None) for number in range(40, 60)), event(1, "weather"))
+    store.apply(epoch, Writes(rounds=rounds, events=events))
+    bounds = HistoryBounds(START, rounds=12, events=9, rounds_per_table=100, events_per_table=100)
+    store.prune(epoch, bounds, START, START + second(1_000))
+    assert [row.tiering_epoch for row in store.read_rounds(HistoryRange())] == [*range(139, 129, -1), 2, 1]
+    assert messages(store, HistoryRange()) == ["59", "58", "57", "56", "29", "28", "27", "26", "1"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "total", "share"),
+    [((), 10, 10), ((3, 4), 10, 10), ((5, 5), 10, 10), ((1, 50, 60), 11, 5), ((9, 9, 9), 10, 3), ((1, 1, 1), 2, 1), ((7,), 3, 3)],
+)
+def test_tables_share_what_is_kept_of_all(counts: tuple[int, ...], total: int, share: int) -> None:
+    assert share_of_a_table(counts, total) == share
+
+
+def test_much_is_forgotten_in_short_writes_with_rests_before_them(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it is more than one look finds. Told to stop, it goes on the next time."""
+    monkeypatch.setattr(sql_pruning, "LOOKED_UP", 1_000)
+    store = SqlStore(store_url)
+    epoch = store.take_over()
+    operations = tuple(OperationRecord(f"k{number}", "ann", "tier_table", {}, 1, START, {}, {}) for number in range(300))
+    store.apply(epoch, Writes(events=tuple(event(number) for number in range(2_500)), operations=operations))
+    written: list[tuple[str, int]] = []
 
     def watch(_: object, cursor: Any, statement: str, *__: object) -> None:
-        if statement.startswith("DELETE FROM lakeward_events"):
-            deleted.append(cursor.rowcount)
+        if statement.startswith("DELETE FROM"):
+            written.append((statement.split()[2].removeprefix("lakeward_"), cursor.rowcount))
+
+    def rest() -> bool:
+        written.append(("rest", 0))
+        return len(written) < 4 or len(written) > 5
 
     sa.event.listen(store._engine, "after_cursor_execute", watch)
-    store.prune(epoch, HistoryBounds(START, 10, 100, 10, 100), START, START + second(9_000))
-    assert deleted == [1_000, 1_000, 400]
+    bounds = HistoryBounds(START, 10, 100, 10, 100)
+    store.prune(epoch, bounds, START + second(1), START + second(9_000), rest)
+    assert written == [("rest", 0), ("events", 250), ("rest", 0), ("events", 250), ("rest", 0)]
+    store.prune(epoch, bounds, START + second(1), START + second(9_000), rest)
+    assert written[5:] == [*[("rest", 0), ("events", 250)] * 7, ("rest", 0), ("events", 150), *_operations_in_two()]
+    assert len(store.events(10_000)) == 100
     store.close()
+
+
+def _operations_in_two() -> list[tuple[str, int]]:
+    return [("rest", 0), ("operations", 250), ("rest", 0), ("operations", 50)]
+
+
+CONDITIONS = {
+    "all of it": HistoryRange(),
+    "a table": HistoryRange(database_name="sales", table_name="orders"),
+    "a table by its name": HistoryRange(table_name="orders"),
+    "a time": HistoryRange(since=START, until=START + second(9)),
+    "a round": HistoryRange(round_id="round-0001"),
+    "a state": HistoryRange(fields={"state": "FAILED"}),
+    "a level": HistoryRange(fields={"level": "ERROR"}),
+    "a type": HistoryRange(fields={"event_type": "TABLE_PAUSED"}),
+    "a principal": HistoryRange(fields={"principal": "ann"}),
+    "a table and a level": HistoryRange(database_name="sales", table_name="orders", fields={"level": "ERROR"}),
+}
+
+
+@pytest.mark.parametrize("wanted", CONDITIONS.values(), ids=CONDITIONS)
+def test_every_condition_is_answered_by_an_index_that_sorts(tmp_path: Path, wanted: HistoryRange) -> None:
+    """A page is read without the rows beyond it, and sorts none but those of one moment."""
+    engine = sql_schema.open_engine(sqlite_url(tmp_path / "coordinator.db"))
+    sql_schema.prepare(engine)
+    for table in (sql_schema.rounds, sql_schema.commits, sql_schema.events, sql_schema.errors):
+        if not all(name in table.c for name in wanted.fields):
+            continue
+        query = sql_history.first_page(table, wanted).limit(100).compile(engine, compile_kwargs={"literal_binds": True})
+        with engine.connect() as connection:
+            steps = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
+        assert [step for step in steps if "SCAN" in step and "INDEX" not in step] == [], (table.name, steps)
+        if wanted.round_id is None:
+            assert "USE TEMP B-TREE FOR ORDER BY" not in steps, (table.name, steps)
+    engine.dispose()

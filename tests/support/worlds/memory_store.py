@@ -13,6 +13,7 @@ from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, Lake
 from tiering.coordinator.memory.history import HistoryBounds, HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced
+from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 RowT = TypeVar("RowT", RoundRecord, LakeCommitRecord, EventRecord, ErrorRecord)
@@ -103,7 +104,11 @@ class MemoryStore:
         with self._lock:
             return self._validations[::-1][:limit]
 
-    def prune(self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime) -> None:
+    def prune(
+        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
+    ) -> None:
+        if not rest():
+            return
         rounds = _beyond(self.read_rounds(HistoryRange()), lambda row: row.pending_time, bounds, now)
         commits = _beyond(self.read_commits(HistoryRange()), lambda row: row.prepared_at, bounds, now)
         errors = _beyond(self.read_errors(HistoryRange()), lambda row: row.last_seen, bounds, now)
@@ -133,17 +138,16 @@ class MemoryStore:
 
 
 def _beyond(newest_first: Iterable[RowT], time_of: Callable[[RowT], datetime], bounds: HistoryBounds, now: datetime) -> list[RowT]:
-    """Rows that are older than the bounds, or beyond the newest of all or of one table."""
-    counts: Counter[tuple[str, str] | None] = Counter()
+    """Rows that are older than the bounds, or beyond the newest of their table."""
+    rows = [row for row in newest_first if time_of(row) <= now]
+    counts = Counter((row.database_name, row.table_name) for row in rows)
+    is_event = any(isinstance(row, EventRecord) for row in rows)
+    most = bounds.most_events(counts.values()) if is_event else bounds.most_rounds(counts.values())
+    places: Counter[tuple[str | None, str | None]] = Counter()
     beyond: list[RowT] = []
-    for row in newest_first:
-        if time_of(row) > now:
-            continue
-        is_event = isinstance(row, EventRecord)
-        counts.update([None, (str(row.database_name), str(row.table_name))])
-        of_table = counts[str(row.database_name), str(row.table_name)] if row.database_name is not None else 0
-        limits = (bounds.events, bounds.events_per_table) if is_event else (bounds.rounds, bounds.rounds_per_table)
-        if time_of(row) < bounds.before or counts[None] > limits[0] or of_table > limits[1]:
+    for row in rows:
+        places[row.database_name, row.table_name] += 1
+        if time_of(row) < bounds.before or places[row.database_name, row.table_name] > most:
             beyond.append(row)
     return beyond
 

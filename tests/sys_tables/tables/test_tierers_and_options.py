@@ -62,7 +62,7 @@ def test_a_process_that_another_replaced_is_fenced(world: World) -> None:
 
 
 def test_options_say_what_is_set_and_what_they_mean() -> None:
-    secret = {"uri": "thrift://host", "s3.secret-access-key": "hunter2"}
+    secret = {"uri": "thrift://host", "s3.secret-access-key": "hunter2", "rest.client.socket-timeout-ms": "5000"}
     options = replace(CoordinatorOptions(), keep_table_rounds=7, lake_properties=secret)
     by_name = {option.name: option for option in effective_options(options)}
     kept = by_name["keep_table_rounds"]
@@ -70,6 +70,8 @@ def test_options_say_what_is_set_and_what_they_mean() -> None:
     assert "Newest rounds of one table" in kept.description
     assert by_name["backoff_min_ms"].source == "default"
     assert by_name["table.datalake.freshness"].default == "3 min"
+    assert (by_name["lake.rest.client.socket-timeout-ms"].value, by_name["lake.rest.client.socket-timeout-ms"].source) == ("5000", "set")
+    assert by_name["lake.lakeward.catalog-read-deadline-ms"].value == "30000"
     assert "hunter2" not in str(by_name)
     assert not [option for option in by_name.values() if not option.description or "DESIGN" in option.description]
 

@@ -9,11 +9,12 @@ import typer
 
 from tiering.cli.terminal.cluster_options import read_storage
 from tiering.cli.terminal.lake_options import OTHER_OPTIONS, FlussConfOption, read_lake
-from tiering.cli.terminal.logs import configure_logging
+from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.options import (
     DEFAULT_SLOTS,
     DEFAULT_URI,
     ConfOption,
+    LogFormatOption,
     LogLevelOption,
     MasterOption,
     SlotsOption,
@@ -39,6 +40,7 @@ def tierer(
     tierer_id: Annotated[str | None, typer.Option(help="Its name in the system tables; made up by default.")] = None,
     parent_pid: Annotated[int | None, typer.Option(hidden=True)] = None,
     log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = LogFormat.CONSOLE,
 ) -> None:
     """Run a tierer: a Spark driver that moves tables into the lake.
 
@@ -49,7 +51,7 @@ def tierer(
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.tierer import TiererSettings, run_tierer
 
-    configure_logging(log_level)
+    configure_logging(log_level, log_format)
     keep_files_private()
     os.environ.update(lake_environment(read_lake(context, None, fluss_conf) or {}))
     read_storage(fluss_conf)

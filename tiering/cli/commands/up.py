@@ -34,4 +34,4 @@ def up(
     # Here and not above: the other commands, and their help, do without what it needs.
     from tiering.cli.processes.up import UpSettings, serve_up
 
-    asyncio.run(serve_up(UpSettings(options.begin(context), master, slots, conf or [], options.log_level)))
+    asyncio.run(serve_up(UpSettings(options.begin(context), master, slots, conf or [], options.log_level, options.log_format)))

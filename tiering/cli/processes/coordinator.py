@@ -23,6 +23,7 @@ from tiering.coordinator.memory.sql_store import SqlStore
 from tiering.coordinator.observing.lake_reader import LakeOpener
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.coordinator.server.event_log import log_events
 from tiering.coordinator.server.serving import RunningServer, serve
 from tiering.errors import SetupError
 from tiering.files.folder_lock import FolderLock
@@ -106,6 +107,7 @@ async def running_coordinator(settings: CoordinatorSettings, stopping: asyncio.E
             yield None
             return
         coordinator, cluster = _open(settings, folder, stack)
+        coordinator.table_records.events_stored = log_events
 
         def register(server: grpc.aio.Server) -> None:
             sys_tables.server.service.add_to_server(server, coordinator)

@@ -14,6 +14,7 @@ import structlog
 from tiering.child_process import module_command
 from tiering.cli.processes.coordinator import CoordinatorSettings, RunningCoordinator, announce, running_coordinator, stop_signal
 from tiering.cli.spark.java import require_java
+from tiering.cli.terminal.logs import LogFormat
 from tiering.errors import SetupError
 from tiering.lake.catalog_properties import lake_environment
 
@@ -37,6 +38,7 @@ class UpSettings:
     slots: int
     conf: Sequence[str]
     log_level: str
+    log_format: LogFormat = LogFormat.CONSOLE
 
 
 async def serve_up(settings: UpSettings) -> None:
@@ -98,7 +100,8 @@ async def _tierer_status(settings: UpSettings, uri: str) -> int | str:
 
 async def _start_tierer(settings: UpSettings, uri: str) -> asyncio.subprocess.Process:
     command = module_command("tiering.cli.main", "tierer", "--uri", uri, "--master", settings.master)
-    command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--parent-pid", str(os.getpid())]
+    command += ["--slots", str(settings.slots), "--log-level", settings.log_level, "--log-format", settings.log_format.value]
+    command += ["--parent-pid", str(os.getpid())]
     for pair in settings.conf:
         command += ["--conf", pair]
     environment = {**os.environ, **lake_environment(settings.coordinator.lake_properties or {})}

@@ -1,14 +1,17 @@
-"""Logging of the long-running commands: one line an event, to standard error.
+"""Logging of the long-running commands: one line an event, to standard error; an object on a line with `--log-format json`.
 
 Every text in it is redacted, cut, and free of control characters, whoever logs it: a line end in a name is no new line of the log. Only
-the stack of an unexpected error has several lines, each set in, so that none of them can be taken for an event.
+the stack of an unexpected error has several lines, each set in, so that none of them can be taken for an event; in JSON it is a text.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import traceback
+from datetime import UTC, datetime
+from enum import StrEnum
 from types import TracebackType
 from typing import Any
 
@@ -24,8 +27,19 @@ _STACKS = ("exception", "stack")
 _INDENT = "    | "
 
 
-def configure_logging(level: str = "info") -> None:
-    """Structured lines on stderr; what libraries log, and unexpected errors that end the process, the same way."""
+class LogFormat(StrEnum):
+    """How lines are written."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+def configure_logging(level: str = "info", log_format: LogFormat = LogFormat.CONSOLE) -> None:
+    """Structured lines on stderr; what libraries log, and unexpected errors that end the process, the same way.
+
+    As JSON, what libraries log has timestamp, level and event as well, and the name of its logger.
+    """
+    as_json = log_format is LogFormat.JSON
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -33,13 +47,13 @@ def configure_logging(level: str = "info") -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             clean_values,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_CleanFormatter("%(asctime)s [%(levelname)s] %(name)s: %(message)s"))
+    handler.setFormatter(_JsonFormatter() if as_json else _CleanFormatter("%(asctime)s [%(levelname)s] %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     show_errors_clean()
 
@@ -79,6 +93,20 @@ class _CleanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line, _, stack = super().format(record).partition("\n")
         return f"{_clean(line)}\n{clean_stack(stack)}" if stack else str(_clean(line))
+
+
+class _JsonFormatter(logging.Formatter):
+    """The same as an object on a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line, _, stack = super().format(record).partition("\n")
+        fields = {
+            "event": _clean(line),
+            "level": record.levelname.lower(),
+            "logger": _clean(record.name),
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+        }
+        return json.dumps(fields | ({"exception": clean_stack(stack)} if stack else {}))
 
 
 def _print_stack(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

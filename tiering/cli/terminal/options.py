@@ -11,6 +11,7 @@ import typer
 
 from tiering.cli.spark.properties import LakeJars
 from tiering.cli.terminal.completion import table_names
+from tiering.cli.terminal.logs import LogFormat
 from tiering.cli.terminal.output import OutputFormat
 from tiering.errors import InvalidArgument
 from tiering.wire.channel import DEFAULT_PORT
@@ -36,6 +37,7 @@ KeyOption = Annotated[
     str | None, typer.Option("--idempotency-key", help="Names the operation: a repeat gets its result instead of doing it again.")
 ]
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="A line an event: for people, or a JSON object for programs.")]
 
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder; made if need be.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")]

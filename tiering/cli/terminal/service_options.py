@@ -17,7 +17,7 @@ from tiering.cli.terminal.cluster_options import (
     read_storage,
 )
 from tiering.cli.terminal.lake_options import CreateLakeTablesOption, FlussConfOption, read_lake
-from tiering.cli.terminal.logs import configure_logging
+from tiering.cli.terminal.logs import LogFormat, configure_logging
 from tiering.cli.terminal.options import (
     DataOption,
     HistoryAgeOption,
@@ -29,6 +29,7 @@ from tiering.cli.terminal.options import (
     InlineOption,
     InsecureOption,
     LakePropertyOption,
+    LogFormatOption,
     LogLevelOption,
     PortOption,
     TimeoutOption,
@@ -66,13 +67,14 @@ class ServiceOptions:
     create_lake_tables: CreateLakeTablesOption = False
     insecure: InsecureOption = False
     log_level: LogLevelOption = "info"
+    log_format: LogFormatOption = LogFormat.CONSOLE
 
     def begin(self, context: typer.Context) -> CoordinatorSettings:
         """Sets up the process's logs and files, and returns what the coordinator is to be. Raises InvalidArgument, SetupError."""
         # Here and not above: the other commands, and their help, do without what it needs.
         from tiering.cli.processes.coordinator import CoordinatorSettings, KeptHistory
 
-        configure_logging(self.log_level)
+        configure_logging(self.log_level, self.log_format)
         keep_files_private()
         cluster_kind, cluster_settings = read_cluster(self.fluss, self.fluss_cluster_id, self.fluss_mode)
         if self.fluss is not None:

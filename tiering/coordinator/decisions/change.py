@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from tiering.coordinator.decisions import error_kinds, waits
@@ -111,7 +111,8 @@ class Change:
 
 def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> Change:
     """Makes the next epoch and its round together, and queues the table. A queued CALL lends its round id."""
-    record = change.record
+    deadline = _deadline(ctx, change.record)
+    record = _counted(ctx, change.record, deadline)
     call = record.call
     queued_round = RoundRecord(
         round_id=call.round_id if call else ctx.new_round_id,
@@ -126,12 +127,13 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         attempt=_attempt(record),
         triggered_by=call.caller if call else None,
         idempotency_key=call.idempotency_key if call else None,
-        deadline=ctx.now.to_wall(record.due_deadline),
-        backoff_ms=record.backoff_ms + waits.backoff_ms(ctx.now, record),
+        deadline=deadline,
+        queued_late_ms=record.queued_late_ms,
+        earlier_rounds_ms=waits.unexplained_ms(ctx.now, record),
+        backoff_ms=record.backoff_ms,
         paused_ms=record.paused_ms,
     )
-    queued = change.update(
-        backoff_ms=queued_round.backoff_ms,
+    queued = replace(change, record=record).update(
         tiering_epoch=queued_round.tiering_epoch,
         round=queued_round,
         commit=None,
@@ -140,6 +142,23 @@ def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> C
         retry_deadline=None,
     )
     return replace(queued, rounds={**queued.rounds, queued_round.round_id: queued_round}).move(ctx, TableState.PENDING, why)
+
+
+def _counted(ctx: Context, record: TableRecord, deadline: datetime | None) -> TableRecord:
+    """The record with the waits that are over now that it is queued."""
+    record = replace(record, backoff_ms=record.backoff_ms + waits.backoff_ms(ctx.now, record))
+    if record.due_time is not None:
+        return record
+    due = replace(record, due_time=min(deadline or ctx.now.wall, ctx.now.wall))
+    return replace(due, queued_late_ms=waits.unexplained_ms(ctx.now, due))
+
+
+def _deadline(ctx: Context, record: TableRecord) -> datetime | None:
+    """When the promise of freshness is broken: one that rests after a round that did not bring it up to date promised it for earlier."""
+    due, before = ctx.now.to_wall(record.due_deadline), record.round
+    if due is None or before is None or before.deadline is None or record.state is not TableState.SCHEDULED:
+        return due
+    return due if waits.brought_up_to_date(record) else min(due, before.deadline)
 
 
 def _attempt(record: TableRecord) -> int:
@@ -177,9 +196,10 @@ def rest(change: Change, ctx: Context, why: str, *, checked: bool, at_once: bool
     record = change.record
     looked = record.checked_since or ctx.now.steady
     due = ctx.now.steady if at_once else looked + timedelta(milliseconds=record.freshness_ms)
-    resting = change.update(due_deadline=due, backoff_ms=0, paused_ms=0)
+    resting = change.update(due_deadline=due)
     if checked:
         resting = resting.update(last_checked_time=record.checked_wall or ctx.now.wall)
+        resting = resting.update(backoff_ms=0, paused_ms=0, waited_for_slot_ms=0, queued_late_ms=0, due_time=None)
     return resting.move(ctx, TableState.TIERED, why).move(ctx, TableState.SCHEDULED, "waits for its next due time")
 
 

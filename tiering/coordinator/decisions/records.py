@@ -219,7 +219,9 @@ class RoundRecord:
     """When the round stops early if it is not done."""
     mode: RoundMode | None = None
     """None before its plan."""
+    queued_late_ms: int | None = None
     waited_for_slot_ms: int | None = None
+    earlier_rounds_ms: int | None = None
     backoff_ms: int | None = None
     paused_ms: int | None = None
 
@@ -405,6 +407,12 @@ class TableRecord:
     """How long the table has waited after failures since a round last went well."""
     paused_ms: int = 0
     """How long pauses have held it up since then; those that are over."""
+    waited_for_slot_ms: int = 0
+    """How long its rounds have waited for a tierer since then; those that got one."""
+    queued_late_ms: int = 0
+    """How long nobody queued it since then although it was due."""
+    due_time: datetime | None = None
+    """When it became due since then; None = not yet."""
     assignment: AssignmentRecord | None = None
     elsewhere: ElsewhereRecord | None = None
 

@@ -106,6 +106,7 @@ def fenced_error(record: TableRecord | None, ref: RoundRef) -> errors.LakewardEr
 
 def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str | None = None) -> Change:
     """Pending -> Tiering: a tierer's request is answered with the table."""
+    waited_ms = waits.waited_for_slot_ms(ctx.now, record)
     change = Change(record).update_round(
         state=RoundState.RUNNING,
         tierer_id=tierer_id,
@@ -113,10 +114,10 @@ def assign(ctx: Context, record: TableRecord, tierer_id: str, incarnation: str |
         started_time=ctx.now.wall,
         coordinator_epoch=ctx.coordinator_epoch,
         completion_target=ctx.now.wall + timedelta(milliseconds=max(record.freshness_ms, ctx.options.min_round_duration_ms)),
-        waited_for_slot_ms=waits.waited_for_slot_ms(ctx.now, record),
+        waited_for_slot_ms=waited_ms,
         paused_ms=record.paused_ms,
     )
-    change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall)
+    change = change.update(checked_since=ctx.now.steady, checked_wall=ctx.now.wall, waited_for_slot_ms=waited_ms)
     return _beat(change, ctx).move(ctx, TableState.TIERING, f"assigned to the tierer {tierer_id}")
 
 

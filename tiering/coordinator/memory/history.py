@@ -6,7 +6,7 @@ once, as it stands when its page is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -42,10 +42,33 @@ class HistoryBounds:
     before: datetime
     """What is older goes."""
     rounds: int
-    """Newest rounds of all tables together, with their grants."""
+    """Rounds of all tables together, with their grants; errors are counted by the same bounds."""
     events: int
     rounds_per_table: int
+    """Newest rounds of one table."""
     events_per_table: int
+
+    def most_rounds(self, counts: Collection[int]) -> int:
+        """How many are kept of one table, if the tables have so many."""
+        return min(self.rounds_per_table, share_of_a_table(counts, self.rounds))
+
+    def most_events(self, counts: Collection[int]) -> int:
+        """The same of events; those of no table count as a table's."""
+        return min(self.events_per_table, share_of_a_table(counts, self.events))
+
+
+def share_of_a_table(counts: Collection[int], total: int) -> int:
+    """The most rows that each table may have so that they are `total` together; at least 1.
+
+    Tables with many rows make room, so that one which is tiered once a day keeps its month beside thousands that are tiered every minute.
+    """
+    left = total
+    for place, count in enumerate(ordered := sorted(counts)):
+        share = left // (len(ordered) - place)
+        if count > share:
+            return max(1, share)
+        left -= count
+    return max(total, 1)
 
 
 class History(Protocol):

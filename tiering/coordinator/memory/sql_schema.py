@@ -37,8 +37,15 @@ tables = sa.Table(
 
 
 def _path_columns() -> tuple[sa.Column[str], sa.Column[str]]:
-    """Where to look for the rows of a table. Older versions did not have them: `SqlStore.take_over` fills them from the bodies."""
+    """Where to look for the rows of a table. As other look-up columns, older versions did not have them: `SqlStore.take_over` fills them
+    from the bodies."""
     return sa.Column("database_name", sa.String(200)), sa.Column("table_name", sa.String(200))
+
+
+def _indexes(name: str, time: str, *fields: str) -> tuple[sa.Index, ...]:
+    """Each gives the rows that have one value, or those of one table, by time: a page of them is read without the others."""
+    by_path = sa.Index(f"{name}_by_path", "database_name", "table_name", time)
+    return by_path, *(sa.Index(f"{name}_by_{field}", field, time) for field in ("table_name", *fields))
 
 
 def _history(name: str) -> sa.Table:
@@ -52,7 +59,8 @@ def _history(name: str) -> sa.Table:
         sa.Column("closed", sa.Boolean, nullable=False),
         sa.Column("body", sa.JSON, nullable=False),
         *_path_columns(),
-        sa.Index(f"{name}_by_path", "database_name", "table_name", "made_us"),
+        sa.Column("state", sa.String(16)),
+        *_indexes(name, "made_us", "state"),
     )
 
 
@@ -67,6 +75,7 @@ errors = sa.Table(
     sa.Column("seen_us", sa.BigInteger, nullable=False, index=True),
     sa.Column("closed", sa.Boolean, nullable=False),
     sa.Column("body", sa.JSON, nullable=False),
+    *_indexes("lakeward_errors", "seen_us"),
 )
 events = sa.Table(
     "lakeward_events",
@@ -77,7 +86,10 @@ events = sa.Table(
     *_path_columns(),
     sa.Column("occurred_us", sa.BigInteger, index=True),
     sa.Column("round_id", sa.String(64), index=True),
-    sa.Index("lakeward_events_by_path", "database_name", "table_name", "occurred_us"),
+    sa.Column("level", sa.String(16)),
+    sa.Column("event_type", sa.String(64)),
+    sa.Column("principal", sa.Text),
+    *_indexes("lakeward_events", "occurred_us", "level", "event_type", "principal"),
     sqlite_autoincrement=True,
 )
 validations = sa.Table(

@@ -19,12 +19,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tiering import crash_points
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
-from tiering.coordinator.memory import sql_history
+from tiering.coordinator.memory import sql_history, sql_pruning
 from tiering.coordinator.memory import sql_schema as schema
 from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, HistoryRange
 from tiering.coordinator.memory.store import Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.instants import to_microseconds
+from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 Row = TypeVar("Row")
@@ -35,9 +36,6 @@ _COMMIT = TypeAdapter(LakeCommitRecord)
 _ERROR = TypeAdapter(ErrorRecord)
 _EVENT = TypeAdapter(EventRecord)
 _OPERATION = TypeAdapter(OperationRecord)
-
-KEEP_VALIDATIONS = 10_000
-"""How many results of checks are kept, the newest."""
 
 
 def sqlite_url(path: Path) -> str:
@@ -118,23 +116,33 @@ class SqlStore:
         with _border("read"), self._engine.connect() as connection:
             return [_EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
 
-    def validations(self, limit: int = KEEP_VALIDATIONS) -> Sequence[CheckResult]:
+    def validations(self, limit: int = sql_pruning.KEEP_VALIDATIONS) -> Sequence[CheckResult]:
         query = sa.select(schema.validations.c.body).order_by(schema.validations.c.number.desc()).limit(limit)
         with _border("read"), self._engine.connect() as connection:
             return [CheckResult.from_plain(body) for body in connection.scalars(query)]
 
-    def prune(self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime) -> None:
-        for table in (schema.rounds, schema.commits, schema.events, schema.errors):
+    def prune(
+        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
+    ) -> None:
+        with self._owned(coordinator_epoch):
+            pass  # also who has nothing to forget hears that the store was taken over
+        for rows in sql_pruning.forgotten(bounds, operations_before, now):
+            if not self._forget(coordinator_epoch, rows, rest):
+                return
+
+    def _forget(self, coordinator_epoch: int, rows: sql_pruning.Forgotten, rest: Rest) -> bool:
+        """Deletes until no more may go; False if `rest` says to stop."""
+        while True:
             with _border("read"), self._engine.connect() as connection:
-                keys = sql_history.keys_beyond(connection, table, bounds, now)
-            for start in range(0, len(keys), PAGE_ROWS):
+                keys = rows.find(connection)
+            gone = 0
+            for deletion in rows.deletions(keys):
+                if not rest():
+                    return False
                 with self._owned(coordinator_epoch) as connection:
-                    connection.execute(sql_history.forget(table, keys[start : start + PAGE_ROWS]))
-        with self._owned(coordinator_epoch) as connection:
-            newest = sa.select(sa.func.max(schema.validations.c.number)).scalar_subquery()
-            connection.execute(sa.delete(schema.validations).where(schema.validations.c.number <= newest - KEEP_VALIDATIONS))
-            before = _sortable(operations_before)
-            connection.execute(sa.delete(schema.operations).where(schema.operations.c.started_us < before))
+                    gone += connection.execute(deletion).rowcount
+            if not gone or len(keys) < sql_pruning.LOOKED_UP:
+                return True
 
     def close(self) -> None:
         self._engine.dispose()
@@ -234,11 +242,18 @@ def _table_row(row: TableRecord) -> dict[str, Any]:
 
 
 def _round_row(row: RoundRecord) -> dict[str, Any]:
-    return {**_keys(row, row.pending_time), "closed": row.state.is_final, "body": _ROUND.dump_python(row, mode="json")}
+    return {**_keys(row, row.pending_time), "closed": row.state.is_final, **_with_body(schema.rounds, _ROUND.dump_python(row, mode="json"))}
 
 
 def _commit_row(row: LakeCommitRecord) -> dict[str, Any]:
-    return {**_keys(row, row.prepared_at), "closed": row.state.is_resolved, "body": _COMMIT.dump_python(row, mode="json")}
+    body = _COMMIT.dump_python(row, mode="json")
+    return {**_keys(row, row.prepared_at), "closed": row.state.is_resolved, **_with_body(schema.commits, body)}
+
+
+def _with_body(table: sa.Table, body: dict[str, Any]) -> dict[str, Any]:
+    """The body, and the look-up columns that are texts of it."""
+    texts = {name: body[name] for name in sql_history.LOOK_UP_FIELDS[table.name]}
+    return {name: text and text[: sql_history.LOOK_UP_CHARACTERS] for name, text in texts.items()} | {"body": body}
 
 
 def _keys(row: RoundRecord | LakeCommitRecord, dated: datetime) -> dict[str, Any]:
@@ -270,7 +285,7 @@ def _event_row(row: EventRecord) -> dict[str, Any]:
         "table_name": row.table_name,
         "round_id": row.round_id,
         "occurred_us": _sortable(row.occurred_at),
-        "body": _EVENT.dump_python(row, mode="json"),
+        **_with_body(schema.events, _EVENT.dump_python(row, mode="json")),
     }
 
 

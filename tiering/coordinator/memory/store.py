@@ -14,6 +14,7 @@ from typing import Protocol
 from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, OperationRecord, RoundRecord, TableRecord
 from tiering.coordinator.memory.history import History, HistoryBounds
+from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 
@@ -86,10 +87,13 @@ class Store(History, Protocol):
         """Results of validations, the newest first."""
         ...
 
-    def prune(self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime) -> None:
+    def prune(
+        self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, rest: Rest = no_rest
+    ) -> None:
         """Forgets the history beyond its bounds, and operations begun before a time. Raises Fenced.
 
-        Takes many short writes, between which others write: what it forgets, nobody changes any more.
+        Takes many short writes, with a rest before each, while others write: what it forgets, nobody changes any more. Told to stop,
+        it leaves the others to the next time.
 
         Rounds and grants dated after `now` are from when the clock was ahead: nobody knows their place, so they are kept until
         then, and push out none that is dated rightly.

@@ -28,6 +28,7 @@ from tiering.coordinator.memory.wake_ups import WakeUps
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
 from tiering.model.tables import TablePath
+from tiering.pace import Rest, no_rest
 from tiering.validate.results import CheckResult
 
 _log = structlog.get_logger(__name__)
@@ -54,6 +55,8 @@ class TableRecords:
         self.options = options
         self.wake_ups = WakeUps()
         self.fenced: Fenced | None = None
+        self.events_stored: Callable[[Sequence[EventRecord]], None] = lambda events: None
+        """Called with events that were stored just now, under the lock."""
         self._timebase = Timebase(clock)
         self._ids = ids
         self._jitter = jitter
@@ -178,13 +181,15 @@ class TableRecords:
         durable = [change for change in changes if change.durable]
         if durable or operations or events or validations:
             self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
+        if stored := [*(event for change in durable for event in change.events), *events]:
+            self.events_stored(stored)
         if changes:
             self._show({change.record.table_id: change.record for change in changes})
         if durable:
             self.wake_ups.notify()
 
-    def prune(self) -> None:
-        """Forgets what the options do not keep, also the records of dropped tables.
+    def prune(self, rest: Rest = no_rest) -> None:
+        """Forgets what the options do not keep, also the records of dropped tables; in pieces, with rests before them.
 
         An idempotency key is kept for its time by the wall clock and by the steady one: a clock that is set ahead does not make a
         repeated CALL a second one.
@@ -194,7 +199,7 @@ class TableRecords:
         if self.fenced is not None:
             raise self.fenced
         # Outside the lock: it takes a while, and touches nothing that anybody changes.
-        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall)
+        self.store.prune(self.epoch, self._history_bounds(now), before, now.wall, rest)
         with self.changing():
             self._forget_dropped(now)
 

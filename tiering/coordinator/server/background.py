@@ -50,7 +50,7 @@ class Background:
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.discovery.run_quietly, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.discovery_interval_ms, coordinator.commits.look_at_heads, BACKGROUND_SHARE)),
             asyncio.create_task(self._every(options.observe_interval_ms, self._observe)),
-            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, coordinator.table_records.prune)),
+            asyncio.create_task(self._every(PRUNE_INTERVAL_MS, self._prune)),
         ]
         if coordinator.relay is not None:
             self._tasks.append(asyncio.create_task(self._every(options.relay_interval_ms, coordinator.relay.run_quietly)))
@@ -74,6 +74,10 @@ class Background:
             gc.collect()
             gc.freeze()
         self._observed = True
+
+    def _prune(self) -> None:
+        """Rests between its writes, so that those of heartbeats find the store free."""
+        self._coordinator.table_records.prune(Pace.until(self._stopping, BACKGROUND_SHARE).rest)
 
     def _look_at_other_services(self) -> None:
         self._coordinator.other_services.look(Pace.until(self._stopping, BACKGROUND_SHARE).rest)

@@ -31,6 +31,7 @@ from tiering.coordinator.server.listings import Listing, Listings, Page
 from tiering.coordinator.tierers.held_requests import HeldRequestLimit
 from tiering.errors import InvalidArgument, UnknownTable, cut_message
 from tiering.library_guards.panics import contained
+from tiering.log_context import call_is_about, carried
 from tiering.model.call_results import Progress
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.names import NAME_LIMIT, check_length, table_path
@@ -68,7 +69,7 @@ class Pools:
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what waits for the store and nothing else."""
-        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(contained(work), *args))
+        return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(carried(contained(work)), *args))
 
     async def for_progress(self, work: Callable[..., Result], *args: Any) -> Result:
         """For reports of progress, which may be long: no heartbeat waits for one."""
@@ -76,10 +77,10 @@ class Pools:
 
     async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what asks the cluster, which may hang."""
-        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(contained(work), *args))
+        return await asyncio.get_running_loop().run_in_executor(self._cluster, partial(carried(contained(work)), *args))
 
     async def for_reader(self, work: Callable[..., Result], *args: Any) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(contained(work), *args))
+        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(carried(contained(work)), *args))
 
     def close(self) -> None:
         for pool in (self._tierers, self._progress, self._cluster, self._readers):
@@ -174,17 +175,20 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
         return await self._heartbeat(request, context.peer())
 
     async def RecordPlan(self, request: coordinator_pb2.RecordPlanRequest, context: Context) -> coordinator_pb2.RecordPlanResponse:
+        self._is_about(request.round)
         await self._plan(request)
         return coordinator_pb2.RecordPlanResponse()
 
     async def BeginLakeCommit(
         self, request: coordinator_pb2.BeginLakeCommitRequest, context: Context
     ) -> coordinator_pb2.BeginLakeCommitResponse:
+        self._is_about(request.round)
         return await self._pools.for_cluster(self._coordinator.commits.begin_lake_commit, request)
 
     async def CommitLakeSnapshot(
         self, request: coordinator_pb2.CommitLakeSnapshotRequest, context: Context
     ) -> coordinator_pb2.CommitLakeSnapshotResponse:
+        self._is_about(request.round)
         await self._ack(request)
         return coordinator_pb2.CommitLakeSnapshotResponse()
 
@@ -222,6 +226,11 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
             inline_round_bytes=options.inline_round_bytes,
             cluster_properties=options.cluster_properties,
         )
+
+    def _is_about(self, reported: coordinator_pb2.PbRound) -> None:
+        """Names the round in the log lines of this call."""
+        record = self._coordinator.table_records.get(reported.table_id)
+        call_is_about(reported.round_id, None if record is None else record.path, reported.tiering_epoch)
 
     async def _plan(self, request: coordinator_pb2.RecordPlanRequest) -> None:
         commits = self._coordinator.commits

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.durations import format_duration
+from tiering.lake.catalog_timeouts import TIMEOUTS
 from tiering.lake_table_options import LAKE_TABLE_OPTIONS, PREFIX
 from tiering.model.attribute_docs import attribute_docs
 from tiering.model.effective_options import EffectiveOption
@@ -15,6 +16,8 @@ from tiering.model.tables import DEFAULT_FRESHNESS_MS, DEFAULT_LAKE_FORMAT
 from tiering.redaction.redact import outside_text
 
 DEFAULT, SET = "default", "set"
+
+_TIMEOUTS = frozenset(timeout.name for timeout in TIMEOUTS)
 
 _TABLE_OPTIONS = (
     ("table.datalake.enabled", "false", "Whether the table is tiered into the lake."),
@@ -26,7 +29,7 @@ _TABLE_OPTIONS = (
 
 def effective_options(options: CoordinatorOptions | None) -> list[EffectiveOption]:
     """All of them, by scope and name. `options` None = no coordinator runs, so that nobody knows what is set."""
-    return [*_of_coordinator(options), *_told_to_tierers(options), *_of_tables()]
+    return [*_of_coordinator(options), *_told_to_tierers(options), *_timeouts(options), *_of_tables()]
 
 
 def _of_coordinator(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
@@ -45,8 +48,19 @@ def _told_to_tierers(options: CoordinatorOptions | None) -> Iterator[EffectiveOp
         return
     for kind, properties in (("cluster", options.cluster_properties), ("lake", options.public_lake_properties())):
         for name, value in sorted(properties.items()):
-            description = f"What tierers connect to the {kind} with."
-            yield EffectiveOption("tierer", f"{kind}.{name}", outside_text(value), None, SET, description)
+            if name not in _TIMEOUTS:
+                description = f"What tierers connect to the {kind} with."
+                yield EffectiveOption("tierer", f"{kind}.{name}", outside_text(value), None, SET, description)
+
+
+def _timeouts(options: CoordinatorOptions | None) -> Iterator[EffectiveOption]:
+    """Those of the lake's catalog and storage, which hold for the coordinator and for tierers."""
+    told = {} if options is None else options.public_lake_properties()
+    for timeout in TIMEOUTS:
+        default = str(timeout.default)
+        source = None if options is None else SET if timeout.name in told else DEFAULT
+        value = None if options is None else outside_text(told.get(timeout.name, default))
+        yield EffectiveOption("tierer", f"lake.{timeout.name}", value, default, source, timeout.meaning)
 
 
 def _of_tables() -> Iterator[EffectiveOption]:

@@ -37,6 +37,7 @@ from tiering.lake.foreign import ForeignWalk
 from tiering.lake.rules.base_check import Base
 from tiering.lake.rules.shared_base import can_tell, is_exact
 from tiering.library_guards.panics import contained
+from tiering.log_context import carried
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
@@ -105,7 +106,7 @@ class Commits:
 
     def submit_plan(self, request: pb.RecordPlanRequest) -> Future[None]:
         """`record_plan` in the pool for acks, where a lake that hangs holds up no heartbeat."""
-        return self._pool.submit(contained(self.record_plan), request)
+        return self._pool.submit(carried(contained(self.record_plan)), request)
 
     def begin_lake_commit(self, request: pb.BeginLakeCommitRequest) -> pb.BeginLakeCommitResponse:
         """Grants the commit, or says why not. Asks the cluster what the lake snapshot has to carry; raises ClusterUnavailable.
@@ -141,7 +142,7 @@ class Commits:
         with self._guard:
             running = self._running.get(key)
             if running is None:
-                running = self._running[key] = self._pool.submit(contained(self.acknowledge), ref)
+                running = self._running[key] = self._pool.submit(carried(contained(self.acknowledge)), ref)
                 running.add_done_callback(lambda _: self._forget(key))
             return running
 

@@ -20,9 +20,10 @@ from tiering.errors import LakeTableReplaced, LakeUnavailable
 from tiering.lake.base import LakeFormat, LakeView, WriteResult
 from tiering.lake.file_lists import FileLists
 from tiering.lake.foreign import ForeignSnapshot
+from tiering.lake.iceberg.catalogs.bounded import WHOM
 from tiering.lake.iceberg.catalogs.locations import new_location
 from tiering.lake.iceberg.catalogs.opening import CATALOG_NAME as CATALOG_NAME
-from tiering.lake.iceberg.catalogs.opening import open_catalog, own_settings
+from tiering.lake.iceberg.catalogs.opening import open_catalog, opening_seconds, own_settings
 from tiering.lake.iceberg.commit.committer import SentRounds
 from tiering.lake.iceberg.commit.row_removal import remove_rows
 from tiering.lake.iceberg.errors import lake_errors
@@ -40,6 +41,7 @@ from tiering.lake.iceberg.schema.partition_values import partition_values
 from tiering.lake.maintenance import ForeignOffsets, LakeSurvey, Removal, StoredFile
 from tiering.lake.marker import Marker
 from tiering.lake.rules.contiguous_offsets import RowOffsets
+from tiering.library_guards.answer_deadlines import AnswerDeadlines
 from tiering.model.tables import BucketKey, TableInfo, TablePath
 from tiering.redaction.redact import redact, remember_secrets
 
@@ -61,6 +63,7 @@ class IcebergLake:
         self._catalog: Catalog | None = None
         self._states: dict[TablePath, TableState] = {}
         self._sent = SentRounds()
+        self._opening = AnswerDeadlines(WHOM)
 
     @property
     def format(self) -> str:
@@ -108,6 +111,10 @@ class IcebergLake:
     def columns(self, view: LakeView) -> pa.Schema:
         """See `ReadableLake.columns`."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())
+
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """See `ColumnCheck.new_columns`."""
+        return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
 
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ReadableLake.file_lists`."""
@@ -199,7 +206,8 @@ class IcebergLake:
     def _open(self) -> Catalog:
         with self._lock:
             if self._catalog is None:
-                self._catalog = _load_catalog(self._properties)
+                load = partial(_load_catalog, self._properties)
+                self._catalog = self._opening.within(opening_seconds(self._properties), "open", load)
             return self._catalog
 
     def _errors(self, action: str, path: TablePath | None = None) -> AbstractContextManager[None]:

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
+from tiering.log_context import carried
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
 from tiering.round.progress import ProgressPulse, RoundMeter
 from tiering.round.tasks.split_work import deadline, run_split
@@ -50,7 +51,7 @@ class InlineTaskRunner:
                 work.run()
                 return work.outcomes
             with ThreadPoolExecutor(threads, thread_name_prefix="inline") as pool:
-                for ended in [pool.submit(work.run) for _ in range(threads)]:
+                for ended in [pool.submit(carried(work.run)) for _ in range(threads)]:
                     ended.result()
             return work.outcomes
 

@@ -18,8 +18,9 @@ from pyiceberg.catalog.rest import RestCatalog
 from requests.adapters import HTTPAdapter
 
 from tiering.errors import CommitOutcomeUnknown, LakeUnavailable
+from tiering.lake.catalog_timeouts import REST_CONNECT, REST_SOCKET
 from tiering.lake.iceberg.catalogs.opening import STORE_TIMEOUTS, open_catalog
-from tiering.lake.iceberg.catalogs.rest import CONNECT_MS, SOCKET_MS, BoundedTokenProvider
+from tiering.lake.iceberg.catalogs.rest import BoundedTokenProvider
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.library_guards.sql_timeouts import SQLITE_BUSY_SECONDS, bound_waits, limit_statements
 from tiering.model.tables import BucketKey, TablePath
@@ -149,7 +150,7 @@ def test_requests_have_time_outs_that_nobody_asked_for(server: HangingServer, mo
     assert isinstance(catalog, RestCatalog)
     assert catalog.list_namespaces() == []
     assert len(waited) == len(server.asked) == 4  # a token for the configuration, one for the rest
-    assert set(waited) == {(CONNECT_MS / 1_000, SOCKET_MS / 1_000)}
+    assert set(waited) == {(REST_CONNECT.default / 1_000, REST_SOCKET.default / 1_000)}
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "soon", ""])

@@ -32,6 +32,8 @@ from tiering.errors import InvalidArgument, SetupError
 from tiering.files.sqlite_files import distrust
 from tiering.lake.catalog_properties import CATALOG_NAME as NAME_PROPERTY
 from tiering.lake.catalog_properties import KINDS, check_catalog_properties
+from tiering.lake.catalog_timeouts import READ_DEADLINE, S3_CONNECT, S3_REQUEST
+from tiering.lake.iceberg.catalogs.bounded import BoundedCatalog
 from tiering.lake.iceberg.catalogs.file_io import CLASS_NAME, LakeFileIO, locations_of
 from tiering.lake.iceberg.catalogs.rest import BoundedRestCatalog
 from tiering.lake.iceberg.commit.marker_files import marker_path
@@ -41,7 +43,7 @@ from tiering.library_guards.sql_timeouts import bound_waits
 CATALOG_NAME = "lake"
 """It is stored in the rows of SQL catalogs, so it is the same everywhere; `lakeward.catalog-name` is for one that others named."""
 
-STORE_TIMEOUTS: Mapping[str, str] = {"s3.connect-timeout": "10", "s3.request-timeout": "30"}
+STORE_TIMEOUTS: Mapping[str, str] = {timeout.name: str(timeout.default) for timeout in (S3_CONNECT, S3_REQUEST)}
 """Seconds. Of one attempt; the store's client makes several."""
 TOKEN = "token"
 """The one entry of a table's own `config` that counts: the catalog's token for requests about that table, sent to the catalog alone."""
@@ -84,13 +86,13 @@ class LakeTable(Table):
         return locations_of(self.metadata.location, self.metadata.properties)
 
 
-class _LakeCatalog(Catalog):
+class _LakeCatalog(BoundedCatalog):
     """What all catalogs here have in common; goes before pyiceberg's class."""
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """As pyiceberg's. Raises ForbiddenLocation."""
+        """As pyiceberg's. Raises ForbiddenLocation, TimeoutError."""
         with parsing():
-            return self._of_lake(super().load_table(identifier))  # type: ignore[safe-super]
+            return self._of_lake(super().load_table(identifier))
 
     def _of_lake(self, table: Table) -> LakeTable:
         """Raises ForbiddenLocation if the table is not where files of the lake may lie."""
@@ -198,6 +200,11 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
         return _class_of(kind)(name, **cast(dict[str, Any], {**merged, PY_IO_IMPL: CLASS_NAME}))
     except ModuleNotFoundError as error:
         raise SetupError(f"a lake catalog of type {kind} needs the Python package {error.name}", hint=_package_hint(error, kind)) from error
+
+
+def opening_seconds(properties: Mapping[str, str]) -> float:
+    """How long `open_catalog` may take. Raises ValueError for a property that is no positive number."""
+    return READ_DEADLINE.milliseconds({**_settings(), **properties}) / 1_000
 
 
 def _package_hint(error: ModuleNotFoundError, kind: str) -> str:

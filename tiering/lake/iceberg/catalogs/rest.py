@@ -13,12 +13,9 @@ import requests
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManager, AuthManagerFactory, OAuth2AuthManager, OAuth2TokenProvider
 
-CONNECT_KEY, SOCKET_KEY = "rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms"
-"""As Iceberg's own REST client names them."""
-CONNECT_MS, SOCKET_MS = 10_000, 60_000
-"""A catalog may have to read metadata of many snapshots before it answers to a commit."""
+from tiering.lake.catalog_timeouts import REST_CONNECT, REST_SOCKET
 
-TOKEN_SECONDS = (CONNECT_MS / 1_000, CONNECT_MS / 1_000)
+TOKEN_SECONDS = (REST_CONNECT.default / 1_000, REST_CONNECT.default / 1_000)
 """Of a request for a token, to connect and to answer."""
 
 
@@ -83,11 +80,4 @@ def bound_requests(session: requests.Session, limits: tuple[float, float]) -> No
 
 def _limits(properties: Mapping[str, Any]) -> tuple[float, float]:
     """Seconds to connect and to answer. Raises ValueError for a property that is no positive number."""
-    return _seconds(properties, CONNECT_KEY, CONNECT_MS), _seconds(properties, SOCKET_KEY, SOCKET_MS)
-
-
-def _seconds(properties: Mapping[str, Any], key: str, default_ms: int) -> float:
-    text = str(properties.get(key, default_ms))
-    if not text.isdigit() or int(text) == 0:
-        raise ValueError(f"the catalog property {key} is {text!r}; it must be a positive number of milliseconds")
-    return int(text) / 1_000
+    return REST_CONNECT.milliseconds(properties) / 1_000, REST_SOCKET.milliseconds(properties) / 1_000

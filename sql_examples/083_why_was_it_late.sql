@@ -1,0 +1,36 @@
+-- Title: Why was this table late this morning?
+-- Answers: which promises of a table were broken in the last twelve hours, why, what failed meanwhile, what did people do, and what helps?
+--   A promise that is broken now has no reached_at. Here for weather, which fails; ask for your table.
+
+SELECT
+  late.table_name,
+  late.deadline,
+  late.reached_at,
+  late.missed_by_ms,
+  late.reason,
+  max_by(concat(failures.error_class, ': ', failures.message), failures.last_seen) AS error,
+  max_by(concat(acts.principal, ': ', acts.event_type, ': ', acts.message), acts.occurred_at) AS last_act,
+  coalesce(max_by(failures.hint, failures.last_seen), 'nothing') AS what_helps
+FROM (
+  SELECT database_name, table_name, deadline, reached_at, missed_by_ms, explanation AS reason
+  FROM fluss.sys.freshness_misses
+  UNION ALL
+  SELECT database_name, table_name, freshness_deadline, NULL, lag_ms - freshness_ms, concat(status, ' until now: ', status_reason)
+  FROM fluss.sys.lake_tiering_status
+  WHERE lag_ms > freshness_ms
+) late
+LEFT JOIN fluss.sys.tiering_errors failures
+  ON failures.database_name = late.database_name AND failures.table_name = late.table_name AND failures.last_seen >= late.deadline
+    AND (late.reached_at IS NULL OR failures.first_seen < late.reached_at)
+LEFT JOIN fluss.sys.tiering_events acts
+  ON acts.database_name = late.database_name AND acts.table_name = late.table_name AND acts.principal IS NOT NULL
+    AND acts.occurred_at >= late.deadline - INTERVAL 1 HOUR AND (late.reached_at IS NULL OR acts.occurred_at < late.reached_at)
+WHERE late.database_name = 'demo' AND late.table_name = 'weather'
+  AND (late.reached_at IS NULL OR late.reached_at > current_timestamp() - INTERVAL 12 HOURS)
+GROUP BY late.table_name, late.deadline, late.reached_at, late.missed_by_ms, late.reason
+ORDER BY late.deadline DESC;
+
+-- Expected:
+-- | table_name | deadline | reached_at | missed_by_ms | reason | error | last_act | what_helps |
+-- | --- | --- | --- | --- | --- | --- | --- | --- |
+-- | weather | * | NULL | * | * | * | NULL | * |

@@ -1,0 +1,92 @@
+"""Catalogs that take a connection and never let a request end: each request ends all the same, and holds nobody else up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote_plus
+
+import pytest
+from pyiceberg.table import Table
+
+from support.running.postgresql import DATABASE, PASSWORD, USER, running_postgresql
+from support.running.silent_servers import silent_server
+from tiering.errors import LakeUnavailable
+from tiering.lake.catalog_timeouts import CHANGE_DEADLINE, READ_DEADLINE
+from tiering.lake.iceberg.lake import IcebergLake
+from tiering.model.tables import TablePath
+
+PATH, OTHER = TablePath("sales", "orders"), TablePath("sales", "other")
+QUICK = {READ_DEADLINE.name: "400", CHANGE_DEADLINE.name: "400"}
+LONG_SECONDS = 10.0
+"""More than the deadlines with what a busy machine adds; less than the time-outs that a silent peer has beside them."""
+
+
+def ends_in_time(ask: Callable[[], object], match: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(LakeUnavailable, match=match):
+        ask()
+    assert time.monotonic() - started < LONG_SECONDS
+
+
+@pytest.mark.parametrize("drip", [b"", b" "], ids=["silent", "a byte now and then"])
+@pytest.mark.parametrize("kind", ["rest", "sql"])
+def test_a_catalog_that_never_answers_is_waited_for_until_the_deadline(kind: str, drip: bytes, tmp_path: Path) -> None:
+    with silent_server(drip) as port:
+        scheme = "http" if kind == "rest" else "postgresql+psycopg"
+        lake = IcebergLake({"type": kind, "uri": f"{scheme}://127.0.0.1:{port}/db", "warehouse": str(tmp_path), **QUICK})
+        if kind == "sql" and drip:
+            ends_in_time(lambda: lake.view(PATH), "cannot read the lake table")  # no PostgreSQL talks like that
+            return
+        ends_in_time(lambda: lake.view(PATH), "has not answered within 0.4 s")
+        ends_in_time(lambda: lake.view(OTHER), "has not answered")  # the same catalog: it cannot be opened
+
+
+def test_a_table_that_hangs_is_refused_until_it_answers_while_others_are_read(kit: Any) -> None:
+    table, other = kit.table(), replace(kit.table(), table_id=2, path=OTHER)
+    lake = IcebergLake({**kit.properties, READ_DEADLINE.name: "400"})
+    lake.ensure_table(other)
+    place = Path(cast(Table, lake.ensure_table(table).handle).metadata_location.removeprefix("file://"))
+    content = place.read_bytes()
+    place.unlink()
+    os.mkfifo(place)  # whoever opens it to read waits for somebody who writes
+    ends_in_time(lambda: lake.view(table.path), "has not answered within")
+    ends_in_time(lambda: lake.view(table.path), "has not answered a request of")
+    assert lake.view(OTHER) is not None
+    place.write_bytes(content)  # the reader goes on
+    place.unlink()
+    place.write_bytes(content)
+    eventually(lambda: lake.view(table.path) is not None)
+
+
+def test_a_database_that_stands_still_is_waited_for_until_the_deadline(tmp_path: Path) -> None:
+    with running_postgresql(tmp_path / "postgresql") as port:
+        uri = f"postgresql+psycopg://{USER}:{quote_plus(PASSWORD)}@127.0.0.1:{port}/{DATABASE}"
+        lake = IcebergLake({"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/lake", **QUICK})
+        assert lake.view(PATH) is None
+        with cast(Any, lake._open()).engine.connect() as connection:
+            backend = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        os.kill(backend, signal.SIGSTOP)  # its kernel still takes what is sent
+        try:
+            ends_in_time(lambda: lake.view(PATH), "has not answered within")
+            assert lake.view(OTHER) is None  # by another connection
+        finally:
+            os.kill(backend, signal.SIGCONT)
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    """Asks until it is so; fails after LONG_SECONDS."""
+    end = time.monotonic() + LONG_SECONDS
+    while True:
+        with suppress(LakeUnavailable):
+            if is_so():
+                return
+        assert time.monotonic() < end
+        threading.Event().wait(0.02)
