@@ -49,8 +49,9 @@ _log = structlog.get_logger(__name__)
 LEDGER_ROWS = 200
 """Rows of one table's ledger that an ack looks at: unresolved ones are settled by the next ack, so they are recent."""
 
-LAKE_THREADS = 8
-"""How many acks, and plans that read the lake, run at one time."""
+LAKE_THREADS = 64
+"""How many acks, and plans that read the lake, run at one time: each of a table that hangs keeps a thread until a deadline, at most one a
+slot of the tierers, and those of other tables are not to wait for it."""
 
 RoundKey = tuple[int, int, str]
 

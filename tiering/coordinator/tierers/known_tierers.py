@@ -130,6 +130,10 @@ class KnownTierers:
         able = (tierer for tierer in self._tierers.copy().values() if not tierer.stopped and not tierer.fenced)
         return any(not now.passed(tierer.lost_deadline) for tierer in able)
 
+    def slots(self) -> int:
+        """Rounds that all tierers together may run at a time; one at least of each, as of an older one that does not say."""
+        return sum(max(tierer.slots, 1) for tierer in self._tierers.values() if not tierer.stopped and not tierer.fenced)
+
     def fence(self, tierer_id: str, incarnations: Collection[str]) -> None:
         """Fences the processes that are known under the id, and those of `incarnations`, which may not have been heard of yet."""
         self._fenced |= dict.fromkeys((tierer_id, incarnation) for incarnation in incarnations)
