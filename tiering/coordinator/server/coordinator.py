@@ -93,7 +93,7 @@ class Coordinator:
             self.table_records.store,
             tierer_connected=connected,
             open_calls=calls,
-            tierers=self.heartbeats.tierers(),
+            tierers=self.heartbeats.shown_tierers(now),
             options=self.options,
             validations=self.table_records.store.validations,
             assigned_format=self.options.lake_format if self.relay is not None else None,
