@@ -16,9 +16,9 @@ from support.worlds.leases import NoLeaseCalls, keeper
 from tiering.clock import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RoundProgress
+from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
-from tiering.round.ports import ProposedCommit
+from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -75,7 +75,9 @@ class ScriptedCoordinator(NoLeaseCalls):
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         """Not looked at here."""
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
         """Not looked at here."""
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:

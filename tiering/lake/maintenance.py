@@ -114,3 +114,12 @@ class ForeignCommits(Protocol):
         Rows of a partition that is not among them are left out. Raises LakeUnavailable, SchemaDrift (a file whose bucket is unknown).
         """
         ...
+
+
+@runtime_checkable
+class ColumnCheck(Protocol):
+    """A lake that tells without a change of it whether a lake table fits its source."""
+
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """Names of the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
+        ...

@@ -465,7 +465,7 @@ def test_progress_never_goes_back(world: World) -> None:
     fractions = []
     for records in (20, 40, 30, 60, 0):
         report = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_total=2, records_done=records, records_total=80)
-        world.coordinator.commits.report_progress(report)
+        world.coordinator.progress.report(report)
         fractions.append(world.coordinator.view().table_statuses()[0].fraction_completed)
     assert fractions == [0.25, 0.5, 0.5, 0.75, 0.75]
 
@@ -474,7 +474,7 @@ def test_progress_shows_and_is_never_written(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.plan(assignment)
     events = len(world.store.events())
-    world.coordinator.commits.report_progress(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2))
+    world.coordinator.progress.report(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2))
     [status] = world.coordinator.view().table_statuses()
     assert status.fraction_completed == 0.5
     assert len(world.store.events()) == events

@@ -36,7 +36,7 @@ def test_a_tierer_is_shown_with_what_it_runs_and_has_ended(world: World) -> None
     tierer.plan(assignment)
     world.clock.advance(4)
     report = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2, records_done=20, records_total=40)
-    world.coordinator.commits.report_progress(report)
+    world.coordinator.progress.report(report)
     (row,) = rows(world, "tierers")
     assert (row["tierer_id"], row["state"], row["tables_running"], row["rounds"]) == ("tierer-1", "ACTIVE", 1, 0)
     assert row["records_per_second"] == 5.0

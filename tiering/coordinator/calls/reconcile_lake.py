@@ -47,30 +47,13 @@ from tiering.lake.rules.reconcile import (
     retiered,
 )
 from tiering.lake.rules.row_repair import check_not_doubled, deduplicated, retiered_rows
+from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 
 _log = structlog.get_logger(__name__)
 
 NOT_NEEDED, WOULD, DONE = "not_needed", "would_reconcile", "reconciled"
-
-
-@dataclass(frozen=True)
-class ReconcileResult:
-    """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
-
-    A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
-    `records_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
-    """
-
-    path: TablePath
-    action: str
-    round_id: str | None
-    lake_snapshot_id: int | None
-    outcome: str
-    offsets: Mapping[str, int]
-    records_left_out: int | None = None
-    records_removed: int | None = None
 
 
 @dataclass(frozen=True)

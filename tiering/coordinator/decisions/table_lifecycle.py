@@ -216,6 +216,12 @@ def pick(waiting: Iterable[TableRecord], now: Moment) -> TableRecord | None:
     return min(waiting, key=lambda record: _order(record, now), default=None)
 
 
+def queued_before(waiting: Iterable[TableRecord], record: TableRecord, now: Moment) -> int:
+    """How many of the tables that wait for a tierer get one before `record`."""
+    own = _order(record, now)
+    return sum(1 for other in waiting if _order(other, now) < own)
+
+
 def _order(record: TableRecord, now: Moment) -> tuple[int, float, int]:
     called = record.round is not None and record.round.trigger is Trigger.CALL
     rank = 0 if called else 1 if now.passed(record.due_deadline) else 2

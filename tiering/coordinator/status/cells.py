@@ -14,7 +14,7 @@ from tiering.coordinator.decisions.backlog import is_backlog
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.observing.lag import Lag
-from tiering.coordinator.status.reasons import status_reason
+from tiering.coordinator.reasons.status_reason import status_reason
 from tiering.model.status import TableStatus
 
 OWN_RECORD = "coordinator"

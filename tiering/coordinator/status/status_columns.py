@@ -20,8 +20,8 @@ from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.interface import AnyArray
 from tiering.coordinator.observing.lag import Lag, LagSource
+from tiering.coordinator.reasons.status_reason import next_check_texts, status_reason
 from tiering.coordinator.status.cells import CONSTANT, OBSERVED, REASON, STEADY, STORED, Cell
-from tiering.coordinator.status.reasons import next_check_texts, status_reason
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, Versions
 from tiering.instants import EPOCH, to_microseconds
 from tiering.model.columns import SCALARS

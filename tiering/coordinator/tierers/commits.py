@@ -43,7 +43,6 @@ from tiering.model.tables import TableInfo
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_from_pb
 from tiering.wire.errors import error_to_pb
-from tiering.wire.rounds import round_progress_from_pb
 
 _log = structlog.get_logger(__name__)
 
@@ -127,17 +126,6 @@ class Commits:
         except (errors.Fenced, errors.UnknownTable) as error:
             return pb.BeginLakeCommitResponse(granted=False, error=error_to_pb(error))
         return pb.BeginLakeCommitResponse(granted=True, snapshot_properties=properties)
-
-    def report_progress(self, request: pb.ReportProgressRequest) -> None:
-        """Records the progress of a round; one that does not own its table is ignored."""
-        ref = round_ref_from_pb(request.round)
-        with self._table_records.changing():
-            record = self._table_records.get(ref.table_id)
-            if record is not None and round_lifecycle.is_current(record, ref):
-                change = round_lifecycle.progress(record, round_progress_from_pb(request))
-                if change is not None:
-                    self._table_records.put(change)
-                    self._table_records.wake_ups.notify()
 
     def commit_lake_snapshot(self, request: pb.CommitLakeSnapshotRequest) -> None:
         """Handles an ack or an adoption. When it returns, coordinator and cluster have what the lake holds durably; harmless to repeat.

@@ -112,6 +112,10 @@ class IcebergLake:
         """See `ReadableLake.columns`."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())
 
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """See `ColumnCheck.new_columns`."""
+        return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
+
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ReadableLake.file_lists`."""
         return file_lists(view, snapshot_id)
