@@ -95,7 +95,7 @@ class Coordinator:
             self.table_records.store,
             tierer_connected=connected,
             open_calls=calls,
-            tierers=self.heartbeats.tierers(),
+            tierers=self.heartbeats.shown_tierers(now),
             splits=self.progress.splits.of_round,
             options=self.options,
             validations=self.table_records.store.validations,

@@ -115,6 +115,10 @@ class Heartbeats:
         """All tierers heard of within the service timeout, by id."""
         return self._tierers.all()
 
+    def shown_tierers(self, now: Moment) -> list[TiererRecord]:
+        """These, and those that were lost within the last day, by id."""
+        return sorted((*self._tierers.all(), *self._tierers.lost(now)), key=lambda tierer: tierer.key)
+
     def connected(self, now: Moment) -> bool:
         """Whether any tierer could take a table."""
         return self._tierers.connected(now)
