@@ -19,6 +19,7 @@ from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import Progress
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.model.tierers import TiererStatus
@@ -129,6 +130,10 @@ class CoordinatorView(NamesView, Protocol):
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         """How far the lake is with each bucket of the lake tables, by path, partition and bucket; exact names narrow it."""
+        ...
+
+    def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
+        """How far the running rounds are with their splits, by path and in the order of the plans; exact names narrow it."""
         ...
 
     def tierers(self) -> Sequence[TiererStatus]:

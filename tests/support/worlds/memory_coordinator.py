@@ -24,6 +24,7 @@ from tiering.model.buckets import BucketStatus
 from tiering.model.call_results import LeaseResult, Progress, ReconcileResult, RetryResult, TierTableResult
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
@@ -101,6 +102,9 @@ class MemoryView:
         return ()
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
+        return iter(())
+
+    def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
         return iter(())
 
     def tierers(self) -> Sequence[TiererStatus]:

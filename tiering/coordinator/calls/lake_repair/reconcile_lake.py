@@ -367,8 +367,9 @@ class Reconciler:
         return tuple(results)
 
     def _send(self, inspection: Inspection, base: LakeView, marker: Marker, removal: Removal | None) -> None:
-        """One request. What became of it is read from the lake, whatever was answered."""
+        """One request. What became of it is read from the lake, whatever was answered. Raises UnknownTable if the table was made anew."""
         try:
+            self._check_current(inspection.info)
             properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
             factory = self._lake(inspection.record).tiering_factory(inspection.info)
             committable = Committable(marker.round_id, self._removing(inspection, base, marker, removal))
@@ -378,6 +379,11 @@ class Reconciler:
         except errors.LakewardError:
             self._give_up(inspection.info, marker.round_id)  # it was not sent
             raise
+
+    def _check_current(self, info: TableInfo) -> None:
+        current = self._cluster.table(info.path).table_id
+        if current != info.table_id:
+            raise errors.UnknownTable(f"{info.path} was dropped and made anew", table_id=info.table_id, new_table_id=current)
 
     def _give_up(self, info: TableInfo, round_id: str) -> None:
         with self._table_records.changing():
