@@ -96,7 +96,7 @@ OF_THEIR_OWN = {
     errors.UntrackedLakeTable: "test_an_untracked_lake_table_gets_another_name",
     errors.TablePaused: "test_a_pause_without_an_end_is_ended_after_the_error",
     errors.DataCorrupt: "test_a_damaged_segment_is_put_back_and_then_tried_again",
-    errors.SchemaDrift: "tests/integration/test_next_actions_in_spark.py",
+    errors.SchemaDrift: "tests/integration/plugin/test_next_actions.py",
 }
 
 
