@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tiering.coordinator.calls.cancel_tiering import CancelOutcome, CancelTiering, cancel_tiering
+from tiering.coordinator.calls.cancel_tiering import CancelTiering, cancel_tiering
 from tiering.coordinator.calls.pause_tiering import PauseTiering, pause_tiering
 from tiering.coordinator.calls.resume_tiering import ResumeTiering, resume_tiering
 from tiering.coordinator.server.coordinator import Coordinator
+from tiering.model.call_results import CancelOutcome
 from tiering.model.tables import TablePath
 
 

@@ -52,12 +52,20 @@ class SystemCatalog:
         with self._connection.calling():
             return self._stub.Describe(pb.DescribeRequest(), timeout=self._timeout)
 
-    def read(self, table: str, columns: Sequence[str] = (), **equal: str) -> list[dict[str, Any]]:
-        """Rows of `sys.<table>`, all columns if none are named, those whose columns equal the texts `equal`."""
+    def read(
+        self, table: str, columns: Sequence[str] = (), *, newest_by: str | None = None, limit: int | None = None, **equal: str | None
+    ) -> list[dict[str, Any]]:
+        """Rows of `sys.<table>`, all columns if none are named, those whose columns equal the texts `equal`; None = no matter.
+
+        `newest_by`: a column; the rows with its largest values come first. `limit`: so many rows at most.
+        """
         filters = [
-            pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[pb.Literal(text=value)]) for name, value in sorted(equal.items())
+            pb.Filter(column=name, operator=pb.Filter.EQUAL, values=[pb.Literal(text=value)])
+            for name, value in sorted(equal.items())
+            if value is not None
         ]
-        request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters)
+        order = [] if newest_by is None else [pb.Order(column=newest_by, descending=True)]
+        request = pb.ReadTableRequest(namespace=SYSTEM_DATABASE, name=table, columns=columns, filters=filters, order=order, limit=limit)
         with self._connection.calling():
             stream = collected(piece.arrow for piece in self._stub.ReadTable(request, timeout=self._timeout))
         with readable(self._uri):

@@ -93,6 +93,19 @@ class LakeMaintenance(Protocol):
 
 
 @runtime_checkable
+class DriftCheck(Protocol):
+    """A lake that tells whether its table's columns still fit, and changes nothing."""
+
+    def check_fit(self, table: TableInfo) -> None:
+        """Passes if there is no lake table. Raises SchemaDrift, LakeUnavailable, and what `Lake.check_schema` raises.
+
+        Ids of the drift say what mends it without taking anything from the rows: `mend` (rename_column, drop_column, drop_not_null or
+        change_type), `lake_column` and `mended_as`, its new name or type in Spark SQL. Without them nothing does.
+        """
+        ...
+
+
+@runtime_checkable
 class RowRemoval(Protocol):
     """A lake in which rows of a log table can be removed by offset, and whole buckets of a primary-key table."""
 
@@ -113,4 +126,13 @@ class ForeignCommits(Protocol):
 
         Rows of a partition that is not among them are left out. Raises LakeUnavailable, SchemaDrift (a file whose bucket is unknown).
         """
+        ...
+
+
+@runtime_checkable
+class ColumnCheck(Protocol):
+    """A lake that tells without a change of it whether a lake table fits its source."""
+
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """Names of the columns that `Lake.ensure_table` would add to the table of `view`. Raises SchemaDrift, UnsupportedType. No I/O."""
         ...

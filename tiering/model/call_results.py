@@ -1,9 +1,12 @@
-"""What calls answer that clients outside of the coordinator's process make too (`tiering.client`)."""
+"""What the procedures answer, in the coordinator's process and outside of it (`tiering.client`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
 
 from tiering.model.rounds import RoundProgress
 from tiering.model.tables import TablePath
@@ -87,3 +90,183 @@ class Progress:
 
     message: str
     round: RoundProgress | None = None
+
+
+@dataclass(frozen=True)
+class PauseResult:
+    """Whether the table was paused before and is now, and its state. Of `CALL sys.resume_tiering` too."""
+
+    path: TablePath
+    previous_paused: bool
+    paused: bool
+    status: str
+
+
+@dataclass(frozen=True)
+class RetryResult:
+    """The table's state afterwards, and when it is tried next if that is not at once."""
+
+    path: TablePath
+    status: str
+    next_retry_time: datetime | None
+
+
+@dataclass(frozen=True)
+class ResetResult:
+    """How many errors the table had counted."""
+
+    path: TablePath
+    cleared: int
+
+
+@dataclass(frozen=True)
+class SkipRecordResult:
+    """The record, with its value as text, cut. `outcome`: a `SkipOutcome`."""
+
+    path: TablePath
+    partition_name: str | None
+    bucket_id: int
+    offset: int
+    value: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class SetOptionResult:
+    """The option before and after; None = its default. `outcome`: set, unchanged, or would_set for a dry run."""
+
+    path: TablePath
+    name: str
+    previous_value: str | None
+    value: str | None
+    outcome: str
+
+
+@dataclass(frozen=True)
+class LeaseResult:
+    """A lease after the call. `buckets`: those the call was about; `unavailable`: those whose snapshot was not there."""
+
+    lease_id: str
+    state: str
+    buckets: int
+    unavailable: int
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class TakeSnapshotResult:
+    """`taken`: buckets of which a snapshot was (or would be) taken; `buckets`: buckets that have one then."""
+
+    path: TablePath
+    taken: int
+    buckets: int
+
+
+class CancelOutcome(StrEnum):
+    """What became of a cancellation (SYS.md)."""
+
+    CANCELLED = "cancelled"
+    TOO_LATE = "too_late"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CancelResult:
+    """`state` of the round afterwards; None for an unknown one."""
+
+    round_id: str
+    state: str | None
+    outcome: CancelOutcome
+
+
+@dataclass(frozen=True)
+class ReconcileResult:
+    """`outcome`: reconciled, not_needed, or would_reconcile for a dry run; `offsets`: where tiering goes on.
+
+    A bucket that is not in `offsets` begins with its KV snapshot, or at its log's start. `records_left_out` None = it cannot be told.
+    `records_removed`: rows of the lake that were there twice, or behind a gap; None = of a repeat, or not counted.
+    """
+
+    path: TablePath
+    action: str
+    round_id: str | None
+    lake_snapshot_id: int | None
+    outcome: str
+    offsets: Mapping[str, int]
+    records_left_out: int | None = None
+    records_removed: int | None = None
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check of one table. `ok` None = it could not be told, and why is in `details`.
+
+    `scope`: `table`, or a bucket as `3` or `partition/3`. A difference names the first bucket, offset and key in `details`.
+    """
+
+    validated_at: datetime
+    database_name: str
+    table_name: str
+    lake_snapshot_id: int | None
+    level: str
+    check: str
+    scope: str
+    expected: str | None
+    actual: str | None
+    ok: bool | None
+    details: str | None
+    duration_ms: int
+    engine: str = "duckdb"
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "validated_at": self.validated_at.isoformat()}
+
+    @staticmethod
+    def from_plain(values: Mapping[str, Any]) -> CheckResult:
+        """The inverse."""
+        return CheckResult(**{**values, "validated_at": datetime.fromisoformat(values["validated_at"])})
+
+
+class Decision(StrEnum):
+    """What one line of an explanation comes to."""
+
+    BEGIN = "begin"
+    """Nothing keeps a round from beginning."""
+    WAIT = "wait"
+    """No round begins before this is over, which it may be by itself."""
+    REFUSE = "refuse"
+    """No round gets past this before somebody mends it."""
+    RUNNING = "running"
+    """A round runs: what the lines behind it say is as if it did not."""
+    READ = "read"
+    """A round would read this split."""
+    SKIP = "skip"
+    """Nothing of this bucket is to be read."""
+    NOTE = "note"
+    """Worth knowing; keeps nothing from being tiered."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One line. `split_type` LOG or SNAPSHOT for a split, else None; without a bucket it is about the table as a whole.
+
+    `stopping_offset` of a snapshot is where the lake stands once it has it. `records` None = not known.
+    """
+
+    decision: Decision
+    reason: str
+    split_type: str | None = None
+    partition_name: str | None = None
+    bucket_id: int | None = None
+    snapshot_id: int | None = None
+    starting_offset: int | None = None
+    stopping_offset: int | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True)
+class ExplainTieringResult:
+    """First the lines about the table as a whole, then those about its buckets."""
+
+    lines: tuple[Explanation, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
@@ -13,17 +14,20 @@ from tiering import crash_points
 from tiering.clock import Clock, Ids
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import RewritableLogs, service_mode_of
+from tiering.cluster.log_look import look_at_log
 from tiering.cluster.shared_lake import recorded_by_cluster, with_foreign_commits
-from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
+from tiering.errors import Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError
 from tiering.lake.base import Lake, LakeCommitter, LakeView, WriterInitContext
 from tiering.lake.rules.base_check import needs_living
 from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState, RoundStats
 from tiering.model.service_mode import ServiceMode
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, TableInfo, TableType
+from tiering.planning.readable_splits import readable_splits
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
+from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
@@ -69,7 +73,9 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
+        self._runs = 0
         self._timer = PhaseTimer()
+        self._step_since_ms: int | None = None
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
@@ -77,6 +83,11 @@ class RoundRunner:
     def next_action(self) -> act.Action:
         """What `advance` carries out next."""
         return self._action
+
+    def hangs(self, now_ms: int, after_ms: int) -> bool:
+        """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
+        since = self._step_since_ms
+        return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits)
 
     @property
     def granted(self) -> bool:
@@ -119,8 +130,9 @@ class RoundRunner:
             return self._timed(self._action.outcome)
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
             crash_points.reach(point)
-        started = self._world.clock.monotonic_ms()
+        started = self._step_since_ms = self._world.clock.monotonic_ms()
         event = self._carry_out(self._action)
+        self._step_since_ms = None
         self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
@@ -177,23 +189,8 @@ class RoundRunner:
         raise AssertionError(f"no effect for {action}")
 
     def _read_log(self, action: act.ReadLog) -> act.LogRead:
-        cluster, table = self._world.cluster, action.table
-        rewritable = cluster if isinstance(cluster, RewritableLogs) else None
-        if rewritable is not None and action.settle:
-            rewritable.settle(table)
-        # Snapshots first: so none of them lies beyond the end of its log.
-        snapshots = {} if table.table_type is TableType.LOG else cluster.kv_snapshots(table)
-        ends = cluster.offsets(table)
-        partitions = cluster.partitions(table) if table.partition_keys else ()
-        if rewritable is None:
-            return act.LogRead(ends, partitions, snapshots)
-        held = {
-            bucket: at for bucket, at in action.tiered.items() if bucket in ends and ends[bucket].log_start < at <= ends[bucket].log_end
-        }
-        new = {bucket: log.log_end for bucket, log in ends.items() if log.log_start < log.log_end != held.get(bucket)}
-        # The ends first: a log that is cut before the second look differs at `held` now, one that is cut later at `new` in the next round.
-        traces = {(bucket, at[bucket]): trace for at in (new, held) for bucket, trace in rewritable.record_traces(table, at).items()}
-        return act.LogRead(ends, partitions, snapshots, traces)
+        look = look_at_log(self._world.cluster, action.table, action.tiered, settle=action.settle)
+        return act.LogRead(look.ends, look.partitions, look.snapshots, look.traces)
 
     def _committer(self, table: TableInfo) -> LakeCommitter:
         factory = self._world.lake(table.lake_format).tiering_factory(table)
@@ -243,11 +240,9 @@ class RoundRunner:
         world, assignment, plan = self._world, self._assignment, action.plan
         tasks = self._tasks(action)
         inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
-        meter = RoundMeter(
-            [task.expected_records for task in tasks],
-            world.clock.monotonic_ms,
-            lambda progress: world.transport.report_progress(assignment, Phase.WRITE, progress),
-        )
+        self._runs += 1
+        reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
+        meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
         outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)
         done = combined(outcomes)
@@ -287,26 +282,15 @@ class RoundRunner:
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)]
 
-    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> list[tuple[TieringLogSplit, SplitReader]]:
+    def _readable(self, table: TableInfo, splits: Sequence[TieringLogSplit]) -> Sequence[tuple[TieringLogSplit, SplitReader]]:
         """Returns the splits with their readers; of a bucket that stands at a refused record the part before it, without its later splits.
 
         Raises BucketStopped if nothing else is left to read.
         """
-        readable: list[tuple[TieringLogSplit, SplitReader]] = []
-        stopped: dict[BucketKey, BucketStopped] = {}
-        for split in splits:
-            if split.bucket in stopped:
-                continue
-            try:
-                readable.append((split, self._world.cluster.reader(table, split)))
-            except BucketStopped as error:
-                stopped[split.bucket] = error
-                before = replace(split, stopping_offset=int(error.ids["offset"]))
-                if before.stopping_offset > before.starting_offset:
-                    readable.append((before, self._world.cluster.reader(table, before)))
-        if stopped and not readable:
-            raise next(iter(stopped.values()))
-        return readable
+        readable = readable_splits(splits, partial(self._world.cluster.reader, table))
+        if readable.stopped and not readable.splits:
+            raise next(iter(readable.stopped.values()))
+        return readable.splits
 
 
 def unexpected_end(state: machine.Round, error: BaseException) -> act.RoundOutcome:

@@ -21,9 +21,11 @@ from support.running.processes import Process, wait_for
 from support.running.terminals import Terminal
 from support.worlds.memory_coordinator import NOON, table_status
 from tiering.cli.commands.status import LEFT_OUT_FIRST
-from tiering.cli.status.detail import StatusPage
+from tiering.cli.status.detail import ROUND_COLUMNS, LastRounds, StatusPage
 from tiering.cli.status.view import StatusScreen, status_style
 from tiering.cli.status.watch import Watch
+from tiering.cli.system_catalog import SystemCatalog
+from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
 from tiering.errors import ServiceUnreachable
 from tiering.model.states import TableState
@@ -39,9 +41,9 @@ FAILED: dict[str, Any] = {
 }
 
 
-def page(status: TableStatus, width: int = 100) -> list[str]:
+def page(status: TableStatus, width: int = 100, rounds: LastRounds = ()) -> list[str]:
     console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
-    console.print(StatusPage(status))
+    console.print(StatusPage(status, rounds))
     return [line.rstrip() for line in str(console.file.getvalue()).splitlines()]  # type: ignore[attr-defined]
 
 
@@ -193,11 +195,46 @@ def test_a_page_says_when_it_tries_again_and_how_far_a_round_is() -> None:
     assert any(line.startswith("  next retry  ") and line.endswith("in 30 s") for line in failing)
     running = page(table_status("a.b", status="Tiering", round_id="r1", tiering_epoch=4, tierer_id="t1", fraction_completed=0.25))
     assert "  round       r1, epoch 4, 25% done, on t1" in running
-    paused = page(table_status("a.b", paused=True, paused_by="ann", paused_reason="a move"))
-    assert "  paused      by ann: a move" in paused
-    assert any("CALL sys.resume_tiering('a.b')" in line for line in paused)
+    resume = "CALL fluss.sys.resume_tiering('a.b')"
+    paused = page(table_status("a.b", paused=True, paused_by="ann", paused_reason="a move", next_action=resume))
+    assert "  paused       by ann: a move" in paused
+    assert f"  next action  {resume}" in paused
     hidden = page(table_status("a.b", **(FAILED | {"last_error": "bad \x1b[2J"})))
     assert any("bad \\x1b[2J" in line for line in hidden)
+
+
+def last_round(state: str, minutes_ago: float, **fields: Any) -> dict[str, Any]:
+    began = NOON - timedelta(minutes=minutes_ago)
+    return dict.fromkeys(ROUND_COLUMNS) | {"state": state, "pending_time": began, "started_time": began} | fields
+
+
+def test_a_page_ends_with_the_last_rounds() -> None:
+    rounds = [
+        last_round("QUEUED", 0, started_time=None),
+        last_round("RUNNING", 1),
+        last_round("FAILED", 2, duration_ms=300, error_class="SchemaDrift", error_message="the column\n" + "checked_by " * 20),
+        last_round("SUCCEEDED", 3, duration_ms=2_100, records_written=1_200),
+        last_round("EMPTY", 4, duration_ms=20, records_written=0),
+    ]
+    lines = page(table_status("a.b", observed_time=NOON), width=200, rounds=rounds)
+    assert lines[-5:] == [
+        "  rounds      2026-03-01 12:00:00  QUEUED",
+        "              2026-03-01 11:59:00  RUNNING         1 min",
+        "              2026-03-01 11:58:00  FAILED          300 ms, SchemaDrift: the column checked_by checked_by checked_by "
+        "checked_by checked_by checked_by ch…",
+        "              2026-03-01 11:57:00  SUCCEEDED       2.1 s, 1,200 records",
+        "              2026-03-01 11:56:00  EMPTY           20 ms",
+    ]
+    untold = page(table_status("a.b"), rounds=ServiceUnreachable("the store is away"))
+    assert untold[-1] == "  rounds      unknown: the store is away"
+
+
+def test_the_rounds_of_a_page_are_those_of_the_service(stocked: Deployment, lakeward: Lakeward) -> None:
+    lakeward("tier", "sales.orders", "--no-wait")
+    with SystemCatalog(stocked.uri) as catalog:
+        newest = lambda: catalog.read("tiering_rounds", newest_by="pending_time", limit=1, table_name="orders")  # noqa: E731
+        [queued] = wait_for("the round is queued", newest)
+    assert lakeward("status", "sales.orders").out.splitlines()[-1].endswith(f"{as_text(queued['pending_time'])}  QUEUED")
 
 
 def test_the_page_is_for_people_and_programs_get_the_row(lakeward: Lakeward) -> None:

@@ -13,10 +13,10 @@ import pytest
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering.coordinator.calls.kv_snapshots.acquire_kv_snapshot_lease import AcquireLease
 from tiering.coordinator.calls.kv_snapshots.drop_kv_snapshot_lease import DropLease
-from tiering.coordinator.calls.kv_snapshots.leases import LeaseResult
 from tiering.coordinator.calls.kv_snapshots.release_kv_snapshot_lease import ReleaseLease
 from tiering.coordinator.calls.kv_snapshots.renew_kv_snapshot_lease import RenewLease
 from tiering.errors import InvalidArgument, UnknownLease, UnknownTable
+from tiering.model.call_results import LeaseResult
 from tiering.model.tables import TableInfo, TablePath
 
 MINUTE_MS = 60_000

@@ -13,14 +13,14 @@ import pytest
 from support.background import tick
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
 from tiering import crash_points, errors
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake
 from tiering.coordinator.calls.retry_tiering import RetryTiering
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.lake.base import FLUSS_COMMIT_USER, LakeView
 from tiering.lake.iceberg.reading.view import TAG
 from tiering.lake.rules.base_check import tiered_offsets
 from tiering.library_guards.panics import UnexpectedEnd
-from tiering.model.call_results import TierTableResult
+from tiering.model.call_results import ReconcileResult, TierTableResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 from tiering.round.steps import actions as act

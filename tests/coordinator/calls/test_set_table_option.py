@@ -12,10 +12,11 @@ import pytest
 
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import FRESHNESS_S, LakeWorld
-from tiering.coordinator.calls.set_table_option import SetOptionResult, SetTableOption
+from tiering.coordinator.calls.set_table_option import SetTableOption
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
 from tiering.lake_table_options import COLUMN, LAKE_TABLE_OPTIONS, PREFIX
+from tiering.model.call_results import SetOptionResult
 from tiering.model.tables import TablePath
 
 FRESHNESS, ENABLED = "table.datalake.freshness", "table.datalake.enabled"

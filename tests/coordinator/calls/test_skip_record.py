@@ -15,8 +15,9 @@ from support.clusters.older_version import TWICE, older_write
 from support.lakes.lake_proof import lake_rows
 from support.worlds.lake_world import LakeWorld
 from support.worlds.validated import check, faults
-from tiering.coordinator.calls.skip_record import SkipRecord, SkipRecordResult
+from tiering.coordinator.calls.skip_record import SkipRecord
 from tiering.errors import BucketStopped, InvalidArgument
+from tiering.model.call_results import SkipRecordResult
 from tiering.model.rounds import RoundState
 from tiering.model.tables import TableInfo
 

@@ -13,9 +13,10 @@ import pytest
 
 from support.worlds.coordinator_world import World
 from support.worlds.lake_world import PRIMARY_KEY_SCHEMA, LakeWorld
-from tiering.coordinator.calls.kv_snapshots.take_kv_snapshot import TakeKvSnapshot, TakeSnapshotResult
+from tiering.coordinator.calls.kv_snapshots.take_kv_snapshot import TakeKvSnapshot
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import InvalidArgument, UnknownTable
+from tiering.model.call_results import TakeSnapshotResult
 from tiering.model.leases import KvSnapshot
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 

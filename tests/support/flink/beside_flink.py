@@ -17,11 +17,12 @@ from support.lakes.shared_memory_lake import SharedMemoryLake
 from support.worlds.leases import DirectLeaseCalls, keeper
 from support.worlds.memory_store import MemoryStore
 from support.worlds.simulated_effects import SeededIds, SimulatedClock, SimulatedTransport
-from tiering.coordinator.calls.reconcile_lake import ReconcileLake, ReconcileResult, reconcile_lake
+from tiering.coordinator.calls.lake_repair.reconcile_lake import ReconcileLake, reconcile_lake
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.tierers.leases import Leases
+from tiering.model.call_results import ReconcileResult
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import BucketKey, ChangeType, TableInfo, TableType
 from tiering.round.messages import RoundReport, report_to_pb

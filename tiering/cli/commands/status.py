@@ -9,15 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from tiering.cli.status.detail import StatusPage
+from tiering.cli.status.detail import ROUND_COLUMNS, SHOWN_ROUNDS, LastRounds, StatusPage
 from tiering.cli.status.view import status_style
 from tiering.cli.status.watch import Watch
+from tiering.cli.system_catalog import SystemCatalog
 from tiering.cli.terminal.consoles import end_orderly_on_sigterm, output_console, printable
 from tiering.cli.terminal.options import DEFAULT_URI, AnyTableArgument, FormatOption, UriOption
 from tiering.cli.terminal.output import OutputFormat, as_json, print_csv, print_rows
 from tiering.client import LakewardClient
 from tiering.durations import parse_duration_ms
-from tiering.errors import InvalidArgument
+from tiering.errors import InvalidArgument, LakewardError
 from tiering.model.names import parse_table_path
 from tiering.model.status import TableStatus
 
@@ -66,9 +67,26 @@ def status(
             _watch(Watch(lambda: client.list_tiering_statuses(table_path=path), uri, interval_ms / 1_000), output)
         elif path is not None and output is OutputFormat.TABLE:
             for table_status in client.list_tiering_statuses(table_path=path):
-                output_console().print(StatusPage(table_status))
+                output_console().print(StatusPage(table_status, _last_rounds(uri, table_status)))
         else:
             _print(client.list_tiering_statuses(table_path=path), output)
+
+
+def _last_rounds(uri: str, status: TableStatus) -> LastRounds:
+    """A service that is too old for them, or cannot read its history, still says how the table stands."""
+    with SystemCatalog(uri) as catalog:
+        try:
+            rows = catalog.read(
+                "tiering_rounds",
+                ROUND_COLUMNS,
+                newest_by="pending_time",
+                limit=SHOWN_ROUNDS,
+                database_name=status.database_name,
+                table_name=status.table_name,
+            )
+        except LakewardError as error:
+            return error
+    return [row for row in rows if row["table_id"] == status.table_id]
 
 
 def _print(statuses: Sequence[TableStatus], output: OutputFormat) -> None:

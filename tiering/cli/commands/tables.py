@@ -50,7 +50,7 @@ def tables(
             if namespace == SYSTEM_DATABASE:
                 print_rows([_system_row(table) for table in catalog.describe().system_tables], output, ("table", "comment"))
                 return
-            rows = catalog.read("tables", **({} if namespace is None else {"database_name": namespace}))
+            rows = catalog.read("tables", database_name=namespace)
     if output is OutputFormat.TABLE:
         print_rows([_for_people(row) for row in rows], output, SHOWN, left_out_first=LEFT_OUT_FIRST)
     else:

@@ -5,8 +5,9 @@ Lines without a value are left out, so that what is there is worth reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -16,10 +17,31 @@ from tiering.cli.status.view import status_style
 from tiering.cli.terminal.consoles import printable
 from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
+from tiering.errors import LakewardError
+from tiering.model.rounds import RoundState
+from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 
 Line = tuple[str, Text]
 
+LastRounds = Sequence[Mapping[str, Any]] | LakewardError
+"""Rows of `sys.tiering_rounds` with ROUND_COLUMNS, the newest first, or why there are none."""
+
+ROUND_COLUMNS = (
+    "table_id",
+    "state",
+    "pending_time",
+    "started_time",
+    "duration_ms",
+    "records_written",
+    "error_class",
+    "error_message",
+)
+SHOWN_ROUNDS = 5
+_ROUND_STYLES = {RoundState.FAILED: "red", RoundState.FENCED: "yellow", RoundState.CANCELLED: "yellow", RoundState.RUNNING: "cyan"}
+_STATE_WIDTH = max(len(state) for state in RoundState)
+_ERROR_LENGTH = 80
+"""Characters of a former round's error: the one that counts stands above in full."""
 _LEAST_WIDTH = 20
 """Cells of a value, however narrow the terminal is."""
 
@@ -27,15 +49,16 @@ _LEAST_WIDTH = 20
 class StatusPage:
     """One table's page, for a console."""
 
-    def __init__(self, status: TableStatus) -> None:
+    def __init__(self, status: TableStatus, rounds: LastRounds = ()) -> None:
         self._status = status
+        self._rounds = rounds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         status = self._status
         yield Text(printable(f"{status.database_name}.{status.table_name}"), style="bold").append(
             f"  {status.table_type}, id {status.table_id}, as of {as_text(status.observed_time)} UTC", style="not bold dim"
         )
-        lines = list(status_lines(status))
+        lines = [*status_lines(status), *round_lines(self._rounds, status.observed_time)]
         pad = max(cell_len(name) for name, _ in lines) + 4
         for name, value in lines:
             # Wrapped here, so that a long error goes on below itself and not below the names. A file or a pipe has no width.
@@ -56,10 +79,35 @@ def status_lines(status: TableStatus) -> Iterator[Line]:
         yield from _text_line("since", _failures(status))
         yield from _text_line("hint", status.error_hint, "green")
     yield "what to do", Text(what_to_do(status), style="bold" if needs_somebody(status) else "")
+    yield from _text_line("next action", status.next_action, "bold green")
     yield from _text_line("next retry", _moment(status.next_retry_time, status.observed_time))
     yield from _text_line("round", _round(status))
     yield from _text_line("tiered", _tiered(status))
     yield "lake", Text(_lake(status))
+
+
+def round_lines(rounds: LastRounds, now: datetime) -> Iterator[Line]:
+    """A line a round: when it began or was queued, its state, how long it took, what it wrote, and its error."""
+    if isinstance(rounds, LakewardError):
+        yield "rounds", Text(printable(f"unknown: {rounds.message}"))
+        return
+    for number, row in enumerate(rounds):
+        yield "" if number else "rounds", _former_round(row, now)
+
+
+def _former_round(row: Mapping[str, Any], now: datetime) -> Text:
+    started, state = row["started_time"], row["state"]
+    text = Text(f"{as_text(started or row['pending_time'])}  ").append(state, style=_ROUND_STYLES.get(state, ""))
+    parts = []
+    if started is not None:
+        parts.append(_age(started, now) if row["duration_ms"] is None else short_duration(row["duration_ms"]))
+    if row["records_written"]:
+        parts.append(f"{row['records_written']:,} records")
+    if row["error_class"] is not None:
+        message = " ".join(printable(row["error_message"] or "").split())
+        cut = message if len(message) <= _ERROR_LENGTH else f"{message[: _ERROR_LENGTH - 1]}…"
+        parts.append(f"{row['error_class']}: {cut}")
+    return text.append(" " * (_STATE_WIDTH - len(state) + 2) + ", ".join(parts), style="default") if parts else text
 
 
 def needs_somebody(status: TableStatus) -> bool:
@@ -70,12 +118,16 @@ def needs_somebody(status: TableStatus) -> bool:
 def what_to_do(status: TableStatus) -> str:
     """One sentence for whoever is on call."""
     path = f"{status.database_name}.{status.table_name}"
+    if status.next_action is not None:
+        return "the next action, in Spark SQL" + ("; nothing is tiered until the pause ends" if status.paused else "")
     if status.paused:
-        return f"nothing is tiered until it is resumed: CALL sys.resume_tiering('{path}')"
+        return "nothing is tiered until the pause ends"
     if status.last_error is None:
         return "nothing" if not _is_late(status) else f"it is later than promised: see `why`; `lakeward tier {path}` does not wait"
     if status.error_retryable:
         return "nothing yet: it tries again by itself"
+    if status.status != TableState.FAILED:
+        return "nothing yet: it is tried again now"
     return f"follow the hint, and then: lakeward tier {path}"
 
 

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tiering import errors
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions import operator_requests
 from tiering.coordinator.memory.idempotency import Decided
 from tiering.coordinator.requests import Mutation
+from tiering.model.call_results import CancelOutcome, CancelResult
 from tiering.model.rounds import RoundState
-
-
-class CancelOutcome(StrEnum):
-    """What became of a cancellation (SYS.md)."""
-
-    CANCELLED = "cancelled"
-    TOO_LATE = "too_late"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class CancelResult:
-    """`state` of the round afterwards; None for an unknown one."""
-
-    round_id: str
-    state: str | None
-    outcome: CancelOutcome
 
 
 @dataclass(frozen=True)

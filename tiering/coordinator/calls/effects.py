@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tiering.cluster.base import ClusterOwner
+from tiering.coordinator.decisions.records import TiererRecord
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
@@ -46,7 +47,8 @@ class Pool(StrEnum):
     VALIDATION = "validation"
 
 
-_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 8, Pool.REPAIR: 4, Pool.LEASE: 2, Pool.VALIDATION: 1}
+_THREADS = {Pool.STORE: 8, Pool.LAKE_LOOK: 32, Pool.REPAIR: 16, Pool.LEASE: 2, Pool.VALIDATION: 1}
+"""Of those that may wait for a lake more than ever work: a table that hangs keeps one until a deadline."""
 
 
 class CallThreads:
@@ -65,8 +67,12 @@ class CallThreads:
             threads.shutdown(wait=False, cancel_futures=pool is Pool.VALIDATION)
 
 
-class TiererFence(Protocol):
-    """What calls need of the tierers. Both methods are for callers that hold the records' lock."""
+class TiererControl(Protocol):
+    """What calls need of the tierers. `is_known` and `fence` are for callers that hold the records' lock."""
+
+    def tierers(self) -> Sequence[TiererRecord]:
+        """All that were heard of within the service timeout."""
+        ...
 
     def is_known(self, tierer_id: str) -> bool:
         """Whether a process with this id was heard of within the service timeout."""
@@ -90,7 +96,7 @@ class CallParts:
     table_lock: Callable[[int], AbstractContextManager[object]]
     """By table id the lock that acks take too."""
     tierer_connected: Callable[[], bool]
-    tierers: TiererFence
+    tierers: TiererControl
     validator: Validator | None
     """How a validation's child process is started; None = this service cannot validate."""
     threads: CallThreads = field(default_factory=CallThreads)

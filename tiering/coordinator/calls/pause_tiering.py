@@ -12,24 +12,8 @@ from tiering.coordinator.decisions import operator_requests
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.requests import Mutation
+from tiering.model.call_results import PauseResult
 from tiering.model.tables import TablePath
-
-
-@dataclass(frozen=True)
-class PauseResult:
-    """Whether the table was paused before and is now, and its state. Of `CALL sys.resume_tiering` too."""
-
-    path: TablePath
-    previous_paused: bool
-    paused: bool
-    status: str
-
-    @classmethod
-    def of(cls, before: TableRecord, change: Change) -> PauseResult:
-        """What a change of a record means for its pause."""
-        after = change.record
-        assert after.state is not None
-        return cls(after.path, before.pause is not None, after.pause is not None, after.state.value)
 
 
 @dataclass(frozen=True)
@@ -53,6 +37,13 @@ def pause_tiering(parts: CallParts, request: PauseTiering) -> PauseResult:
 
     def decide(ctx: Context, record: TableRecord) -> tuple[Change, PauseResult]:
         change = operator_requests.pause(ctx, record, request.reason, until)
-        return change, PauseResult.of(record, change)
+        return change, pause_result(record, change)
 
     return change_record(parts, request, request.path, decide)
+
+
+def pause_result(before: TableRecord, change: Change) -> PauseResult:
+    """What a change of a record means for its pause."""
+    after = change.record
+    assert after.state is not None
+    return PauseResult(after.path, before.pause is not None, after.pause is not None, after.state.value)

@@ -10,15 +10,8 @@ from tiering.coordinator.decisions import operator_requests
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.requests import Mutation
+from tiering.model.call_results import ResetResult
 from tiering.model.tables import TablePath
-
-
-@dataclass(frozen=True)
-class ResetResult:
-    """How many errors the table had counted."""
-
-    path: TablePath
-    cleared: int
 
 
 @dataclass(frozen=True)

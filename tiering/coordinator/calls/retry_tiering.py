@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.calls.record_change import change_record
@@ -11,17 +10,9 @@ from tiering.coordinator.decisions import reconciliation
 from tiering.coordinator.decisions.change import Change, Context
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.requests import Mutation
+from tiering.model.call_results import RetryResult
 from tiering.model.states import TableState
 from tiering.model.tables import TablePath
-
-
-@dataclass(frozen=True)
-class RetryResult:
-    """The table's state afterwards, and when it is tried next if that is not at once."""
-
-    path: TablePath
-    status: str
-    next_retry_time: datetime | None
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,8 @@ from tiering.coordinator.calls.effects import CallParts, Pool, effect
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation, ResultT
 from tiering.lake_table_options import lake_table_properties
+from tiering.model.call_results import SetOptionResult
 from tiering.model.tables import TableInfo, TablePath
-
-
-@dataclass(frozen=True)
-class SetOptionResult:
-    """The option before and after; None = its default. `outcome`: set, unchanged, or would_set for a dry run."""
-
-    path: TablePath
-    name: str
-    previous_value: str | None
-    value: str | None
-    outcome: str
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,8 @@ from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation
 from tiering.errors import BucketStopped, InvalidArgument
+from tiering.model.call_results import SkipRecordResult
 from tiering.model.tables import TablePath
-
-
-@dataclass(frozen=True)
-class SkipRecordResult:
-    """The record, with its value as text, cut. `outcome`: a `SkipOutcome`."""
-
-    path: TablePath
-    partition_name: str | None
-    bucket_id: int
-    offset: int
-    value: str
-    outcome: str
 
 
 @dataclass(frozen=True)

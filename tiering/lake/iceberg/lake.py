@@ -112,6 +112,10 @@ class IcebergLake:
         """See `ReadableLake.columns`."""
         return schema_to_pyarrow(cast(Table, view.handle).schema())
 
+    def new_columns(self, table: TableInfo, view: LakeView) -> Sequence[str]:
+        """See `ColumnCheck.new_columns`."""
+        return [column.name for column in check_drift(table, cast(Table, view.handle).metadata)]
+
     def file_lists(self, view: LakeView, snapshot_id: int | None) -> FileLists:
         """See `ReadableLake.file_lists`."""
         return file_lists(view, snapshot_id)
@@ -152,6 +156,11 @@ class IcebergLake:
         raise LakeUnavailable(
             f"cannot add columns to the lake table {table.path}: {why}", hint="The next round tries again.", table_path=table.path
         )
+
+    def check_fit(self, table: TableInfo) -> None:
+        """See `DriftCheck.check_fit`."""
+        if (loaded := self._load(table.path)) is not None:
+            check_drift(table, loaded.metadata)
 
     def check_schema(self, table: TableInfo) -> None:
         """Raises UnsupportedType, InvalidArgument or InvalidName, naming column and type. No I/O."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
-from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult, change_lease, lease_result, primary_key_table
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, change_lease, lease_result, primary_key_table
 from tiering.errors import InvalidArgument
+from tiering.model.call_results import LeaseResult
 from tiering.model.tables import TableBucket, TablePath
 
 DEFAULT_TTL_MS = 6 * 60 * 60 * 1_000

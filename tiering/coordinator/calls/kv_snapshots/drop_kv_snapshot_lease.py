@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
-from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult, change_lease, lease_by_id
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, change_lease, lease_by_id
+from tiering.model.call_results import LeaseResult
 
 
 @dataclass(frozen=True)

@@ -14,22 +14,12 @@ from tiering.coordinator.calls.effects import CallParts
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation
 from tiering.errors import InvalidArgument, UnknownLease
+from tiering.model.call_results import LeaseResult
 from tiering.model.leases import KvSnapshotLease
 from tiering.model.tables import TableInfo, TablePath, TableType
 
 LEASES = "leases"
 """The name under which calls about leases run one at a time."""
-
-
-@dataclass(frozen=True)
-class LeaseResult:
-    """A lease after the call. `buckets`: those the call was about; `unavailable`: those whose snapshot was not there."""
-
-    lease_id: str
-    state: str
-    buckets: int
-    unavailable: int
-    expires_at: datetime | None
 
 
 @dataclass(frozen=True)

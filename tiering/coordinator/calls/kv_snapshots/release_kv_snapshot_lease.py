@@ -6,15 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
-from tiering.coordinator.calls.kv_snapshots.leases import (
-    LeaseRequest,
-    LeaseResult,
-    change_lease,
-    lease_by_id,
-    lease_result,
-    primary_key_table,
-)
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, change_lease, lease_by_id, lease_result, primary_key_table
 from tiering.errors import UnknownLease
+from tiering.model.call_results import LeaseResult
 from tiering.model.tables import TableBucket, TablePath
 
 

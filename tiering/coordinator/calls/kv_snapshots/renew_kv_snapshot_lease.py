@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tiering.cluster.lease_rules import check_lease
 from tiering.coordinator.calls.effects import CallParts, Pool, effect
-from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, LeaseResult, change_lease, lease_by_id, lease_result
+from tiering.coordinator.calls.kv_snapshots.leases import LeaseRequest, change_lease, lease_by_id, lease_result
+from tiering.model.call_results import LeaseResult
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,8 @@ from tiering.coordinator.calls.kv_snapshots.leases import primary_key_table
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.requests import Mutation
 from tiering.errors import InvalidArgument
+from tiering.model.call_results import TakeSnapshotResult
 from tiering.model.tables import TableInfo, TablePath
-
-
-@dataclass(frozen=True)
-class TakeSnapshotResult:
-    """`taken`: buckets of which a snapshot was (or would be) taken; `buckets`: buckets that have one then."""
-
-    path: TablePath
-    taken: int
-    buckets: int
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tiering.coordinator.decisions.moment import Moment, milliseconds
 from tiering.coordinator.decisions.records import TableRecord
-from tiering.coordinator.status.turns import turn_reason
+from tiering.coordinator.reasons.turns import turn_reason
 from tiering.model.states import TableState
 
 _TENTHS_BELOW_MS = 10_000
@@ -28,15 +28,15 @@ def status_reason(record: TableRecord, now: Moment, *, tierer_connected: bool | 
 
 def _own_reason(record: TableRecord, now: Moment, *, tierer_connected: bool) -> str | None:
     if record.pause is not None and record.state is not TableState.TIERING:
-        return _paused(record, now)
+        return paused_text(record, now)
     if record.state is TableState.SCHEDULED and record.due_deadline is not None:
         return _next_check(milliseconds(record.due_deadline - now.steady))
     if record.state is TableState.PENDING:
         return "waits for a tierer to have room" if tierer_connected else "waits for a tierer: none is connected"
     if record.state is TableState.TIERING and record.round is not None:
-        return _tiering(record, now)
+        return running_text(record, now)
     if record.state is TableState.FAILED:
-        return _failed(record, now)
+        return failed_text(record, now)
     return None
 
 
@@ -46,15 +46,15 @@ def _recorded_reason(record: TableRecord, now: Moment) -> str | None:
         case TableState.TIERING if record.round is not None:
             return f"was handed to the tierer {record.round.tierer_id}"
         case _ if record.pause is not None:
-            return _paused(record, now)
+            return paused_text(record, now)
         case TableState.SCHEDULED if record.due_deadline is not None:
-            return f"the next check is due at {_wall(record.due_deadline)}"
+            return f"the next check is due at {wall_text(record.due_deadline)}"
         case TableState.PENDING:
             return "waits for a tierer"
         case TableState.FAILED if record.retry_deadline is not None:
-            return f"back-off: no attempt before {_wall(record.retry_deadline)}"
+            return f"back-off: no attempt before {wall_text(record.retry_deadline)}"
         case TableState.FAILED:
-            return _failed(record, now)
+            return failed_text(record, now)
         case _:
             return None
 
@@ -68,18 +68,20 @@ def next_check_texts(left_ms: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDA
 
 
 def _next_check(left_ms: int) -> str:
-    return f"next check in {_span(left_ms)}"
+    return f"next check in {span_text(left_ms)}"
 
 
-def _paused(record: TableRecord, now: Moment) -> str:
+def paused_text(record: TableRecord, now: Moment) -> str:
+    """Who paused the table, until when and why."""
     pause = record.pause
     assert pause is not None
     until = now.to_wall(pause.until_deadline)
-    limit = f" until {_wall(until)}" if until else ""
+    limit = f" until {wall_text(until)}" if until else ""
     return f"paused by {pause.by}{limit}" + (f": {pause.reason}" if pause.reason else "")
 
 
-def _tiering(record: TableRecord, now: Moment) -> str:
+def running_text(record: TableRecord, now: Moment) -> str:
+    """How far the running round is."""
     current = record.round
     assert current is not None
     if current.cancelled_by is not None:
@@ -90,22 +92,24 @@ def _tiering(record: TableRecord, now: Moment) -> str:
         return "commits to the lake"
     queued = "; the next round is queued by a CALL" if record.call is not None else ""
     silent = milliseconds(now.wall - record.heartbeat_time) if record.heartbeat_time else None
-    heard = f"; last heard of {_span(silent)} ago" if silent is not None and silent >= 30_000 else ""
+    heard = f"; last heard of {span_text(silent)} ago" if silent is not None and silent >= 30_000 else ""
     return f"runs on the tierer {current.tierer_id}{queued}{heard}"
 
 
-def _failed(record: TableRecord, now: Moment) -> str:
+def failed_text(record: TableRecord, now: Moment) -> str:
     if record.retry_deadline is None:
         error_class = record.error.error_class if record.error else "unknown"
         return f"permanent error: {error_class}; resumed by CALL sys.tier_table or a change of the table"
-    return f"back-off: next attempt in {_span(milliseconds(record.retry_deadline - now.steady))}"
+    return f"back-off: next attempt in {span_text(milliseconds(record.retry_deadline - now.steady))}"
 
 
-def _wall(time: datetime) -> str:
+def wall_text(time: datetime) -> str:
+    """A moment to the second."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _span(ms: int) -> str:
+def span_text(ms: int) -> str:
+    """A duration, with as many digits as people read."""
     if ms < _TENTHS_BELOW_MS:
         return f"{ms / 1000:.1f} s"
     total = int(timedelta(milliseconds=ms).total_seconds())

@@ -1,0 +1,152 @@
+"""All that keeps a round of a table from beginning now, a line a reason: what is on record, and what runs. Pure.
+
+What only lake and cluster know is not here: `calls.freshness.explain_tiering` looks at both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tiering.coordinator.decisions.assignments import why_not_written
+from tiering.coordinator.decisions.moment import Moment, milliseconds
+from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TiererRecord
+from tiering.coordinator.options import CoordinatorOptions
+from tiering.coordinator.reasons.status_reason import paused_text, running_text, span_text, wall_text
+from tiering.model.call_results import Decision, Explanation
+from tiering.model.states import TableState
+
+HOLDS_UP = frozenset({Decision.WAIT, Decision.REFUSE, Decision.RUNNING})
+"""Decisions with which no round begins now."""
+
+
+@dataclass(frozen=True)
+class TiererRoom:
+    """The tierers that are heard of: how many could take tables, with how many slots, and how many are fenced; rounds that run."""
+
+    tierers: int
+    slots: int
+    fenced: int
+    running: int
+
+    @property
+    def free(self) -> int:
+        """Slots without a round."""
+        return max(0, self.slots - self.running)
+
+
+def tierer_room(tierers: Iterable[TiererRecord], running: int, now: Moment) -> TiererRoom:
+    """The room that there is. `running`: how many rounds tierers have."""
+    alive = [tierer for tierer in tierers if not tierer.stopped and not now.passed(tierer.lost_deadline)]
+    able = [tierer for tierer in alive if not tierer.fenced and not tierer.superseded]
+    slots = sum(max(tierer.slots, 1) for tierer in able)
+    return TiererRoom(len(able), slots, sum(1 for tierer in alive if tierer.fenced), running)
+
+
+def why_not_now(
+    record: TableRecord, now: Moment, room: TiererRoom, options: CoordinatorOptions, *, queued_before: int = 0
+) -> list[Explanation]:
+    """Every reason that holds, not the first alone. `queued_before`: tables that a tierer gets before this one."""
+    if record.running is not None:
+        return [_running(record, now), *_notes(record)]
+    return [
+        *_turn(record, options),
+        *_pause(record, now),
+        *_failure(record, now),
+        *_due(record, now, options),
+        *_room(room),
+        *_queue(record, queued_before),
+        *_notes(record),
+    ]
+
+
+def _running(record: TableRecord, now: Moment) -> Explanation:
+    current = record.running
+    assert current is not None
+    return Explanation(Decision.RUNNING, f"round {current.round_id}: {running_text(record, now)}")
+
+
+def _turn(record: TableRecord, options: CoordinatorOptions) -> Iterator[Explanation]:
+    """Where the cluster assigns tables: whether it is this deployment's turn."""
+    if not options.assigned_by_cluster:
+        return
+    obstacle = why_not_written(record, options.lake_format)
+    if obstacle is not None:
+        yield Explanation(Decision.REFUSE, f"left to other tiering services: {obstacle}")
+    elif record.assignment is not None and record.assignment.end is not None:
+        yield Explanation(Decision.WAIT, "the cluster is being told how its last turn here ended, and assigns the table anew")
+    elif not record.has_turn:
+        yield Explanation(
+            Decision.WAIT, "the cluster assigns tables: it waits for its freshness there, or another tiering service holds the table"
+        )
+    if record.elsewhere is not None:
+        elsewhere = record.elsewhere
+        yield Explanation(Decision.NOTE, f"another tiering service brought the lake to snapshot {elsewhere.lake_snapshot_id}")
+
+
+def _pause(record: TableRecord, now: Moment) -> Iterator[Explanation]:
+    if record.pause is not None:
+        yield Explanation(Decision.WAIT, f"{paused_text(record, now)}; CALL sys.resume_tiering('{record.path}') ends the pause")
+
+
+def _failure(record: TableRecord, now: Moment) -> Iterator[Explanation]:
+    error = record.error
+    if record.state is TableState.FAILED and record.retry_deadline is None:
+        yield Explanation(Decision.REFUSE, f"failed for good, and is not tried again by itself: {_error(error)}")
+    elif record.state is TableState.FAILED and not now.passed(record.retry_deadline):
+        until, failures = now.to_wall(record.retry_deadline), record.consecutive_failures
+        assert record.retry_deadline is not None
+        assert until is not None
+        left = span_text(milliseconds(record.retry_deadline - now.steady))
+        yield Explanation(
+            Decision.WAIT,
+            f"in back-off after {failures} failures in a row: tried again in {left}, at {wall_text(until)}; last error: {_error(error)}",
+        )
+    elif error is not None:
+        yield Explanation(Decision.NOTE, f"its last round failed, and the next one tries again: {_error(error)}")
+
+
+def _error(error: ErrorInfo | None) -> str:
+    if error is None:
+        return "unknown"
+    phase = f" in phase {error.phase}" if error.phase else ""
+    return f"{error.error_class}{phase}: {error.message}" + (f" {error.hint}" if error.hint else "")
+
+
+def _due(record: TableRecord, now: Moment, options: CoordinatorOptions) -> Iterator[Explanation]:
+    if record.state is not TableState.SCHEDULED or record.call is not None or options.assigned_by_cluster:
+        return
+    if record.due_deadline is not None and not now.passed(record.due_deadline):
+        left, at = span_text(milliseconds(record.due_deadline - now.steady)), now.to_wall(record.due_deadline)
+        assert at is not None
+        freshness = span_text(record.freshness_ms)
+        yield Explanation(
+            Decision.WAIT,
+            f"not due for {left}, until {wall_text(at)}: its freshness is {freshness}; CALL sys.tier_table('{record.path}') does not wait",
+        )
+
+
+def _room(room: TiererRoom) -> Iterator[Explanation]:
+    if room.tierers == 0:
+        fenced = f"; {room.fenced} that run are fenced" if room.fenced else ""
+        yield Explanation(Decision.WAIT, f"no tierer is alive{fenced}: start one with lakeward tierer")
+    elif room.free == 0:
+        yield Explanation(Decision.WAIT, f"no tierer has a free slot: {room.running} rounds run in {room.slots} slots")
+
+
+def _queue(record: TableRecord, queued_before: int) -> Iterator[Explanation]:
+    if record.state is TableState.PENDING and queued_before:
+        yield Explanation(Decision.WAIT, f"queued behind {queued_before} tables that are called for, more overdue or wait longer")
+
+
+def _notes(record: TableRecord) -> Iterator[Explanation]:
+    """What the next round has to do first, or will be followed by."""
+    if record.running is None and record.unresolved_commit:
+        known = record.commit if record.granted else None
+        commit = f"the commit of round {known.round_id}" if known is not None else f"a commit of epoch {record.lake.unresolved_epoch}"
+        others = " No other tiering service gets the table before." if record.assignment is not None else ""
+        yield Explanation(
+            Decision.NOTE, f"{commit} was granted and its outcome is unknown: a round looks for it in the lake first.{others}"
+        )
+    if record.call is not None:
+        yield Explanation(Decision.NOTE, f"a CALL by {record.call.caller} waits for the round {record.call.round_id} that follows")
