@@ -30,6 +30,8 @@ ANSWER_TIMEOUT_MS = 10_000
 """How long a heartbeat may take beyond the time it is held."""
 RETRY_MS = 1_000
 """After a heartbeat that failed."""
+FULL_POLL_MS = 3_000
+"""Between heartbeats while every slot has a round: that is how a cancelled one hears of it."""
 LAST_HEARTBEAT_MS = 2_000
 """The last one, within the ten seconds a stopping tierer has."""
 
@@ -130,7 +132,7 @@ class Tierer:
             busy, free = len(self._running), self._options.slots - len(self._running)
         if not busy:
             return max(self._options.poll_ms - held_ms, 0)
-        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, 10_000)
+        return self._options.poll_ms if free > 0 else min(self._options.service_timeout_ms // 4, FULL_POLL_MS)
 
     def _request(self, stopping: bool = False) -> tuple[pb.LakeTieringHeartbeatRequest, list[RoundReport]]:
         options = self._options
@@ -179,7 +181,10 @@ class Tierer:
         for item in answer.tiering_table_resp:
             refused = running.get(answered_round(item, request) or "")
             if refused is not None and (item.cancel or item.HasField("error")):
-                refused.runner.cancel(item.error.message or "the coordinator cancelled the round")
+                why = item.cancel_message or item.error.message or "the coordinator cancelled the round"
+                if refused.runner.cancel(why):
+                    with _lines_of(refused.assignment):
+                        log.warning("round is to end", reason=why)
 
     def _start(self, answer: pb.LakeTieringHeartbeatResponse) -> bool:
         """Starts the round of an assignment unless it runs already."""

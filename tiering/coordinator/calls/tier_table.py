@@ -442,8 +442,7 @@ def error_of(error: ErrorInfo) -> errors.LakewardError:
 
 def cancelled_error(record: TableRecord, ended: RoundRecord, now: datetime) -> ErrorInfo:
     """What a call is told whose round was cancelled."""
-    by = ended.cancelled_by or "a change of the table"
-    text = f"round {ended.round_id} of {record.path} was cancelled by {by}"
+    text = ended.cancel_text if ended.cancelled_by else f"round {ended.round_id} of {record.path} was cancelled by a change of the table"
     return ErrorInfo("RoundCancelled", text, None, "Call again to tier the table.", retryable=True, time=now)
 
 

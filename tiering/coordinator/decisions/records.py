@@ -210,6 +210,8 @@ class RoundRecord:
     acked: bool = False
     lake_snapshot_id: int | None = None
     cancelled_by: str | None = None
+    cancel_message: str | None = None
+    """What they said who cancelled it."""
     error: ErrorInfo | None = None
     deadline: datetime | None = None
     """When the promise of freshness was to be broken, as it stood when the round was queued."""
@@ -224,6 +226,12 @@ class RoundRecord:
     earlier_rounds_ms: int | None = None
     backoff_ms: int | None = None
     paused_ms: int | None = None
+
+    @property
+    def cancel_text(self) -> str:
+        """Who cancelled the round, and what they said."""
+        words = f": {self.cancel_message}" if self.cancel_message else ""
+        return f"round {self.round_id} of {self.database_name}.{self.table_name} was cancelled by {self.cancelled_by or 'nobody'}{words}"
 
     @property
     def fraction_completed(self) -> float | None:
