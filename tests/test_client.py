@@ -78,7 +78,7 @@ def test_a_table_is_tiered_and_progress_is_told(world: World, uri: str) -> None:
             assignment = tierer.get()
             tierer.plan(assignment)
             request = ReportProgressRequest(round=tierer.ref(assignment), splits_total=2, records_done=3, records_total=12)
-            world.coordinator.commits.report_progress(request)
+            world.coordinator.progress.report(request)
             rounds.append(assignment)
         elif rounds and progress.round == RoundProgress(0, 2, 3, 12):
             tierer.run(rounds.pop())

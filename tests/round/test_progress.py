@@ -11,6 +11,7 @@ import pytest
 from support.clusters.memory_cluster import MemoryReader
 from support.round_scene import TABLE, Scene, new_scene
 from tiering.model.rounds import RoundProgress, RoundState
+from tiering.model.splits import SplitPosition, SplitState
 from tiering.round.progress import ENDED_TASK_MS, REPORT_MS, RoundMeter
 
 BATCH_MS = 700
@@ -34,7 +35,14 @@ def ticks() -> Ticks:
 
 def metered(ticks: Ticks, *expected: int) -> tuple[RoundMeter, list[RoundProgress]]:
     reports: list[RoundProgress] = []
-    return RoundMeter(expected, ticks.monotonic_ms, reports.append), reports
+    return RoundMeter(expected, ticks.monotonic_ms, lambda reading: reports.append(reading.progress)), reports
+
+
+def at(records: int, attempt: int = 0) -> SplitPosition:
+    return SplitPosition(SplitState.RUNNING, attempt, "0@here", records, records)
+
+
+DONE = SplitPosition(SplitState.DONE)
 
 
 def test_a_slow_task_shows_how_far_it_is_at_least_every_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,10 +73,10 @@ def test_an_ended_task_is_reported_at_once_and_many_of_them_together(ticks: Tick
     meter, reports = metered(ticks, *[10] * 50)
     meter.report()
     ticks.ms += ENDED_TASK_MS
-    meter.end(0)
+    meter.move(DONE, 0)
     assert reports[-1] == RoundProgress(1, 50, 10, 500)
     for task in range(1, 50):
-        meter.end(task)
+        meter.move(DONE, task)
     assert len(reports) == 2
     meter.report()
     assert reports[-1] == RoundProgress(50, 50, 500, 500)
@@ -76,16 +84,17 @@ def test_an_ended_task_is_reported_at_once_and_many_of_them_together(ticks: Tick
 
 def test_a_task_that_is_run_again_does_not_take_the_count_back(ticks: Ticks) -> None:
     meter, reports = metered(ticks, 100)
-    meter.advance(0, 70)
+    meter.move(at(70), 0)
     ticks.ms += REPORT_MS
-    meter.advance(0, 10)
-    meter.advance(0, 80)
-    assert [progress.records_done for progress in reports] == [70, 80]
+    meter.move(at(10, attempt=1), 0)
+    ticks.ms += REPORT_MS
+    meter.move(at(80, attempt=1), 0)
+    assert [progress.records_done for progress in reports] == [70, 70, 80]
 
 
 def test_more_records_than_expected_leave_a_task_at_its_share(ticks: Ticks) -> None:
     meter, _ = metered(ticks, 100, 100)
-    meter.advance(0, 1_000)
+    meter.move(at(1_000), 0)
     assert meter.progress.fraction == 0.5
 
 
@@ -94,7 +103,7 @@ def test_where_only_the_number_of_ended_tasks_is_known_the_smallest_are_counted(
     meter.end_at_least(2)
     assert meter.progress == RoundProgress(2, 3, 30, 60)
     meter.end_at_least(1)
-    meter.end(0)
+    meter.move(DONE, 0)
     assert meter.progress == RoundProgress(2, 3, 30, 60)
 
 

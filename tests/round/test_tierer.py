@@ -16,9 +16,9 @@ from support.worlds.leases import NoLeaseCalls, keeper
 from tiering.clock import RandomIds, SystemClock
 from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RoundProgress
+from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import BucketKey, Offsets, TableBucket, TablePath
-from tiering.round.ports import ProposedCommit
+from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -75,7 +75,9 @@ class ScriptedCoordinator(NoLeaseCalls):
     def commit_lake_snapshot(self, assignment: Assignment, marker: Marker, lake_snapshot_id: int) -> None:
         """Not looked at here."""
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
         """Not looked at here."""
 
     def acquire_lease(self, lease_id: str, ttl_ms: int, snapshots: Mapping[TableBucket, int]) -> Collection[TableBucket]:
@@ -193,6 +195,22 @@ def test_all_slots_are_filled_and_a_round_that_runs_is_not_started_again(
     assert not full.request_table
     coordinator.open_fence.set()
     wait_for("both reports", lambda: sorted(set(coordinator.finished())) == ["r1", "r2"])
+
+
+def test_a_round_that_hangs_leaves_its_slot_to_another_table(
+    coordinator: ScriptedCoordinator, start: Callable[[int], Tierer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiering.round.tierer.HANGING_AFTER_MS", 50)
+    monkeypatch.setattr("tiering.round.tierer.HANGING_ROUNDS", 1)
+    coordinator.open_fence.clear()
+    coordinator.answer = answers_to_requests(hand_over(1, "r1"), hand_over(2, "r2"), hand_over(3, "r3"))
+    start(1)
+    wait_for("two rounds that hang at the fence", lambda: sorted(coordinator.at_fence) == ["r1", "r2"])
+    heartbeats = len(coordinator.requests)
+    wait_for("more heartbeats of a full tierer", lambda: len(coordinator.requests) > heartbeats + 2)
+    assert not coordinator.requests[-1].request_table
+    coordinator.open_fence.set()
+    wait_for("all reports", lambda: {"r1", "r2", "r3"} <= set(coordinator.finished()))
 
 
 def test_a_round_that_was_not_asked_for_takes_no_thread(coordinator: ScriptedCoordinator, start: Callable[[int], Tierer]) -> None:

@@ -14,9 +14,10 @@ import structlog
 
 from tiering.errors import Fenced, InvalidAnswer, LakewardError, PeerTooOld, ServiceUnreachable
 from tiering.lake.marker import Marker, TieredRange
-from tiering.model.rounds import Assignment
+from tiering.model.rounds import Assignment, Phase, RoundProgress
+from tiering.model.splits import SplitPosition, SplitProgress, TieringLogSplit
 from tiering.model.tables import BucketKey, TableBucket, TablePath
-from tiering.round.ports import ProposedCommit
+from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.transport import GrpcTransport
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorServicer, add_TieringCoordinatorServicer_to_server
@@ -127,6 +128,42 @@ def test_an_older_coordinator_is_warned_of_once_and_works(serve: Callable[..., i
     assert [entry["log_level"] for entry in logs] == ["warning"]
     with pytest.raises(PeerTooOld):
         transport.commit_lake_snapshot(ASSIGNMENT, MARKER, 1)
+
+
+class BeforeSplits(OldCoordinator):
+    """Takes reports of progress, of a version that knows no splits."""
+
+    def ReportProgress(self, request: pb.ReportProgressRequest, context: Any) -> pb.ReportProgressResponse:
+        return pb.ReportProgressResponse()
+
+
+def answers_to(transport: GrpcTransport, *reports: ProgressReport) -> list[ReportAnswer]:
+    """What became of the reports, one after the other."""
+    answers: list[ReportAnswer] = []
+    for report in reports:
+        answered = threading.Event()
+
+        def hear(answer: ReportAnswer, answered: threading.Event = answered) -> None:
+            answers.append(answer)
+            answered.set()
+
+        transport.report_progress(ASSIGNMENT, Phase.WRITE, report, hear)
+        assert answered.wait(30)
+    return answers
+
+
+def test_reports_of_progress_that_an_older_coordinator_cannot_take_are_warned_of_once(
+    serve: Callable[..., int], connect: Callable[[int], GrpcTransport]
+) -> None:
+    split = SplitProgress(TieringLogSplit(ASSIGNMENT.path, BucketKey(None, 0), None, 0, 5, 5), SplitPosition())
+    report = ProgressReport(RoundProgress(0, 1, 0, 5), 1, [(0, split)])
+    for servicer, answer in ((OldCoordinator(), ReportAnswer.REFUSED), (BeforeSplits(), ReportAnswer.NO_SPLITS)):
+        with structlog.testing.capture_logs() as logs:
+            assert answers_to(connect(serve(servicer)), report, report) == [answer, answer]
+        assert [entry["log_level"] for entry in logs] == ["warning"]
+    with structlog.testing.capture_logs() as logs:
+        assert answers_to(connect(free_port()), report) == [ReportAnswer.LOST]
+    assert logs == []
 
 
 def test_a_coordinator_that_knows_no_leases_says_so_to_each_call(

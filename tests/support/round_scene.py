@@ -14,7 +14,7 @@ from tiering.errors import LakewardError, ServiceUnreachable
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress
 from tiering.model.tables import BucketKey, Offsets
-from tiering.round.ports import ProposedCommit
+from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -72,8 +72,11 @@ class Coordinator(NoLeaseCalls):
             raise ServiceUnreachable("gone")
         self.acks.append((marker.round_id, lake_snapshot_id))
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
-        self.on_progress(progress)
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
+        self.on_progress(report.progress)
+        answered(ReportAnswer.TAKEN)
 
     def heartbeat(self, request: object, timeout_ms: int) -> object:
         raise AssertionError("a round sends no heartbeat")

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from tiering.errors import Cancelled
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundProgress, RoundState
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundState
 from tiering.model.tables import Offsets
-from tiering.round.ports import ProposedCommit
+from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.round.steps.actions import RoundOutcome
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_to_pb
 from tiering.wire.errors import sendable
 from tiering.wire.rounds import recorded_to_pb, round_to_pb, stats_to_pb
+from tiering.wire.splits import split_to_pb
 
 _ENDED_WELL = (RoundState.SUCCEEDED, RoundState.FORCE_FINISHED, RoundState.EMPTY)
 
@@ -114,14 +115,24 @@ def ack_to_pb(
 
 
 def progress_to_pb(
-    assignment: Assignment, tierer_id: str, phase: Phase, progress: RoundProgress, incarnation: str | None = None
+    assignment: Assignment, tierer_id: str, phase: Phase, report: ProgressReport, incarnation: str | None = None
 ) -> pb.ReportProgressRequest:
     """The message of how far a running round is."""
     return pb.ReportProgressRequest(
         round=round_to_pb(assignment, tierer_id, incarnation),
         phase=phase.value,
-        splits_done=progress.splits_done,
-        splits_total=progress.splits_total,
-        records_done=progress.records_done,
-        records_total=progress.records_total,
+        splits_done=report.progress.splits_done,
+        splits_total=report.progress.splits_total,
+        records_done=report.progress.records_done,
+        records_total=report.progress.records_total,
+        run=report.run,
+        splits=[split_to_pb(number, split) for number, split in report.splits],
+        splits_told=report.splits_told,
     )
+
+
+def report_answer(response: pb.ReportProgressResponse) -> ReportAnswer:
+    """What became of a report that was answered."""
+    if not response.HasField("send_all"):
+        return ReportAnswer.NO_SPLITS
+    return ReportAnswer.SEND_ALL if response.send_all else ReportAnswer.TAKEN

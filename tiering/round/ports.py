@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from tiering.cluster.base import SplitReader
@@ -12,7 +13,7 @@ from tiering.errors import LakewardError
 from tiering.lake.base import LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.marker import Marker
 from tiering.model.rounds import Assignment, Phase, RoundProgress, RoundStats
-from tiering.model.splits import TieringLogSplit
+from tiering.model.splits import SplitProgress, TieringLogSplit
 from tiering.model.tables import Offsets, TableBucket
 from tiering.round.progress import RoundMeter
 from tiering.rpc.v1.coordinator_pb2 import LakeTieringHeartbeatRequest, LakeTieringHeartbeatResponse
@@ -27,6 +28,26 @@ class ProposedCommit:
     offsets: Offsets
     records: int
     files: int
+
+
+@dataclass(frozen=True)
+class ProgressReport:
+    """One call's content. `splits` has those that changed, by their number within the run; `splits_told`: as `ReportProgressRequest`."""
+
+    progress: RoundProgress
+    run: int = 0
+    splits: Sequence[tuple[int, SplitProgress]] = ()
+    splits_told: int = 0
+
+
+class ReportAnswer(Enum):
+    """What became of a report."""
+
+    TAKEN = "taken"
+    SEND_ALL = "taken, and splits of earlier reports are missing"
+    NO_SPLITS = "taken, but for the splits: the coordinator is older"
+    LOST = "lost, or nobody knows"
+    REFUSED = "refused: so will be all others"
 
 
 class HeartbeatCall(Protocol):
@@ -72,8 +93,10 @@ class Transport(Protocol):
         """Ends the lease. Raises PeerTooOld."""
         ...
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
-        """Reports how far a round is, best effort: never raises."""
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
+        """Sends how far a round is, best effort: waits for nobody, and `answered` gets what became of it, from any thread."""
         ...
 
 

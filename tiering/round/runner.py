@@ -27,6 +27,7 @@ from tiering.planning.readable_splits import readable_splits
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkDone, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
+from tiering.round.progress_reports import ProgressReports
 from tiering.round.steps import actions as act
 from tiering.round.steps import machine, steps_to_write
 from tiering.round.steps.round_state import outcome as outcome_of
@@ -72,7 +73,9 @@ class RoundRunner:
         self._stopped_by: LakewardError | None = None
         self._granted = False
         self._snapshots_read = False
+        self._runs = 0
         self._timer = PhaseTimer()
+        self._step_since_ms: int | None = None
         looks = LOG_LOOKS if isinstance(world.cluster, RewritableLogs) else 0
         self._state, self._action = machine.start(assignment, world.cluster.cluster_id, service_mode_of(world.cluster), looks)
 
@@ -80,6 +83,11 @@ class RoundRunner:
     def next_action(self) -> act.Action:
         """What `advance` carries out next."""
         return self._action
+
+    def hangs(self, now_ms: int, after_ms: int) -> bool:
+        """Whether the round has waited for a cluster, a lake or the coordinator for longer than `after_ms`: meanwhile it does no work."""
+        since = self._step_since_ms
+        return since is not None and now_ms - since > after_ms and not isinstance(self._action, act.RunSplits)
 
     @property
     def granted(self) -> bool:
@@ -122,8 +130,9 @@ class RoundRunner:
             return self._timed(self._action.outcome)
         if (point := _CRASH_BEFORE.get(type(self._action))) is not None:
             crash_points.reach(point)
-        started = self._world.clock.monotonic_ms()
+        started = self._step_since_ms = self._world.clock.monotonic_ms()
         event = self._carry_out(self._action)
+        self._step_since_ms = None
         self._timer.add(self._action, event, self._world.clock.monotonic_ms() - started, sent=self._state.sent > 0)
         if (point := _CRASH_AFTER.get(type(event))) is not None:
             crash_points.reach(point)
@@ -231,11 +240,9 @@ class RoundRunner:
         world, assignment, plan = self._world, self._assignment, action.plan
         tasks = self._tasks(action)
         inline = plan.estimated_bytes is not None and plan.estimated_bytes <= world.inline_round_bytes
-        meter = RoundMeter(
-            [task.expected_records for task in tasks],
-            world.clock.monotonic_ms,
-            lambda progress: world.transport.report_progress(assignment, Phase.WRITE, progress),
-        )
+        self._runs += 1
+        reports = ProgressReports(partial(world.transport.report_progress, assignment, Phase.WRITE), self._runs, tasks)
+        meter = RoundMeter([task.expected_records for task in tasks], world.clock.monotonic_ms, reports.pass_on)
         meter.report()
         try:
             outcomes = (world.inline if inline else world.spark).run(assignment.round_id, tasks, self._limits(action), meter)

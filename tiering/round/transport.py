@@ -10,12 +10,12 @@ import grpc
 import structlog
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, sleep_using_event, stop_when_event_set, wait_exponential_jitter
 
-from tiering.errors import InvalidAnswer, PeerTooOld, ServiceBusy, ServiceUnreachable
+from tiering.errors import InvalidAnswer, InvalidArgument, LakewardError, PeerTooOld, ServiceBusy, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RoundProgress
+from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableBucket
-from tiering.round.messages import ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb
-from tiering.round.ports import ProposedCommit
+from tiering.round.messages import ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_answer
+from tiering.round.ports import ProgressReport, ProposedCommit, ReportAnswer
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.rpc.v1.coordinator_pb2_grpc import TieringCoordinatorStub
 from tiering.wire.channel import Connection, calling
@@ -29,6 +29,8 @@ CALL_TIMEOUT_SECONDS = 30
 """Of one attempt. An ack may read the lake on the coordinator's side."""
 MAX_SERVICE_TIMEOUT_MS = 7 * 24 * 3_600_000
 """Heartbeats come at a quarter of it; a longer one is taken for a mistake."""
+REPORT_TIMEOUT_SECONDS = 10
+"""Of a report of progress: the next one goes out after it."""
 COMMAND_TIMEOUT_SECONDS = 5
 """Of a call whose answer a person waits for."""
 
@@ -64,6 +66,7 @@ class GrpcTransport:
         self._stub = TieringCoordinatorStub(self._connection.channel)
         self._stop = threading.Event()
         self._warned_of_age = False
+        self._warned_of_reports = False
 
     def service_config(self) -> pb.GetServiceConfigResponse:
         """Settings with which a tierer opens cluster and lake; waits for the coordinator. Raises InvalidAnswer for an absurd time-out."""
@@ -115,9 +118,30 @@ class GrpcTransport:
     def drop_lease(self, lease_id: str) -> None:
         self._call(self._stub.DropKvSnapshotLease, pb.DropKvSnapshotLeaseRequest(lease_id=lease_id), COMMAND_TIMEOUT_SECONDS)
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
-        request = progress_to_pb(assignment, self._tierer_id, phase, progress, self._incarnation)
-        self._stub.ReportProgress.future(request, timeout=CALL_TIMEOUT_SECONDS)
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
+        request = progress_to_pb(assignment, self._tierer_id, phase, report, self._incarnation)
+        call = self._stub.ReportProgress.future(request, timeout=REPORT_TIMEOUT_SECONDS)
+        call.add_done_callback(lambda _: answered(self._report_answer(call, bool(report.splits))))
+
+    def _report_answer(self, call: grpc.CallFuture[pb.ReportProgressResponse], has_splits: bool) -> ReportAnswer:
+        try:
+            with self._connection.calling():
+                answer = report_answer(call.result())
+        except (PeerTooOld, InvalidArgument) as error:
+            self._warn_of_reports(error.message)
+            return ReportAnswer.REFUSED
+        except (LakewardError, grpc.FutureCancelledError):
+            return ReportAnswer.LOST
+        if answer is ReportAnswer.NO_SPLITS and has_splits:
+            self._warn_of_reports("it keeps no splits of running rounds")
+        return answer
+
+    def _warn_of_reports(self, reason: str) -> None:
+        if not self._warned_of_reports:
+            log.warning("the coordinator does not take this tierer's reports of progress whole; rounds go on without", reason=reason)
+        self._warned_of_reports = True
 
     def stop(self) -> None:
         """Ends all waiting: calls that cannot reach the coordinator now fail at once."""

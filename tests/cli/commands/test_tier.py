@@ -30,7 +30,7 @@ def test_a_person_watches_the_round_and_giving_up_ends_the_wait_alone(end: signa
         tierer.plan(assignment)
         terminal.wait_for("runs on the tierer tierer-1, 0 of 2 splits done")
         done = ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2, records_done=3, records_total=12)
-        world.coordinator.commits.report_progress(done)
+        world.coordinator.progress.report(done)
         terminal.wait_for("25%")
         terminal.wait_for("1 of 2 splits done, 3 of 12 records")
         assert len(world.coordinator.open_calls.list()) == 1

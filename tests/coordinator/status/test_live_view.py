@@ -193,7 +193,7 @@ def test_a_running_round_is_shown_with_its_progress(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.plan(assignment)
     progress = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2, records_done=5, records_total=10)
-    world.coordinator.commits.report_progress(progress)
+    world.coordinator.progress.report(progress)
     (running,) = world.coordinator.view().history.read_rounds(HistoryRange(table_name=world.table.path.table_name))
     assert (running.state, running.splits_done, running.records_done) == ("RUNNING", 1, 5)
     assert world.store.rounds()[0].splits_done == 0

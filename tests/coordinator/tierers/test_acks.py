@@ -436,13 +436,15 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     tierer.commit(assignment)
     inside, go_on = threading.Event(), threading.Event()
     write = world.cluster.record_lake_snapshot
-    writes = []
+    writing: list[object] = []
 
     def slow(*arguments: object) -> None:
-        writes.append(arguments)
+        writing.append(arguments)
+        assert len(writing) == 1
         inside.set()
         assert go_on.wait(10)
         write(*arguments)  # type: ignore[arg-type]
+        writing.pop()
 
     world.cluster.record_lake_snapshot = slow  # type: ignore[method-assign]
     threads = [threading.Thread(target=tierer.ack, args=(assignment,)) for _ in range(2)]
@@ -453,7 +455,8 @@ def test_acks_of_one_table_take_turns(world: World) -> None:
     go_on.set()
     for thread in threads:
         thread.join(10)
-    assert len(writes) == 1
+    assert not writing
+    assert world.cluster.recorded[1].offsets[B0] == 10
 
 
 def test_progress_never_goes_back(world: World) -> None:
@@ -462,7 +465,7 @@ def test_progress_never_goes_back(world: World) -> None:
     fractions = []
     for records in (20, 40, 30, 60, 0):
         report = pb.ReportProgressRequest(round=tierer.ref(assignment), splits_total=2, records_done=records, records_total=80)
-        world.coordinator.commits.report_progress(report)
+        world.coordinator.progress.report(report)
         fractions.append(world.coordinator.view().table_statuses()[0].fraction_completed)
     assert fractions == [0.25, 0.5, 0.5, 0.75, 0.75]
 
@@ -471,7 +474,7 @@ def test_progress_shows_and_is_never_written(world: World) -> None:
     tierer, assignment = world.assigned()
     tierer.plan(assignment)
     events = len(world.store.events())
-    world.coordinator.commits.report_progress(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2))
+    world.coordinator.progress.report(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=1, splits_total=2))
     [status] = world.coordinator.view().table_statuses()
     assert status.fraction_completed == 0.5
     assert len(world.store.events()) == events

@@ -269,7 +269,7 @@ def test_negative_numbers_of_a_tierer_count_as_zero(world: World) -> None:
     world.append()
     tierer, assignment = world.assigned()
     tierer.commit(assignment)
-    world.coordinator.commits.report_progress(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=-5, splits_total=2))
+    world.coordinator.progress.report(pb.ReportProgressRequest(round=tierer.ref(assignment), splits_done=-5, splits_total=2))
     [status] = world.coordinator.view().table_statuses()
     assert status.fraction_completed == 0
     tierer.ack(assignment)

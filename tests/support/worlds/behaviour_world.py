@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ from tiering.cluster.writable import TableSpec
 from tiering.coordinator.tierers.leases import Leases
 from tiering.errors import Fenced, ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundProgress
+from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot
 from tiering.model.splits import TieringLogSplit, TieringSplit
 from tiering.model.tables import DEFAULT_FRESHNESS_MS, OFFSET_COLUMN, BucketKey, Offsets, TableInfo, TablePath
 from tiering.round.lease_keeper import LeaseKeeper
-from tiering.round.ports import HeartbeatCall, ProposedCommit, SplitTask, TaskOutcome, WorkLimits
+from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, SplitTask, TaskOutcome, WorkLimits
 from tiering.round.progress import RoundMeter
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps.actions import RoundOutcome
@@ -69,7 +69,9 @@ class Tierers(DirectLeaseCalls):
         self.recorded = RecordedLakeSnapshot(lake_snapshot_id, tiered)
         self.cluster.record_lake_snapshot(self.cluster.table(assignment.path), self.recorded)
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
         """Not looked at."""
 
     def heartbeat(self, request: object, timeout_ms: int) -> HeartbeatCall:

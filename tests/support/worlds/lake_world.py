@@ -30,10 +30,10 @@ from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties
-from tiering.model.rounds import Assignment, Phase, RoundProgress
+from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets, TableInfo, TablePath
-from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_to_pb
-from tiering.round.ports import HeartbeatCall, ProposedCommit, TaskRunner
+from tiering.round.messages import RoundReport, ack_to_pb, plan_to_pb, progress_to_pb, proposed_commit_to_pb, report_answer, report_to_pb
+from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer, TaskRunner
 from tiering.round.runner import RoundRunner, RoundWorld
 from tiering.round.steps import actions as act
 from tiering.round.tasks.inline_runner import InlineTaskRunner
@@ -76,8 +76,10 @@ class DirectTransport(DirectLeaseCalls):
             raise ConnectionError("the ack was lost")
         self._coordinator().commits.commit_lake_snapshot(ack_to_pb(assignment, TIERER, marker, lake_snapshot_id))
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
-        self._coordinator().commits.report_progress(progress_to_pb(assignment, TIERER, phase, progress))
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
+        answered(report_answer(self._coordinator().progress.report(progress_to_pb(assignment, TIERER, phase, report))))
 
 
 @dataclass

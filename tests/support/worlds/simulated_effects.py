@@ -10,10 +10,10 @@ from support.worlds.leases import NoLeaseCalls
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.errors import ServiceUnreachable
 from tiering.lake.marker import Marker
-from tiering.model.rounds import Assignment, Phase, RoundProgress
+from tiering.model.rounds import Assignment, Phase
 from tiering.model.tables import Offsets
 from tiering.round.messages import ack_to_pb, plan_to_pb, proposed_commit_to_pb
-from tiering.round.ports import HeartbeatCall, ProposedCommit
+from tiering.round.ports import HeartbeatCall, ProgressReport, ProposedCommit, ReportAnswer
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.errors import error_from_pb
 
@@ -73,7 +73,9 @@ class SimulatedTransport(NoLeaseCalls):
         request = ack_to_pb(assignment, self._tierer_id, marker, lake_snapshot_id, self._incarnation)
         self._lossy(lambda coordinator: coordinator.commits.commit_lake_snapshot(request))
 
-    def report_progress(self, assignment: Assignment, phase: Phase, progress: RoundProgress) -> None:
+    def report_progress(
+        self, assignment: Assignment, phase: Phase, report: ProgressReport, answered: Callable[[ReportAnswer], None]
+    ) -> None:
         """Not looked at."""
 
     def _lossy(self, call):  # type: ignore[no-untyped-def]

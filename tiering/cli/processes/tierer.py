@@ -21,6 +21,7 @@ from tiering.coordinator.tierers.known_tierers import check_tierer_id
 from tiering.instants import to_milliseconds
 from tiering.lake.registry import lake_opener, properties_from_service
 from tiering.round.lease_keeper import LeaseKeeper
+from tiering.round.progress import ProgressPulse
 from tiering.round.runner import RoundWorld
 from tiering.round.tasks.inline_runner import InlineTaskRunner, usable_threads
 from tiering.round.tasks.spark_runner import SparkTaskRunner
@@ -65,7 +66,7 @@ def run_tierer(settings: TiererSettings) -> None:
         transport=transport,
         cluster=cluster_kind(config.cluster_kind).connect(ClusterAddress(settings.uri, config.cluster_id, config.cluster_properties)),
         lake=lake_opener(properties_from_service(config.lake_format, config.lake_properties)),
-        inline=InlineTaskRunner(usable_threads()),
+        inline=InlineTaskRunner(usable_threads(), ProgressPulse()),
         spark=SparkTaskRunner(spark),
         clock=clock,
         ids=ids,

@@ -15,6 +15,7 @@ from tiering.cluster.assignments import assignments_of, statuses_of
 from tiering.cluster.base import ClusterOwner
 from tiering.coordinator.calls.control import Control
 from tiering.coordinator.calls.effects import CallParts
+from tiering.coordinator.calls.lake_repair.ways_out import WaysOut
 from tiering.coordinator.calls.validate_table import Validator
 from tiering.coordinator.decisions import round_lifecycle, table_lifecycle
 from tiering.coordinator.decisions.change import Change, Context
@@ -34,6 +35,7 @@ from tiering.coordinator.tierers.assignment_relay import AssignmentRelay
 from tiering.coordinator.tierers.commits import Commits
 from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
+from tiering.coordinator.tierers.progress import Progress
 
 
 class Coordinator:
@@ -59,6 +61,7 @@ class Coordinator:
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self._columns = StatusColumns()
         self.commits = Commits(self.table_records, cluster, lakes, self.observer.lake_was_read, confirm_turn=self._confirm_turn)
+        self.progress = Progress(self.table_records)
         self.heartbeats = Heartbeats(self.table_records, self.commits.doubt_head)
         self.relay: AssignmentRelay | None = None
         if assignments is not None:
@@ -79,6 +82,7 @@ class Coordinator:
             validator=validator,
         )
         self.control = Control(self.call_parts)
+        self.ways_out = WaysOut(self.call_parts)
 
     def view(self) -> View:
         """Now. Never waits."""
@@ -93,7 +97,8 @@ class Coordinator:
             self.table_records.store,
             tierer_connected=connected,
             open_calls=calls,
-            tierers=self.heartbeats.tierers(),
+            tierers=self.heartbeats.shown_tierers(now),
+            splits=self.progress.splits.of_round,
             options=self.options,
             validations=self.table_records.store.validations,
             assigned_format=self.options.lake_format if self.relay is not None else None,
@@ -108,6 +113,7 @@ class Coordinator:
                     changes = [self._overdue(self.table_records.context(), record) for record in records]
                     self.table_records.put(*(change for change in changes if change is not None))
         self.heartbeats.forget_lost()
+        self.progress.forget_ended()
         self.table_records.wake_ups.notify()
 
     def end_waits(self) -> None:

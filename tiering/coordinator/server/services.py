@@ -24,7 +24,7 @@ from tiering.coordinator.calls.fence_tierer import FenceTierer
 from tiering.coordinator.calls.freshness.set_freshness import SetFreshness
 from tiering.coordinator.calls.freshness.tier_database import TierDatabase
 from tiering.coordinator.calls.freshness.wait_for_tiering import WaitForTiering
-from tiering.coordinator.calls.sweep_lake import SweepLake
+from tiering.coordinator.calls.lake_repair.sweep_lake import SweepLake
 from tiering.coordinator.calls.tier_table import TierTable
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.listings import Listing, Listings, Page
@@ -64,12 +64,17 @@ class Pools:
 
     def __init__(self) -> None:
         self._tierers = ThreadPoolExecutor(8, thread_name_prefix="tierers")
+        self._progress = ThreadPoolExecutor(2, thread_name_prefix="progress")
         self._cluster = ThreadPoolExecutor(4, thread_name_prefix="cluster")
         self._readers = ThreadPoolExecutor(8, thread_name_prefix="readers")
 
     async def for_tierer(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what waits for the store and nothing else."""
         return await asyncio.get_running_loop().run_in_executor(self._tierers, partial(carried(contained(work)), *args))
+
+    async def for_progress(self, work: Callable[..., Result], *args: Any) -> Result:
+        """For reports of progress, which may be long: no heartbeat waits for one."""
+        return await asyncio.get_running_loop().run_in_executor(self._progress, partial(contained(work), *args))
 
     async def for_cluster(self, work: Callable[..., Result], *args: Any) -> Result:
         """For what asks the cluster, which may hang."""
@@ -79,7 +84,7 @@ class Pools:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(carried(contained(work)), *args))
 
     def close(self) -> None:
-        for pool in (self._tierers, self._cluster, self._readers):
+        for pool in (self._tierers, self._progress, self._cluster, self._readers):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -191,8 +196,7 @@ class TiererService(coordinator_pb2_grpc.TieringCoordinatorServicer):
     async def ReportProgress(
         self, request: coordinator_pb2.ReportProgressRequest, context: Context
     ) -> coordinator_pb2.ReportProgressResponse:
-        await self._pools.for_tierer(self._coordinator.commits.report_progress, request)
-        return coordinator_pb2.ReportProgressResponse()
+        return await self._pools.for_progress(self._coordinator.progress.report, request)
 
     async def AcquireKvSnapshotLease(
         self, request: coordinator_pb2.AcquireKvSnapshotLeaseRequest, context: Context

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from tiering.cluster.base import LeaseListing, TableCatalog
 from tiering.coordinator.decisions.moment import Moment
-from tiering.coordinator.decisions.records import TableRecord, TiererRecord
+from tiering.coordinator.decisions.next_action import CatalogNames, next_action_against
+from tiering.coordinator.decisions.records import ErrorRecord, TableRecord, TiererRecord
 from tiering.coordinator.memory.history import History
 from tiering.coordinator.memory.open_calls import OpenCall
 from tiering.coordinator.observing.lag import LagSource
@@ -19,12 +20,14 @@ from tiering.coordinator.status.bucket_statuses import bucket_statuses
 from tiering.coordinator.status.cells import table_status
 from tiering.coordinator.status.effective_options import effective_options
 from tiering.coordinator.status.live_history import LiveHistory
+from tiering.coordinator.status.split_statuses import split_statuses
 from tiering.coordinator.status.status_columns import StatusColumns, StatusLook
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import UnknownDatabase, UnknownTable
 from tiering.model.buckets import BucketStatus
 from tiering.model.effective_options import EffectiveOption
 from tiering.model.leases import KvSnapshotLease
+from tiering.model.splits import SplitProgress, SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.model.tierers import TiererStatus
@@ -50,6 +53,7 @@ class View:
         tierer_connected: bool | None,
         open_calls: Sequence[OpenCall] = (),
         tierers: Sequence[TiererRecord] = (),
+        splits: Callable[[int, str], Sequence[SplitProgress]] = lambda table_id, round_id: (),
         options: CoordinatorOptions | None = None,
         validations: Callable[[], Sequence[CheckResult]] = tuple,
         assigned_format: str | None = None,
@@ -63,6 +67,7 @@ class View:
         self._tierer_connected = tierer_connected
         self._open_calls = open_calls
         self._tierers = tierers
+        self._splits = splits
         self._options = options
         self._validations = validations
         self._assigned_format = assigned_format
@@ -100,6 +105,11 @@ class View:
             observation = self._observer.observation(record.table_id)
             yield from bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path))
 
+    def splits(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[SplitStatus]:
+        for record in self._chosen(database_name, table_name):
+            if record.running is not None:
+                yield from split_statuses(record.running, self._splits(record.table_id, record.running.round_id))
+
     def _partition_names(self, path: TablePath) -> Mapping[int, str]:
         """Empty for a table that was dropped a moment ago."""
         try:
@@ -110,16 +120,23 @@ class View:
 
     def _refreshed(self, database_name: str | None, table_name: str | None) -> list[TableRecord]:
         """The live records of these names, sorted by path, after a look at their logs if they are few."""
-        chosen = [
+        chosen = self._chosen(database_name, table_name)
+        if not _on_event_loop():
+            self._observer.refresh(chosen)
+        return chosen
+
+    def _chosen(self, database_name: str | None, table_name: str | None) -> list[TableRecord]:
+        chosen = (
             record
             for record in self._records.values()
             if record.state is not None and database_name in (None, record.database_name) and table_name in (None, record.table_name)
-        ]
-        if not _on_event_loop():
-            self._observer.refresh(chosen)
+        )
         return sorted(chosen, key=lambda record: record.path)
 
-    def status_columns(self) -> StatusLook:
+    def next_action_against(self, error: ErrorRecord, names: CatalogNames) -> str | None:
+        return next_action_against(error, self._records.get(error.table_id), names)
+
+    def status_columns(self, names: CatalogNames | None = None) -> StatusLook:
         rows, may_wait = self._columns.rows(self._records), not _on_event_loop()
         return StatusLook(
             self._columns,
@@ -129,6 +146,7 @@ class View:
             connected=self._tierer_connected,
             may_wait=may_wait,
             assigned_format=self._assigned_format,
+            names=names,
         )
 
     def partitions(self, table: TableInfo) -> Sequence[Partition]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
+from tiering.coordinator.memory.running_splits import SplitsReport
 from tiering.errors import InvalidArgument
 from tiering.model.rounds import Assignment, RecordedLakeSnapshot, RoundStats
 from tiering.redaction.redact import NAME_TEXT_LIMIT, outside_text
@@ -14,12 +15,16 @@ from tiering.rpc.v1 import common_pb2
 from tiering.rpc.v1 import coordinator_pb2 as pb
 from tiering.wire.common import offsets_from_pb
 from tiering.wire.rounds import stats_from_pb
+from tiering.wire.splits import split_from_pb
 
 UNEXPLAINED = "the tierer gave no reason"
 """Shown for a failure of an older tierer, which sends no error_message."""
 
 MAX_ROUND_ID_LENGTH = 200
 """Round ids are made by the coordinator, and are shorter; a longer one would be kept and repeated in errors."""
+
+MAX_SPLITS = 2_000
+"""Splits in one report: twice what a tierer of ours sends."""
 
 _PHASE_LIMIT = 40
 
@@ -80,6 +85,16 @@ def passed_head_from_pb(message: pb.PbHeartbeatReqForTable | pb.RecordPlanReques
 def plan_from_pb(message: pb.RecordPlanRequest) -> Plan:
     """What a round is about to do."""
     return Plan(message.lake_table_uuid or None, text_offsets_from_pb(message.planned_stops), message.splits)
+
+
+def splits_report_from_pb(message: pb.ReportProgressRequest, record: TableRecord) -> SplitsReport | None:
+    """What is reported of the splits of the record's running round; None if nothing is. Raises InvalidArgument."""
+    if message.run < 1 or record.round is None:
+        return None
+    if len(message.splits) > MAX_SPLITS:
+        raise InvalidArgument(f"a report has at most {MAX_SPLITS} splits; this one has {len(message.splits)}")
+    splits = [(split.number, split_from_pb(split, record.path)) for split in message.splits]
+    return SplitsReport(record.table_id, record.round.round_id, message.run, message.splits_told, splits)
 
 
 def grant_request_from_pb(message: pb.BeginLakeCommitRequest) -> GrantRequest:

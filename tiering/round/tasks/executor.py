@@ -6,10 +6,13 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from tiering.clock import SystemClock
 from tiering.round.ports import SplitTask, TaskOutcome
-from tiering.round.tasks.progress_datagrams import ProgressAddress, ProgressSender
+from tiering.round.tasks.progress_datagrams import ProgressAddress, send_report
 from tiering.round.tasks.split_work import deadline, run_split
+from tiering.round.tasks.task_reports import TaskReports, executor_name, outcome_state
 from tiering.wire.errors import error_to_pb
 
 
@@ -46,15 +49,18 @@ def executor_work(budget_ms: int, max_failures: int, address: ProgressAddress | 
 
     def run(groups: Iterable[Sequence[EncodedTask]]) -> Iterable[EncodedOutcome]:
         left_ms = int((end - time.time()) * 1_000)
-        over = deadline(max(0, min(left_ms, budget_ms)))
+        over, attempt = deadline(max(0, min(left_ms, budget_ms))), _attempt()
+        reports = TaskReports(partial(send_report, address), attempt, executor_name(), SystemClock().monotonic_ms)
         for encoded in (encoded for group in groups for encoded in group):
             task: SplitTask = pickle.loads(encoded.content)
-            sender = ProgressSender(address, encoded.index)
-            outcome = run_split(task, over, sender.advance)
-            if outcome.error is not None and outcome.error.retryable and _attempt() + 1 < max_failures:
+            reports.begin(encoded.index)
+            outcome = run_split(task, over, reports.advance)
+            reports.end(*outcome_state(task.split, outcome))
+            if outcome.error is not None and outcome.error.retryable and attempt + 1 < max_failures:
+                reports.close()
                 raise outcome.error  # Spark runs the task again, on another executor if it can
-            sender.end()
             yield _encoded(encoded.index, task, outcome)
+        reports.close()
 
     return run
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 
 from tiering.log_context import carried
 from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_order
-from tiering.round.progress import RoundMeter
+from tiering.round.progress import ProgressPulse, RoundMeter
 from tiering.round.tasks.split_work import deadline, run_split
+from tiering.round.tasks.task_reports import DRIVER, TaskReport, TaskReports, outcome_state
 
 SHARED_ROUND_RECORDS = 50_000
 """A round of fewer records is one thread's: it is over in some 20 ms, and threads with many tiny tasks mostly wait for each other."""
 MOST_THREADS = 4
 """Of one round: other rounds run beside it, and each thread has a bucket's rows in memory."""
+
+
+@cache
+def inline_executor() -> str:
+    """The executor of tasks that run in this process."""
+    return f"{DRIVER}@{socket.gethostname()}"
 
 
 def usable_threads() -> int:
@@ -31,17 +40,20 @@ class InlineTaskRunner:
 
     threads: int = 1
     """Work is mostly Arrow's, which leaves Python to the other threads meanwhile."""
+    pulse: ProgressPulse | None = None
+    """Without it nobody hears of a change that is followed by a long read."""
 
     def run(self, round_id: str, tasks: Sequence[SplitTask], limits: WorkLimits, meter: RoundMeter) -> Sequence[TaskOutcome]:
         work = _InlineWork(tasks, limits, meter)
         threads = min(self.threads, len(tasks))
-        if threads <= 1 or sum(task.records for task in tasks) < SHARED_ROUND_RECORDS:
-            work.run()
+        with nullcontext() if self.pulse is None else self.pulse.during(meter):
+            if threads <= 1 or sum(task.records for task in tasks) < SHARED_ROUND_RECORDS:
+                work.run()
+                return work.outcomes
+            with ThreadPoolExecutor(threads, thread_name_prefix="inline") as pool:
+                for ended in [pool.submit(carried(work.run)) for _ in range(threads)]:
+                    ended.result()
             return work.outcomes
-        with ThreadPoolExecutor(threads, thread_name_prefix="inline") as pool:
-            for ended in [pool.submit(carried(work.run)) for _ in range(threads)]:
-                ended.result()
-        return work.outcomes
 
 
 class _InlineWork:
@@ -63,13 +75,19 @@ class _InlineWork:
                 index = next(self._left, None)
             if index is None:
                 return
-            outcome = run_split(self._tasks[index], self._is_late, partial(self._meter.advance, index))
+            reports = TaskReports(self._take, 0, inline_executor(), self._meter.now_ms)
+            reports.begin(index)
+            outcome = run_split(self._tasks[index], self._is_late, reports.advance)
             with self._lock:
                 self.outcomes.append(outcome)
+            reports.end(*outcome_state(self._tasks[index].split, outcome))
+            reports.close()
             if outcome.error is not None:
                 self._failed = True
                 return
-            self._meter.end(index)
+
+    def _take(self, report: TaskReport) -> None:
+        self._meter.move(report.position, report.place)
 
     def _is_late(self) -> bool:
         return self._over() or self._failed or self._limits.cancelled()

@@ -1,9 +1,9 @@
 """The way of progress from Spark's executors to the tierer: small UDP datagrams, best effort.
 
-Spark itself tells its driver only that a task has ended. An executor therefore sends the number of records that its task has read to
-the host on which the driver listens for executors, at most once a second. A datagram that is lost, or that a firewall drops, costs
-nothing but that figure; no datagram is answered or waited for. Each names its round by a random token that only the round's tasks
-have, so that datagrams from elsewhere are ignored.
+Spark itself tells its driver only that a task has ended. An executor therefore sends what its task reports (`task_reports`) to the host on
+which the driver listens for executors. A datagram that is lost, or that a firewall drops, costs nothing but that figure; no datagram is
+answered or waited for, and one that comes late or twice takes no figure back. Each names its round by a random token that only the
+round's tasks have, so that datagrams from elsewhere are ignored.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
+
+from tiering.model.splits import SplitPosition, SplitState
+from tiering.round.tasks.task_reports import TaskReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-SEND_SECONDS = 1.0
-"""Between two datagrams of a task that reads on."""
 TOKEN_BYTES = 16
-_DATAGRAM = struct.Struct(f"!{TOKEN_BYTES}sIQ?")
-"""Token of the round, index of the task, records read, whether the task has ended."""
+_HEAD = struct.Struct(f"!{TOKEN_BYTES}sIIIBHQq")
+"""Token of the round; first place of the task, splits ended, place; state, attempt, records and offset (-1 = none) of that place. Behind it
+stands the executor's name.
+"""
+_EXECUTOR_BYTES = 255
+_STATES = tuple(SplitState)
 
 
 @dataclass(frozen=True)
@@ -42,33 +46,33 @@ class ProgressAddress:
     token: bytes
 
 
-class ProgressSender:
-    """Sends one task's progress from an executor. Never raises and never waits."""
+def send_report(address: ProgressAddress | None, report: TaskReport) -> None:
+    """Sends a task's report from an executor. Never raises and never waits."""
+    if address is None:
+        return
+    with suppress(OSError):
+        family, kind, protocol, _, target = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as sender:
+            sender.setblocking(False)
+            sender.sendto(_encoded(address.token, report), target)
 
-    def __init__(self, address: ProgressAddress | None, task: int) -> None:
-        self._address = address
-        self._task = task
-        self._due = time.monotonic() + SEND_SECONDS
 
-    def advance(self, records: int) -> None:
-        """Sends the number of records that the task has read since it began, if the last datagram is a while ago."""
-        if time.monotonic() >= self._due:
-            self._send(records, ended=False)
-            self._due = time.monotonic() + SEND_SECONDS
+def _encoded(token: bytes, report: TaskReport) -> bytes:
+    position = report.position
+    offset = -1 if position.current_offset is None else position.current_offset
+    places, state = (report.first, report.ended, report.place), _STATES.index(position.state)
+    head = _HEAD.pack(token, *places, state, position.attempt, position.records, offset)
+    return head + (position.executor or "").encode()[:_EXECUTOR_BYTES]
 
-    def end(self) -> None:
-        """Sends that the task has ended."""
-        self._send(0, ended=True)
 
-    def _send(self, records: int, ended: bool) -> None:
-        if self._address is None:
-            return
-        content = _DATAGRAM.pack(self._address.token, self._task, records, ended)
-        with suppress(OSError):
-            family, kind, protocol, _, target = socket.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_DGRAM)[0]
-            with socket.socket(family, kind, protocol) as sender:
-                sender.setblocking(False)
-                sender.sendto(content, target)
+def _decoded(content: bytes) -> tuple[bytes, TaskReport]:
+    """Token and report. Raises ValueError or struct.error for what is no such datagram."""
+    token, first, ended, place, state, attempt, records, offset = _HEAD.unpack_from(content)
+    if state >= len(_STATES) or len(content) > _HEAD.size + _EXECUTOR_BYTES:
+        raise ValueError("no report of progress")
+    executor = content[_HEAD.size :].decode(errors="replace") or None
+    position = SplitPosition(_STATES[state], attempt, executor, None if offset < 0 else offset, records)
+    return token, TaskReport(first, ended, place, position)
 
 
 class ProgressReceiver:
@@ -102,25 +106,27 @@ class ProgressReceiver:
 
     def _receive(self, listening: socket.socket) -> None:
         while True:
-            content = listening.recv(_DATAGRAM.size + 1)
+            content = listening.recv(_HEAD.size + _EXECUTOR_BYTES + 1)
             try:
                 self._take(content)
             except Exception:  # without this thread no round would show its progress any more
                 log.exception("a report of progress could not be taken in")
 
     def _take(self, content: bytes) -> None:
-        if len(content) != _DATAGRAM.size:
+        try:
+            token, report = _decoded(content)
+        except (ValueError, struct.error):
             return
-        token, task, records, ended = _DATAGRAM.unpack(content)
         with self._lock:
             entry = self._meters.get(token)
-        if entry is None or task >= len(entry[1]):
+        if entry is None or max(report.place, report.first + report.ended - 1) >= len(entry[1]):
             return
         meter, order = entry
-        if ended:
-            meter.end(order[task])
-        else:
-            meter.advance(order[task], records)
+        position = report.position
+        if report.ended:
+            ended = SplitPosition(SplitState.DONE, position.attempt, position.executor)
+            meter.move(ended, *order[report.first : report.first + report.ended])
+        meter.move(position, order[report.place])
 
 
 def _listen(host: str) -> socket.socket | None:

@@ -11,6 +11,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from tiering.round.ports import SplitTask, TaskOutcome, WorkLimits, working_orde
 from tiering.round.progress import RoundMeter
 from tiering.round.tasks.executor import EncodedOutcome, EncodedTask, executor_work
 from tiering.round.tasks.progress_datagrams import TOKEN_BYTES, ProgressReceiver
+from tiering.round.tasks.task_reports import outcome_state
 from tiering.rpc.v1.common_pb2 import PbError
 from tiering.wire.errors import error_from_pb
 
@@ -66,9 +68,11 @@ class SparkTaskRunner:
         finally:
             done.set()
             self._give_pool_back(pool)
-        for outcome in outcomes:
-            meter.end(order[outcome.index])
-        return [_decoded(tasks[order[outcome.index]], outcome) for outcome in outcomes]
+        ended = [(order[outcome.index], _decoded(tasks[order[outcome.index]], outcome)) for outcome in outcomes]
+        for index, outcome in ended:
+            state, offset = outcome_state(tasks[index].split, outcome)
+            meter.move(replace(meter.position(index), state=state, current_offset=offset), index)
+        return [outcome for _, outcome in ended]
 
     def _progress_receiver(self) -> ProgressReceiver:
         """Returns the receiver of all rounds, at the address under which Spark's executors reach this driver."""
@@ -96,6 +100,7 @@ class SparkTaskRunner:
         for turn in itertools.count(1):
             if done.wait(CANCEL_POLL_SECONDS):
                 return
+            meter.report_if_due()
             if turn % ENDED_TASKS_TURNS == 0:
                 with suppress(Exception):  # Py4J's; the next turn looks again
                     meter.end_at_least(_ended_tasks(self._spark, round_id))

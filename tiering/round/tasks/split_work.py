@@ -16,11 +16,14 @@ from tiering.model.rounds import Phase
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask, TaskOutcome
 
+Advance = Callable[[int, int | None], None]
+"""Gets the records read so far, and the next offset of the log to be read; None within a KV snapshot."""
+
 _MEMORY_HINT = "Give the executors, or the tierer for small rounds, more memory. The round is tried again."
 
 
-def run_split(task: SplitTask, stop: Callable[[], bool], advance: Callable[[int], None] = lambda records: None) -> TaskOutcome:
-    """Reads the split to its end, or until `stop` says so between two batches. `advance` gets the records read so far.
+def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lambda records, offset: None) -> TaskOutcome:
+    """Reads the split to its end, or until `stop` says so between two batches. `advance` hears of every batch that was written.
 
     The first split of a bucket reads at least one batch whatever `stop` says: every round makes some progress. A KV snapshot is
     read whole or, when `stop` says so before it begins, not at all: then the outcome has neither result nor error. That of the round's
@@ -43,7 +46,7 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Callable[[int]
 class _SplitWork:
     """One attempt at one split."""
 
-    def __init__(self, task: SplitTask, advance: Callable[[int], None]) -> None:
+    def __init__(self, task: SplitTask, advance: Advance) -> None:
         self._task = task
         self._advance = advance
         self._records = 0
@@ -57,7 +60,7 @@ class _SplitWork:
         if task.snapshot is not None:
             batches = task.snapshot.read()
             while (batch := self._next(batches)) is not None:
-                self._write(writer, batch)
+                self._write(writer, batch, None)
         reached = self._read_log(writer, stop)
         return writer.complete(task.split.starting_offset, reached)
 
@@ -68,16 +71,16 @@ class _SplitWork:
             batch = self._next(batches)
             if batch is None:
                 return split.stopping_offset  # a reader that ends without an error has read the whole range
-            self._write(writer, batch)
             reached = _last_offset(batch, reached - 1) + 1
+            self._write(writer, batch, reached)
             may_stop = not _ends_within_update(batch)
             crash_points.reach(crash_points.IN_SPLIT)
         return reached
 
-    def _write(self, writer: LakeWriter, batch: pa.RecordBatch) -> None:
+    def _write(self, writer: LakeWriter, batch: pa.RecordBatch, reached: int | None) -> None:
         writer.write(batch)
         self._records += batch.num_rows
-        self._advance(self._records)
+        self._advance(self._records, reached)
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         self.phase, started = Phase.READ, time.monotonic()

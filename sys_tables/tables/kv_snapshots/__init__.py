@@ -1,0 +1,1 @@
+"""Leases on KV snapshots, and what they keep."""

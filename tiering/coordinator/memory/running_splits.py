@@ -1,0 +1,93 @@
+"""How far the running rounds are with their splits, as their tierers report it: rows of `sys.tiering_splits`.
+
+Kept in memory alone and bounded: after a restart the tierers report all of it again. What is late or a repeat changes nothing. Whether a
+report is about the round that runs is decided before it gets here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tiering.model.splits import SplitProgress
+
+KEPT_SPLITS = 200_000
+"""Of all rounds together, some 85 MB (tests/coordinator/memory measures it). Splits beyond it are not shown."""
+
+
+@dataclass(frozen=True)
+class SplitsReport:
+    """What one report says of the splits of a round: see `ReportProgressRequest`."""
+
+    table_id: int
+    round_id: str
+    run: int
+    splits_told: int
+    splits: Sequence[tuple[int, SplitProgress]]
+
+
+@dataclass
+class _Run:
+    """The splits of one run of a round, by number. `is_cut`: some did not fit."""
+
+    round_id: str
+    run: int
+    splits: dict[int, SplitProgress] = field(default_factory=dict)
+    is_cut: bool = False
+
+
+class RunningSplits:
+    """By table, for one round of each. Safe to use from several threads."""
+
+    def __init__(self, limit: int = KEPT_SPLITS) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._runs: dict[int, _Run] = {}
+        self._count = 0
+
+    def take(self, report: SplitsReport) -> bool:
+        """Takes a report in; False if splits of earlier reports are missing here."""
+        with self._lock:
+            run = self._runs.get(report.table_id)
+            if run is not None and run.round_id == report.round_id and report.run < run.run:
+                return True  # of a run that was given up
+            if run is None or (run.round_id, run.run) != (report.round_id, report.run):
+                self._forget(report.table_id)
+                run = self._runs[report.table_id] = _Run(report.round_id, report.run)
+            for number, split in report.splits:
+                self._put(run, number, split)
+            return run.is_cut or len(run.splits) >= report.splits_told
+
+    def _put(self, run: _Run, number: int, split: SplitProgress) -> None:
+        before = run.splits.get(number)
+        if before is not None:
+            position = before.position.then(split.position)
+            if position != before.position:
+                run.splits[number] = SplitProgress(before.split, position)
+        elif self._count < self._limit:
+            run.splits[number] = split
+            self._count += 1
+        else:
+            run.is_cut = True
+
+    def of_round(self, table_id: int, round_id: str) -> Sequence[SplitProgress]:
+        """The splits of a round in the order of its plan; none if it did not report any."""
+        with self._lock:
+            run = self._runs.get(table_id)
+            if run is None or run.round_id != round_id:
+                return ()
+            return [run.splits[number] for number in sorted(run.splits)]
+
+    def forget_ended(self, running: Callable[[int], str | None]) -> None:
+        """Forgets the rounds of tables that run another one, or none: `running` has the id of a table's round."""
+        with self._lock:
+            for table_id in [table_id for table_id, run in self._runs.items() if running(table_id) != run.round_id]:
+                self._forget(table_id)
+
+    def _forget(self, table_id: int) -> None:
+        if (run := self._runs.pop(table_id, None)) is not None:
+            self._count -= len(run.splits)
+
+    def __len__(self) -> int:
+        return self._count
