@@ -116,6 +116,12 @@ def heartbeat_deadline(ctx: Context, record: TableRecord) -> datetime:
     return ctx.now.after(min(timeout_ms, ctx.options.cancel_ms) if cancelled else timeout_ms)
 
 
+def cancel_text(row: RoundRecord) -> str:
+    """Who cancelled the round, and with which words."""
+    words = f": {row.cancel_message}" if row.cancel_message else ""
+    return f"round {row.round_id} of {row.database_name}.{row.table_name} was cancelled by {row.cancelled_by or 'nobody'}{words}"
+
+
 def enter_pending(change: Change, ctx: Context, trigger: Trigger, why: str) -> Change:
     """Makes the next epoch and its round together, and queues the table. A queued CALL lends its round id."""
     deadline = _deadline(ctx, change.record)

@@ -264,12 +264,6 @@ class RoundRecord:
     paused_ms: int | None = None
 
     @property
-    def cancel_text(self) -> str:
-        """Who cancelled the round, and what they said."""
-        words = f": {self.cancel_message}" if self.cancel_message else ""
-        return f"round {self.round_id} of {self.database_name}.{self.table_name} was cancelled by {self.cancelled_by or 'nobody'}{words}"
-
-    @property
     def fraction_completed(self) -> float | None:
         """The part of the round that is done, by records or else by splits; between 0 and 1."""
         return None if self.progress is None else self.progress.fraction

@@ -13,7 +13,7 @@ from tiering import errors
 from tiering.coordinator.decisions import error_kinds, waits
 from tiering.coordinator.decisions.backlog import backlog_begun
 from tiering.coordinator.decisions.backoff import backoff_ms
-from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending, rest
+from tiering.coordinator.decisions.change import Change, Context, cancel_text, clear_error, end_round, enter_pending, rest
 from tiering.coordinator.decisions.records import (
     AssignmentEnd,
     CommitState,
@@ -269,9 +269,9 @@ def fail(ctx: Context, record: TableRecord, report: Failure) -> Change:
 def _end_cancelled(ctx: Context, record: TableRecord, stats: RoundStats | None = None) -> Change:
     current = record.round
     assert current is not None
-    error = ErrorInfo(errors.Cancelled.__name__, current.cancel_text, None, "", retryable=True, time=ctx.now.wall)
+    error = ErrorInfo(errors.Cancelled.__name__, cancel_text(current), None, "", retryable=True, time=ctx.now.wall)
     ended = end_round(Change(record), ctx, RoundState.CANCELLED, stats=stats, error=error)
-    return _answer_call(rest(ended, ctx, current.cancel_text, checked=False), ctx)
+    return _answer_call(rest(ended, ctx, cancel_text(current), checked=False), ctx)
 
 
 def _start_anew(ctx: Context, record: TableRecord, why: str) -> Change:

@@ -15,6 +15,7 @@ import structlog
 
 from tiering import errors
 from tiering.coordinator.decisions import retries, round_lifecycle, table_lifecycle
+from tiering.coordinator.decisions.change import cancel_text
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import ErrorInfo, RoundRecord, TableRecord, TiererRecord
 from tiering.coordinator.decisions.round_lifecycle import Failure, RoundRef
@@ -302,7 +303,7 @@ def _answer(
 
     `cancelled`: the round, if somebody cancelled it.
     """
-    message = None if cancelled is None else cancelled.cancel_text
+    message = None if cancelled is None else cancel_text(cancelled)
     return pb.PbHeartbeatRespForTable(
         table_id=ref.table_id, error=error, cancel=cancel or cancelled is not None, round_id=ref.round_id or None, cancel_message=message
     )
